@@ -306,6 +306,13 @@ def drop_nullifiers(record: Json) -> None:
     blocks_of(record)[0]["body"]["txEffects"][0]["nullifiers"] = []
 
 
+def add_zero(key: str, value: Any = "0x" + "00" * 32) -> Callable[[Json], None]:
+    def change(record: Json) -> None:
+        blocks_of(record)[0]["body"]["txEffects"][0][key].append(value)
+
+    return change
+
+
 def fill_padding_of_private_log(record: Json) -> None:
     blocks_of(record)[0]["body"]["txEffects"][0]["privateLogs"][0]["fields"][15] = OTHER_FIELD
 
@@ -364,6 +371,17 @@ def set_header(key: str, value: Any) -> Callable[[Json], None]:
         (set_sponge_blob_hash, r"block 8: header.spongeBlobHash is 0x00\w+07, expected 0x"),
         (set_nullifier, r"block 8: header.spongeBlobHash is 0x\w{64}, expected 0x"),
         (drop_nullifiers, r"block 8: transaction 0: number of nullifiers is 0, at least 1 needed"),
+        (add_zero("noteHashes"), r"block 8: transaction 0: noteHashes\[\d+\] is zero"),
+        (add_zero("nullifiers"), r"block 8: transaction 0: nullifiers\[\d+\] is zero"),
+        (add_zero("l2ToL1Msgs"), r"block 8: transaction 0: l2ToL1Msgs\[\d+\] is zero"),
+        (
+            add_zero("publicDataWrites", {"leafSlot": "0x" + "00" * 32, "value": "0x" + "00" * 32}),
+            r"block 8: transaction 0: publicDataWrites\[\d+\] is zero",
+        ),
+        (
+            add_zero("privateLogs", {"fields": ["0x" + "00" * 32] * 16, "emittedLength": 0}),
+            r"block 8: transaction 0: privateLogs\[\d+\] is empty",
+        ),
         (fill_padding_of_private_log, r"block 8: transaction 0: privateLogs\[0\] is not zero behind its emittedLength"),
         (fill_padding_of_class_log, r"block 8: transaction 0: contractClassLogs\[0\] is not zero behind its"),
         (double_transaction, r"block 8: header.spongeBlobHash is"),

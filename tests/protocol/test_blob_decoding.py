@@ -85,9 +85,37 @@ def test_a_field_above_the_modulus_is_refused(fields: bytes) -> None:
         decode_blocks(fields[:FIELD_BYTES] + MODULUS_BYTES + fields[2 * FIELD_BYTES :])
 
 
-def test_too_many_fields_are_refused_before_they_are_looked_at() -> None:
-    with pytest.raises(DecodeError, match="bytes"):
-        decode_blocks(bytes((6 * 4096 + 1) * FIELD_BYTES))
+def test_a_checkpoint_of_too_many_fields_is_refused(fields: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = len(fields) // FIELD_BYTES
+    assert decode_blocks(fields.ljust(7 * 4096 * FIELD_BYTES, b"\0")) == decode_blocks(fields), "zeros do not count"
+    monkeypatch.setattr("fastnode.protocol.blob_decoding.CHECKPOINT_FIELDS_MAX", count)
+    decode_blocks(fields)
+    monkeypatch.setattr("fastnode.protocol.blob_decoding.CHECKPOINT_FIELDS_MAX", count - 1)
+    with pytest.raises(DecodeError, match=f"a checkpoint of {count} fields, at most {count - 1}"):
+        decode_blocks(fields)
+
+
+#: Of a transaction's start marker: where the totals of all its fields and of those of private logs are.
+ALL_FIELDS, PRIVATE_LOG_FIELDS = 0, 32 + 8 + 16 + 32
+
+
+@pytest.mark.parametrize("shift", [ALL_FIELDS, PRIVATE_LOG_FIELDS])
+@pytest.mark.parametrize("change", [-1, 1])
+def test_totals_of_a_transaction_are_held_against_nothing(fields: bytes, shift: int, change: int) -> None:
+    """As by the network's other nodes, as long as there are so many fields."""
+    marker = int.from_bytes(fields[:FIELD_BYTES], "big") + (change << shift)
+    changed = field_from_int(marker) + fields[FIELD_BYTES:]
+    first, *_ = decode_blocks(changed)
+    assert first.effects == decode_blocks(fields)[0].effects
+    assert first.fields.startswith(field_from_int(marker)), "what is hashed is what is there"
+
+
+def test_a_transaction_with_more_fields_than_there_are_is_refused(fields: bytes) -> None:
+    count = len(fields) // FIELD_BYTES
+    marker = int.from_bytes(fields[:FIELD_BYTES], "big") & ~(2**32 - 1)
+    decode_blocks(field_from_int(marker + count) + fields[FIELD_BYTES:])
+    with pytest.raises(DecodeError, match=f"is said to have {count + 1} fields, {count} are left"):
+        decode_blocks(field_from_int(marker + count + 1) + fields[FIELD_BYTES:])
 
 
 def test_flipped_bits_are_refused_or_say_something_else(fields: bytes) -> None:

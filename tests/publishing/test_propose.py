@@ -10,7 +10,7 @@ from fastnode.protocol.kzg import blobs_hash, versioned_hash
 from fastnode.publishing import digests
 from fastnode.publishing.multicall import Call, bundle
 from fastnode.publishing.propose import Attestations, EpochProof, InvalidateCall, ProposeCall, trim_to_quorum
-from fastnode.sources.l1.proposals import ProposedCheckpoint
+from fastnode.sources.l1.proposals import ProposalLog, ProposedCheckpoint
 
 ALL = published()
 WITH_COMMITTEE = [item for item in ALL if item.committee]
@@ -36,10 +36,9 @@ def test_a_recorded_transaction_is_rebuilt_byte_for_byte(item: Published) -> Non
 
 def test_the_digests_are_those_of_the_events() -> None:
     for item in ALL:
-        event = ProposedCheckpoint.from_log(
-            {"blockNumber": "0x1", "blockHash": "0x" + "00" * 32, "transactionHash": item.row["tx"]["hash"]}
-            | item.row["event"]
-        )
+        place = {"blockNumber": "0x1", "blockHash": "0x" + "00" * 32, "transactionHash": item.row["tx"]["hash"]}
+        log = ProposalLog.from_log(place | item.row["event"] | {"logIndex": "0x0"})
+        event = ProposedCheckpoint.from_log(log)
         call = item.call
         assert payload_digest(call.header, call.archive_root, call.fee_asset_price_modifier) == event.payload_digest
         assert call.attestations.hash() == event.attestations_hash

@@ -280,7 +280,25 @@ def _check_limits(where: str, effect: TxEffect) -> None:
     flat = sum(PUBLIC_LOG_HEADER_FIELDS + len(log.fields) for log in effect.public_logs)
     require_at_most(where, "number of publicLogs fields", flat, PUBLIC_LOGS_FLAT_FIELDS_MAX)
     require_at_most(where, "revertCode", effect.revert_code, REVERT_CODE_MAX)
+    _check_zeros(where, effect)
     _check_padding(where, effect)
+
+
+def _check_zeros(where: str, effect: TxEffect) -> None:
+    """Nothing is a zero: the circuits leave them out, and other nodes know no such effects."""
+    for field, values in (
+        ("noteHashes", effect.note_hashes),
+        ("nullifiers", effect.nullifiers),
+        ("l2ToL1Msgs", effect.l2_to_l1_msgs),
+    ):
+        if ZERO_FIELD in values:
+            raise BlockRejected(f"{where}: {field}[{values.index(ZERO_FIELD)}] is zero")
+    for index, write in enumerate(effect.public_data_writes):
+        if write.leaf_slot == ZERO_FIELD and write.value == ZERO_FIELD:
+            raise BlockRejected(f"{where}: publicDataWrites[{index}] is zero")
+    for index, log in enumerate(effect.private_logs):
+        if log.emitted_length == 0:
+            raise BlockRejected(f"{where}: privateLogs[{index}] is empty")
 
 
 def _check_padding(where: str, effect: TxEffect) -> None:

@@ -20,7 +20,7 @@ from fastnode.sequencing.attesting import own_members
 from fastnode.sequencing.turns import Turn, pending_override
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES
-from fastnode.sources.l1.proposals import Proposal
+from fastnode.sources.l1.proposals import EventPlace, Proposal
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.source import InvalidCheckpoint
 from fastnode.sources.l1.state import L1State
@@ -53,7 +53,7 @@ class Invalidation:
         self._reader = reader
         self._invalid = invalid
         self._times = times
-        self._taken_back: bytes | None = None
+        self._taken_back: EventPlace | None = None
 
     def reconfigure(self, *, member_s: float, other_s: float) -> None:
         self._times = replace(self._times, member_s=member_s, other_s=other_s)
@@ -94,7 +94,7 @@ class Invalidation:
     def fall_back(self, facts: RollupFacts, turn: Turn, now: float, door: KeyDoor, publisher: L1Publication) -> None:
         """Take it back alone when its time has come; what fails is tried again in the next slot."""
         invalid = self._invalid()
-        if invalid is None or invalid.archive_root == self._taken_back:
+        if invalid is None or invalid.event == self._taken_back:
             return
         wait_s = self._times.member_s if own_members(turn, door) else self._times.other_s
         if now - invalid.block.timestamp < wait_s:
@@ -104,7 +104,7 @@ class Invalidation:
             call = self.call(facts, state)
             if call is not None:
                 publisher.invalidate(call)
-                self._taken_back = invalid.archive_root
+                self._taken_back = invalid.event
                 logger.info("took back a checkpoint that is not valid", extra=log_facts(checkpoint=invalid.number))
         except (SlotLost, UpstreamError) as error:
             shown = log_facts(checkpoint=invalid.number, reason=str(error))

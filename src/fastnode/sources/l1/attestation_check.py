@@ -61,7 +61,8 @@ class AttestationCheck:
 
     def __init__(self, facts: RollupFacts) -> None:
         self._facts = facts
-        self._committees: OrderedDict[int, tuple[bytes, ...]] = OrderedDict()
+        #: By epoch: the block at which it was asked for, and the committee.
+        self._committees: OrderedDict[int, tuple[L1Block, tuple[bytes, ...]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def refusal_of(self, endpoint: L1Endpoint, proposal: Proposal, head: L1Block) -> str | None:
@@ -70,16 +71,20 @@ class AttestationCheck:
         if facts.target_committee_size == 0:
             return None
         epoch = proposal.header.slot_number // facts.epoch_duration
-        committee = self._committee_of(endpoint, epoch, head)
-        if not committee:
-            return None
-        reason = refusal_of(proposal, committee)
+        asked_at, committee = self._committee_of(endpoint, epoch, head)
+        reason = refusal_of(proposal, committee) if committee else None
+        if reason is not None and asked_at != head:
+            # Nothing is refused for what a provider said once, before.
+            with self._lock:
+                self._committees.pop(epoch, None)
+            _, committee = self._committee_of(endpoint, epoch, head)
+            reason = refusal_of(proposal, committee) if committee else None
         if reason is not None and self._is_hatch_open(endpoint, epoch, head):
             return None
         return reason
 
-    def _committee_of(self, endpoint: L1Endpoint, epoch: int, head: L1Block) -> tuple[bytes, ...]:
-        """Empty where there is none; the next call asks again."""
+    def _committee_of(self, endpoint: L1Endpoint, epoch: int, head: L1Block) -> tuple[L1Block, tuple[bytes, ...]]:
+        """And the block at which it was asked for.  Empty where there is none; the next call asks again."""
         with self._lock:
             known = self._committees.get(epoch)
         if known is not None:
@@ -90,15 +95,15 @@ class AttestationCheck:
         answer = endpoint.answers([call])[0]
         if isinstance(answer, UpstreamRejection):
             if _has_too_few_validators(answer):
-                return ()
+                return head, ()
             raise UpstreamFault(f"it does not give the committee of epoch {epoch}: {answer}")
         committee: tuple[bytes, ...] = contracts.COMMITTEE_AT.decode(answer)[0]
         if committee:
             with self._lock:
-                self._committees[epoch] = committee
+                self._committees[epoch] = (head, committee)
                 while len(self._committees) > EPOCHS_MAX:
                     self._committees.popitem(last=False)
-        return committee
+        return head, committee
 
     def _is_hatch_open(self, endpoint: L1Endpoint, epoch: int, head: L1Block) -> bool:
         """What cannot be decided counts as closed."""

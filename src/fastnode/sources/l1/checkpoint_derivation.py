@@ -8,8 +8,13 @@ the header.  Replaying the blocks shows whether they are right.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from typing import Final
+
 from fastnode.archiver.queries import ChainView, stored_block
-from fastnode.errors import BlobsUnavailable, DecodeError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import BlobsUnavailable, DecodeError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.log import log_facts
 from fastnode.protocol.blob_decoding import checkpoint_of, decode_blocks
 from fastnode.protocol.blobs import checkpoint_blob_fields
 from fastnode.protocol.checkpoint import Checkpoint, L1PublishedData, PublishedCheckpoint
@@ -30,17 +35,26 @@ from fastnode.sources.l1.service import L1Reader
 
 __all__ = ["CheckpointDerivation", "DerivedCheckpoint"]
 
+logger = logging.getLogger(__name__)
+
+#: That are fetched for one checkpoint: L1 allows fewer in a transaction, and zeros may follow what a checkpoint needs.
+_BLOBS_MAX: Final = 16
+
 assert BLOB_BYTES == FIELDS_PER_BLOB * FIELD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedCheckpoint:
-    """``block``: the L1 block that has it; ``refusal``: why its committee does not stand behind it, None if it does."""
+    """``published`` None: its committee does not stand behind it, as ``refusal`` says."""
 
-    published: PublishedCheckpoint
-    block: L1Block
-    refusal: str | None
+    placed: PlacedEvent
     proposal: Proposal
+    published: PublishedCheckpoint | None
+    refusal: str = ""
+
+    @property
+    def number(self) -> int:
+        return self.placed.event.number
 
 
 def proposed_checkpoint(stored: ChainView, number: int, proposal: Proposal) -> Checkpoint | None:
@@ -76,42 +90,77 @@ class CheckpointDerivation:
         self.waiting_for: BlobsUnavailable | None = None
 
     def derive(
+        self, facts: RollupFacts, head: L1Block, events: Sequence[PlacedEvent], near_tip: bool, stored: ChainView
+    ) -> DerivedCheckpoint:
+        """One checkpoint from all events of L1's chain that have its number and archive root, in the order of L1.
+
+        The first that its committee stands behind counts.  Where there is none, the last one is what L1 has now: the
+        others have been taken back.  Errors as of :meth:`_derive`, for the last one.
+        """
+        *earlier, last = events
+        for placed in earlier:
+            try:
+                derived = self._derive(facts, head, placed, near_tip, stored)
+            except (UpstreamError, DecodeError, BlobsUnavailable) as error:
+                shown = log_facts(checkpoint=placed.event.number, tx=placed.event.tx_hash, reason=str(error))
+                logger.info("a proposal that was made again cannot be read", extra=shown)
+                continue
+            if derived.published is not None:
+                return derived
+        return self._derive(facts, head, last, near_tip, stored)
+
+    def _derive(
         self, facts: RollupFacts, head: L1Block, placed: PlacedEvent, near_tip: bool, stored: ChainView
     ) -> DerivedCheckpoint:
         """``stored``: where its blocks may be already, as proposed ones; then no blob is fetched.
+
+        Its attestations are judged before anything else is: without them it may have any content.
 
         UpstreamUnavailable; UpstreamFault when L1 contradicts itself; BlobsUnavailable."""
         event = placed.event
         proposal = find_in_transaction(placed.transaction, facts.rollup, event)
         if proposal is None:
             proposal = self._trace(facts, event)
-        if blobs_hash(event.versioned_hashes) != proposal.header.blobs_hash:
-            raise UpstreamFault(f"checkpoint {event.number}: the blobs of its event are not those of its header")
-        mana, mana_limit = proposal.header.total_mana_used, self._reader.mana_limit(facts)
-        if mana > mana_limit:
-            raise UpstreamFault(f"checkpoint {event.number} uses {mana} mana, the rollup allows {mana_limit}")
         refusal = self._refusal_of(facts, head, proposal)
-        checkpoint = proposed_checkpoint(stored, event.number, proposal)
-        if checkpoint is not None and self._blobs.has_upload:
-            blobs = blobs_of_fields(checkpoint_blob_fields(checkpoint.blocks))
-            self._blobs.hand_on(dict(zip(event.versioned_hashes, blobs, strict=False)))
+        if refusal is not None:
+            return DerivedCheckpoint(placed, proposal, None, refusal)
         try:
-            if checkpoint is None:
-                checkpoint = checkpoint_of(
-                    event.number,
-                    proposal.header,
-                    proposal.archive_root,
-                    proposal.fee_asset_price_modifier,
-                    decode_blocks(self._fields_of(placed, near_tip)),
-                    chain_id=facts.chain_id,
-                    version=facts.version,
-                )
+            checkpoint = self._content(facts, placed, proposal, near_tip, stored)
             attestations = proposal.attestations(facts.target_committee_size)
         except DecodeError as error:
             raise UpstreamFault(f"checkpoint {event.number} on L1 makes no sense: {error}") from error
         block = placed.block
         l1 = L1PublishedData(block.number, block.timestamp, block.hash)
-        return DerivedCheckpoint(PublishedCheckpoint(checkpoint, l1, attestations), block, refusal, proposal)
+        return DerivedCheckpoint(placed, proposal, PublishedCheckpoint(checkpoint, l1, attestations))
+
+    def _content(
+        self, facts: RollupFacts, placed: PlacedEvent, proposal: Proposal, near_tip: bool, stored: ChainView
+    ) -> Checkpoint:
+        """DecodeError for what no checkpoint can be; the rest as of :meth:`_derive`."""
+        event = placed.event
+        proposal.check_fields()
+        if blobs_hash(event.versioned_hashes) != proposal.header.blobs_hash:
+            raise UpstreamFault(f"checkpoint {event.number}: the blobs of its event are not those of its header")
+        mana, mana_limit = proposal.header.total_mana_used, self._reader.mana_limit(facts)
+        if mana > mana_limit:
+            raise UpstreamFault(f"checkpoint {event.number} uses {mana} mana, the rollup allows {mana_limit}")
+        checkpoint = proposed_checkpoint(stored, event.number, proposal)
+        if checkpoint is not None and self._blobs.has_upload:
+            blobs = blobs_of_fields(checkpoint_blob_fields(checkpoint.blocks))
+            self._blobs.hand_on(dict(zip(event.versioned_hashes, blobs, strict=False)))
+        if checkpoint is not None:
+            return checkpoint
+        if len(event.versioned_hashes) > _BLOBS_MAX:
+            raise DecodeError(f"it has {len(event.versioned_hashes)} blobs")
+        return checkpoint_of(
+            event.number,
+            proposal.header,
+            proposal.archive_root,
+            proposal.fee_asset_price_modifier,
+            decode_blocks(self._fields_of(placed, near_tip)),
+            chain_id=facts.chain_id,
+            version=facts.version,
+        )
 
     def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
         def find(endpoint: L1Endpoint) -> Proposal | str:
@@ -150,7 +199,7 @@ class CheckpointDerivation:
             raise
         if waiting is not None and waiting.checkpoint == event.number:
             self.waiting_for = None
-        *whole, last = blobs
+        *whole, last = blobs or [b""]
         return b"".join([blob.ljust(BLOB_BYTES, b"\0") for blob in whole]) + last.ljust(
             -(-len(last) // FIELD_BYTES) * FIELD_BYTES, b"\0"
         )

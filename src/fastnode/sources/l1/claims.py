@@ -6,7 +6,7 @@ from fastnode.protocol.fields import hex_text
 from fastnode.records import dataclass
 from fastnode.sources.l1.endpoints import L1Endpoint
 from fastnode.sources.l1.log_ranges import LogRanges
-from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposedCheckpoint
+from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, proposal_log
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.state import archives_of
 
@@ -33,10 +33,10 @@ def contradiction(endpoint: L1Endpoint, facts: RollupFacts, claim: CheckpointCla
         )
     block = claim.l1_block_number
     logs = LogRanges(facts.rollup, CHECKPOINT_PROPOSED).read(endpoint, block, block)
-    events = [ProposedCheckpoint.from_log(log) for _, found in logs for log in found]
-    for event in events:
-        if (event.number, event.archive_root, event.block_hash) == (claim.number, root, claim.l1_block_hash):
-            return None
+    claimed = (claim.number, root, claim.l1_block_hash)
+    events = [proposal_log(log) for _, found in logs for log in found]
+    if any(event is not None and (event.number, event.archive_root, event.block_hash) == claimed for event in events):
+        return None
     return (
         f"its newest checkpoint {claim.number} was not proposed in L1 block {block} ({hex_text(claim.l1_block_hash)})"
     )

@@ -59,16 +59,22 @@ class LogRanges:
         answer = endpoint.results([("eth_getLogs", [query])])[0]
         if not isinstance(answer, list):
             raise UpstreamFault("eth_getLogs gave no list")
-        # Some providers give logs from outside the range.
-        placed = [(place, log) for log in answer for place in [_place(log)] if first <= place[0] <= last]
+        # Some providers give logs from outside the range, or of other contracts.
+        ours = [log for log in answer if isinstance(log, dict) and not log.get("removed") and self._is_ours(log)]
+        placed = [(place, log) for log in ours for place in _places(log) if first <= place[0] <= last]
         placed.sort(key=lambda item: item[0])
-        return [log for _, log in placed if not log.get("removed") and self._is_ours(log)]
+        return [log for _, log in placed]
 
     def _is_ours(self, log: dict[str, Any]) -> bool:
-        return str(log.get("address")).lower() == self._contract and log.get("topics", [None])[:1] == [self._topic]
+        topics = log.get("topics")
+        is_of_topic = isinstance(topics, list) and topics[:1] == [self._topic]
+        return is_of_topic and str(log.get("address")).lower() == self._contract
 
 
-def _place(log: object) -> tuple[int, int]:
-    if not isinstance(log, dict):
-        raise DecodeError("eth_getLogs: no log")
-    return from_quantity(log.get("blockNumber"), "log.blockNumber"), from_quantity(log.get("logIndex"), "log.logIndex")
+def _places(log: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    """Block and index within it; empty for a log that does not say: it is left out like one that did not come."""
+    try:
+        number = from_quantity(log.get("blockNumber"), "log.blockNumber")
+        return ((number, from_quantity(log.get("logIndex"), "log.logIndex")),)
+    except DecodeError:
+        return ()

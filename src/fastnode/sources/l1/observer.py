@@ -27,7 +27,7 @@ from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
 from fastnode.sources.l1.head_state import HeadState, block_of, read_final_checkpoint, read_head_state
 from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
 from fastnode.sources.l1.log_ranges import LogRanges
-from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposedCheckpoint
+from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposalLog, proposal_log
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.schedule import BlockSchedule
 from fastnode.sources.l1.state import FeeState, L1State, read_state
@@ -117,7 +117,8 @@ class L1Observer:
         blocks = seen.number - before.head.number
         if before.endpoint != endpoint.name or blocks >= HASHLESS_BLOCKS_MAX:
             return None
-        if seen.has_same_checkpoints(before):
+        # While the newest one is not stored it may be proposed again, by another event with the same archive root.
+        if seen.has_same_checkpoints(before) and seen.state.stored == seen.state.pending:
             state = replace(seen.state, proposed=before.proposed)
         elif seen.has_one_more(before):
             event = self._proposed_in(endpoint, seen)
@@ -129,15 +130,15 @@ class L1Observer:
             return None
         return state if self.inbox.follow(endpoint, seen.number, seen.state.inbox) else None
 
-    def _proposed_in(self, endpoint: L1Endpoint, seen: HeadState) -> ProposedCheckpoint | None:
+    def _proposed_in(self, endpoint: L1Endpoint, seen: HeadState) -> ProposalLog | None:
         """The event of the pending checkpoint; None if it is not (only) in the block that was seen."""
         logs = LogRanges(self._facts.rollup, CHECKPOINT_PROPOSED)
         _, found = next(logs.read(endpoint, seen.number, seen.number))
         if len(found) != 1:
             return None
-        event = ProposedCheckpoint.from_log(found[0])
-        is_it = (event.number, event.archive_root) == (seen.state.pending, seen.state.pending_archive)
-        return event if is_it else None
+        event = proposal_log(found[0])
+        wanted = (seen.state.pending, seen.state.pending_archive)
+        return event if event is not None and (event.number, event.archive_root) == wanted else None
 
     def _read_head(self, endpoint: L1Endpoint, before: L1State, l1_slot_duration: int) -> HeadState | None:
         """None where it must be asked call by call."""

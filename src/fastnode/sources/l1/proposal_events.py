@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.archiver.queries import ChainView
-from fastnode.errors import UpstreamUnavailable
+from fastnode.errors import DecodeError, UpstreamUnavailable
 from fastnode.outgoing.client import RpcCall
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
@@ -17,7 +17,7 @@ from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contr
 from fastnode.sources.l1.inbox import REORG_BLOCKS
 from fastnode.sources.l1.log_ranges import LogRanges
 from fastnode.sources.l1.multicall import Read, read_together
-from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposedCheckpoint
+from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposalLog, ProposedCheckpoint, proposal_log
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.l1.state import L1State
@@ -67,10 +67,8 @@ class ProposalEvents:
 
         return self._reader.ask(state.head, read)
 
-    def read(
-        self, view: ChainView, facts: RollupFacts, state: L1State, common: int
-    ) -> Iterator[list[ProposedCheckpoint]]:
-        """Piece by piece of L1, from the events of checkpoint ``common`` on."""
+    def read(self, view: ChainView, facts: RollupFacts, state: L1State, common: int) -> Iterator[list[ProposalLog]]:
+        """Piece by piece of L1, in its order, from the events of checkpoint ``common`` on."""
         # Fast path: the event of a single new checkpoint was read when the checkpoint was noticed.
         if state.proposed is not None and state.proposed.number == common + 1:
             yield [state.proposed]
@@ -86,7 +84,7 @@ class ProposalEvents:
                 return next(logs.read(endpoint, start, head.number))
 
             end, found = self._reader.ask(head, read)
-            yield [ProposedCheckpoint.from_log(log) for log in found]
+            yield [event for event in map(proposal_log, found) if event is not None]
             first = end + 1
 
     def first_block(self, view: ChainView, facts: RollupFacts, common: int) -> int:
@@ -97,29 +95,40 @@ class ProposalEvents:
         first = int(orjson.loads(newest.l1_json)["blockNumber"])
         return first if self.settled is None else max(first, self.settled.number - REORG_BLOCKS)
 
-    def place(self, facts: RollupFacts, state: L1State, events: Sequence[ProposedCheckpoint]) -> list[PlacedEvent]:
-        """Those that are on the chain that L1 has now.  UpstreamUnavailable."""
-        roots = self.archive_roots(facts, state, [event.number for event in events])
-        events = [event for event, root in zip(events, roots, strict=True) if event.archive_root == root]
+    def place(self, facts: RollupFacts, state: L1State, logs: Sequence[ProposalLog]) -> list[PlacedEvent]:
+        """Those that are on the chain that L1 has now, in the order of L1.  UpstreamUnavailable."""
+        numbers = list(dict.fromkeys(log.number for log in logs))
+        roots = dict(zip(numbers, self.archive_roots(facts, state, numbers), strict=True))
+        # What is not on the chain is not decoded: anybody may have put anything there for a moment.
+        events = [event for log in logs if log.archive_root == roots[log.number] for event in _decoded(log)]
         if not events:
             return []
-        calls: list[RpcCall] = [("eth_getTransactionByHash", [event.tx_hash]) for event in events]
+        hashes = list(dict.fromkeys(event.tx_hash for event in events))
+        calls: list[RpcCall] = [("eth_getTransactionByHash", [item]) for item in hashes]
         known = {state.head.hash: state.head}
-        hashes = [item for item in dict.fromkeys(event.block_hash for event in events) if item not in known]
-        calls += [("eth_getBlockByHash", [hex_data(item), False]) for item in hashes]
+        block_hashes = [item for item in dict.fromkeys(event.block_hash for event in events) if item not in known]
+        calls += [("eth_getBlockByHash", [hex_data(item), False]) for item in block_hashes]
         answers = self._reader.ask(state.head, lambda endpoint: endpoint.results(calls))
-        transactions = answers[: len(events)]
-        found = zip(hashes, answers[len(events) :], strict=True)
+        transactions = dict(zip(hashes, answers, strict=False))
+        found = zip(block_hashes, answers[len(hashes) :], strict=True)
         blocks = known | {item: L1Block.from_json(block) for item, block in found if block is not None}
         placed = []
-        for event, transaction in zip(events, transactions, strict=True):
-            block = blocks.get(event.block_hash)
+        for event in events:
+            block, transaction = blocks.get(event.block_hash), transactions[event.tx_hash]
             if block is None or transaction is None:
                 raise UpstreamUnavailable(f"it does not have the transaction of checkpoint {event.number} (yet)")
             if isinstance(transaction, dict) and transaction.get("blockHash") not in (None, hex_data(event.block_hash)):
                 raise UpstreamUnavailable(f"the transaction of checkpoint {event.number} is in another block now")
             placed.append(PlacedEvent(event, transaction, block))
         return placed
+
+
+def _decoded(log: ProposalLog) -> tuple[ProposedCheckpoint, ...]:
+    """Empty for what no rollup emits."""
+    try:
+        return (ProposedCheckpoint.from_log(log),)
+    except DecodeError:
+        return ()
 
 
 def _roots_together(endpoint: L1Endpoint, facts: RollupFacts, numbers: Sequence[int], at: int) -> list[bytes] | None:

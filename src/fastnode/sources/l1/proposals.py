@@ -22,21 +22,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode
 from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
-from fastnode.protocol.constants import BLOBS_PER_CHECKPOINT_MAX
 from fastnode.protocol.ethereum import keccak_256, payload_digest
 from fastnode.protocol.fields import MODULUS, U32_BITS, U64_BITS, U128_BITS
 from fastnode.protocol.header import GasFees
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, from_quantity, hex_data, words_of
 
-__all__ = ["CHECKPOINT_PROPOSED", "PROPOSE_SELECTOR", "Proposal", "ProposedCheckpoint", "read_bytes_at"]
+__all__ = [
+    "CHECKPOINT_PROPOSED",
+    "PROPOSE_SELECTOR",
+    "EventPlace",
+    "Proposal",
+    "ProposalLog",
+    "ProposedCheckpoint",
+    "bytes_place_at",
+    "call_data_of",
+    "digest_of_call",
+    "proposal_log",
+    "read_bytes_at",
+    "word_at",
+]
 
 _SELECTOR_BYTES: Final = 4
+_EVENT_NAME: Final = "CheckpointProposed"
 CHECKPOINT_PROPOSED: Final = hex_data(keccak_256(b"CheckpointProposed(uint256,bytes32,bytes32[],bytes32,bytes32)"))
 PROPOSE_SELECTOR: Final = keccak_256(
     b"propose((bytes32,(int256),(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,"
@@ -51,8 +64,57 @@ _NO_SIGNATURE: Final = bytes(_SIGNATURE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
+class ProposalLog:
+    """An event as far as it must be read to know whether it is of the chain; ``data``: the rest, as it came.
+
+    Anybody's transaction may have brought it and taken it back at once, so nothing else is asked of it.
+    """
+
+    number: int
+    archive_root: bytes
+    block_number: int
+    block_hash: bytes
+    tx_hash: str
+    log_index: int
+    data: object
+
+    @classmethod
+    def from_log(cls, log: dict[str, Any]) -> ProposalLog:
+        """DecodeError if it is no such log."""
+        topics = log.get("topics")
+        if not isinstance(topics, list) or len(topics) != 3 or topics[0] != CHECKPOINT_PROPOSED:
+            raise DecodeError(f"{_EVENT_NAME}: a log of another event")
+        number, archive, block_hash, tx_hash = (
+            _one_word(value, name)
+            for value, name in (
+                (topics[1], _EVENT_NAME),
+                (topics[2], _EVENT_NAME),
+                (log.get("blockHash"), "log.blockHash"),
+                (log.get("transactionHash"), "log.transactionHash"),
+            )
+        )
+        return cls(
+            number=int.from_bytes(number, "big"),
+            archive_root=archive,
+            block_number=from_quantity(log.get("blockNumber"), "log.blockNumber"),
+            block_hash=block_hash,
+            tx_hash=hex_data(tx_hash),
+            log_index=from_quantity(log.get("logIndex"), "log.logIndex"),
+            data=log.get("data"),
+        )
+
+
+class EventPlace(NamedTuple):
+    """Where on L1 an event is."""
+
+    block_hash: bytes
+    tx_hash: str
+    log_index: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProposedCheckpoint:
-    """An event, and where on L1 it is."""
+    """A whole event, and where on L1 it is."""
 
     number: int
     archive_root: bytes
@@ -62,35 +124,39 @@ class ProposedCheckpoint:
     block_number: int
     block_hash: bytes
     tx_hash: str
+    log_index: int
+
+    @property
+    def place(self) -> EventPlace:
+        """What tells it from every other event: the same checkpoint may be proposed again and again."""
+        return EventPlace(self.block_hash, self.tx_hash, self.log_index)
 
     @classmethod
-    def from_log(cls, log: dict[str, Any]) -> ProposedCheckpoint:
-        """DecodeError if it is no such log."""
-        name = "CheckpointProposed"
-        topics = log.get("topics")
-        if not isinstance(topics, list) or len(topics) != 3 or topics[0] != CHECKPOINT_PROPOSED:
-            raise DecodeError(f"{name}: a log of another event")
-        number, archive = (words_of(topic, name)[0] for topic in topics[1:])
-        words = words_of(log.get("data"), name)
+    def from_log(cls, log: ProposalLog) -> ProposedCheckpoint:
+        """DecodeError if its data are none of such an event."""
+        words = words_of(log.data, _EVENT_NAME)
         count = int.from_bytes(words[3], "big") if len(words) >= _EVENT_HEAD_WORDS else -1
         if int.from_bytes(words[0] if words else b"", "big") != 3 * WORD_BYTES or count != len(words) - 4:
-            raise DecodeError(f"{name}: a log of {len(words)} words")
-        if not 1 <= count <= BLOBS_PER_CHECKPOINT_MAX:
-            raise DecodeError(f"{name}: {count} blobs")
-        block_hash = words_of(log.get("blockHash"), "log.blockHash")
-        tx_hash = words_of(log.get("transactionHash"), "log.transactionHash")
-        if len(block_hash) != 1 or len(tx_hash) != 1:
-            raise DecodeError(f"{name}: a log without its place")
+            raise DecodeError(f"{_EVENT_NAME}: a log of {len(words)} words")
         return cls(
-            number=int.from_bytes(number, "big"),
-            archive_root=archive,
+            number=log.number,
+            archive_root=log.archive_root,
             versioned_hashes=tuple(words[4:]),
             payload_digest=words[1],
             attestations_hash=words[2],
-            block_number=from_quantity(log.get("blockNumber"), "log.blockNumber"),
-            block_hash=block_hash[0],
-            tx_hash=hex_data(tx_hash[0]),
+            block_number=log.block_number,
+            block_hash=log.block_hash,
+            tx_hash=log.tx_hash,
+            log_index=log.log_index,
         )
+
+
+def proposal_log(log: dict[str, Any]) -> ProposalLog | None:
+    """None for a log that is none of a proposal: it is left out, and the checkpoint missed if there was one in it."""
+    try:
+        return ProposalLog.from_log(log)
+    except DecodeError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -104,22 +170,29 @@ class Proposal:
     signatures_or_addresses: bytes
 
     @classmethod
-    def from_call_data(cls, data: bytes) -> Proposal:
-        """From call data with its selector; DecodeError for anything that no compiler would have written."""
-        if data[:_SELECTOR_BYTES] != PROPOSE_SELECTOR:
-            raise DecodeError("propose: another function is called")
+    def from_call_data(cls, data: bytes | memoryview) -> Proposal:
+        """From call data with its selector; DecodeError for anything that L1 would not have carried out.
+
+        L1 takes roots that are not below the field modulus: see :meth:`check_fields`.
+        """
+        words = _head_words(data)
         arguments = data[_SELECTOR_BYTES:]
-        if len(arguments) < _HEAD_WORDS * WORD_BYTES:
-            raise DecodeError(f"propose: {len(arguments)} bytes of arguments")
-        words = [arguments[at : at + WORD_BYTES] for at in range(0, _HEAD_WORDS * WORD_BYTES, WORD_BYTES)]
         attestations = int.from_bytes(words[_ATTESTATIONS_WORD], "big")
         return cls(
-            archive_root=_field(words[0]),
+            archive_root=words[0],
             fee_asset_price_modifier=int.from_bytes(words[1], "big", signed=True),
             header=_header(words[2:_ATTESTATIONS_WORD]),
             signature_indices=read_bytes_at(arguments, attestations, 0),
             signatures_or_addresses=read_bytes_at(arguments, attestations, 1),
         )
+
+    def check_fields(self) -> None:
+        """DecodeError for what no checkpoint can have: a root that is not below the field modulus."""
+        header = self.header
+        roots = (header.last_archive_root, header.block_headers_hash, header.blobs_hash, header.in_hash)
+        for value in (self.archive_root, *roots, header.epoch_out_hash, header.fee_recipient):
+            if int.from_bytes(value, "big") >= MODULUS:
+                raise DecodeError(f"propose: {hex_data(value)} is not below the field modulus")
 
     @cached_property
     def payload_digest(self) -> bytes:
@@ -160,26 +233,42 @@ class Proposal:
         return tuple(found)
 
 
+def digest_of_call(data: bytes | memoryview) -> bytes:
+    """The payload digest of what call data of ``propose`` propose, from its head alone.  DecodeError."""
+    words = _head_words(data)
+    return payload_digest(_header(words[2:_ATTESTATIONS_WORD]), words[0], int.from_bytes(words[1], "big", signed=True))
+
+
+def _head_words(data: bytes | memoryview) -> list[bytes]:
+    if data[:_SELECTOR_BYTES] != PROPOSE_SELECTOR:
+        raise DecodeError("propose: another function is called")
+    head = bytes(data[_SELECTOR_BYTES : _SELECTOR_BYTES + _HEAD_WORDS * WORD_BYTES])
+    if len(head) < _HEAD_WORDS * WORD_BYTES:
+        raise DecodeError(f"propose: {len(head)} bytes of arguments")
+    return [head[at : at + WORD_BYTES] for at in range(0, len(head), WORD_BYTES)]
+
+
 def _header(words: Sequence[bytes]) -> CheckpointHeader:
     return CheckpointHeader(
-        last_archive_root=_field(words[0]),
-        block_headers_hash=_field(words[1]),
-        blobs_hash=_field(words[2]),
-        in_hash=_field(words[3]),
-        epoch_out_hash=_field(words[4]),
+        last_archive_root=words[0],
+        block_headers_hash=words[1],
+        blobs_hash=words[2],
+        in_hash=words[3],
+        epoch_out_hash=words[4],
         slot_number=_number(words[5], U32_BITS, "slot"),
         timestamp=_number(words[6], U64_BITS, "timestamp"),
         coinbase=_number(words[7], 8 * ADDRESS_BYTES, "coinbase").to_bytes(ADDRESS_BYTES, "big"),
-        fee_recipient=_field(words[8]),
+        fee_recipient=words[8],
         gas_fees=GasFees(_number(words[9], U128_BITS, "DA gas fee"), _number(words[10], U128_BITS, "L2 gas fee")),
         total_mana_used=_number(words[11], MODULUS.bit_length(), "mana"),
     )
 
 
-def _field(word: bytes) -> bytes:
-    if int.from_bytes(word, "big") >= MODULUS:
-        raise DecodeError(f"propose: {hex_data(word)} is not below the field modulus")
-    return word
+def _one_word(value: object, name: str) -> bytes:
+    words = words_of(value, name)
+    if len(words) != 1:
+        raise DecodeError(f"{name}: {len(words)} words instead of one")
+    return words[0]
 
 
 def _number(word: bytes, bits: int, name: str) -> int:
@@ -197,7 +286,7 @@ def _encoded_bytes(data: bytes) -> bytes:
     return _word(len(data)) + data + bytes(-len(data) % WORD_BYTES)
 
 
-def word_at(data: bytes, at: int) -> int:
+def word_at(data: bytes | memoryview, at: int) -> int:
     """The number in the word at a place.  DecodeError."""
     word = data[at : at + WORD_BYTES]
     if len(word) != WORD_BYTES:
@@ -205,16 +294,22 @@ def word_at(data: bytes, at: int) -> int:
     return int.from_bytes(word, "big")
 
 
-def read_bytes_at(data: bytes, start: int, place: int) -> bytes:
+def read_bytes_at(data: bytes | memoryview, start: int, place: int) -> bytes:
     """The byte string whose offset is word ``place`` of the tuple that begins at ``start``.  DecodeError."""
+    first, end = bytes_place_at(data, start, place)
+    return bytes(data[first:end])
+
+
+def bytes_place_at(data: bytes | memoryview, start: int, place: int) -> tuple[int, int]:
+    """As :func:`read_bytes_at`: where the byte string begins and ends.  DecodeError."""
     if start > len(data):
         raise DecodeError(f"call data: nothing at byte {start} of {len(data)}")
     at = start + min(word_at(data, start + place * WORD_BYTES), len(data))
     length = word_at(data, at)
-    content = data[at + WORD_BYTES : at + WORD_BYTES + min(length, len(data))]
-    if len(content) != length:
-        raise DecodeError(f"call data: {length} bytes are said to be at byte {at}, {len(content)} are")
-    return content
+    first = at + WORD_BYTES
+    if length > len(data) - first:
+        raise DecodeError(f"call data: {length} bytes are said to be at byte {at}, {len(data) - first} are")
+    return first, first + length
 
 
 def call_data_of(value: object) -> bytes:

@@ -5,15 +5,18 @@ that ends in the rollup.  In this order:
 
     the call itself             to the rollup
     Multicall3 ``aggregate3``   each call to the rollup in it, also with a call that failed
-    ``multicall``               of the proposer contract in use on mainnet, with one of the two above inside
+    ``multicall``               of the proposer contract in use on mainnet, each call to the rollup in it
+                                (the two may hold each other, to any depth)
     a trace                     ``trace_transaction``, else ``debug_traceTransaction``, without what was reverted
 
-What counts is decided by the event alone: both of its hashes must match, and one call must be left.
+What counts is decided by the event alone: both of its hashes must match.  Calls are read where they are, each place
+once, and no more than so many bytes of them in all: offsets may point anywhere, also thousands of them to one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection
@@ -21,11 +24,11 @@ from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint
 from fastnode.sources.l1.proposals import (
-    PROPOSE_SELECTOR,
     Proposal,
     ProposedCheckpoint,
+    bytes_place_at,
     call_data_of,
-    read_bytes_at,
+    digest_of_call,
     word_at,
 )
 
@@ -38,8 +41,11 @@ _AGGREGATE3_BYTES_WORD: Final = 2  # target, whether it may fail, call data
 _PROPOSER_MULTICALL: Final = keccak_256(b"multicall((address,address,bytes,uint256,uint256)[])")[:_SELECTOR_BYTES]
 _PROPOSER_TARGET_WORD: Final = 1  # proposer, target, call data, value, gas limit
 _PROPOSER_BYTES_WORD: Final = 2
-#: Calls of one multicall that are looked at.
-_CALLS_MAX: Final = 256
+#: Of the call data of one transaction that are read in all; those of the largest on L1 fit in many times over.
+_BYTES_READ_MAX: Final = 32 << 20
+#: What an element of an array of calls counts for: few of its bytes are read, but each takes its time.
+_ELEMENT_BYTES: Final = 512
+_CALL_BYTES_MIN: Final = _SELECTOR_BYTES + 20 * WORD_BYTES
 _METHOD_NOT_FOUND_WORDS: Final = ("not found", "not supported", "does not exist", "not available", "unsupported")
 _METHOD_NOT_FOUND_CODES: Final = frozenset({-32601, -32004})
 
@@ -53,7 +59,7 @@ def find_in_transaction(transaction: Any, rollup: bytes, proposed: ProposedCheck
         raise DecodeError(f"the transaction {proposed.tx_hash} of checkpoint {proposed.number} is not there")
     target = call_data_of(transaction.get("to") or "0x")
     data = call_data_of(transaction.get("input"))
-    return _the_one(_calls(target, data, rollup), proposed)
+    return _Search(proposed).in_input(target, memoryview(data), rollup)
 
 
 def find_in_trace(endpoint: L1Endpoint, rollup: bytes, proposed: ProposedCheckpoint) -> Proposal | str:
@@ -66,64 +72,79 @@ def find_in_trace(endpoint: L1Endpoint, rollup: bytes, proposed: ProposedCheckpo
             f"the proposal of checkpoint {proposed.number} is nested in transaction {proposed.tx_hash}: "
             f"give an L1 node that traces transactions (--ethereum-debug-hosts)"
         )
-    found = _the_one(calls, proposed)
+    found = next(filter(None, map(_Search(proposed).take, calls)), None)
     if found is None:
         return f"the trace of {proposed.tx_hash} has no single proposal with the hashes of checkpoint {proposed.number}"
     return found
 
 
-def _the_one(calls: Iterable[bytes], proposed: ProposedCheckpoint) -> Proposal | None:
-    """Calls with the same content are one: whichever was carried out, it proposed this."""
-    found: dict[tuple[bytes, bytes, bytes], Proposal] = {}
-    for data in calls:
+class _Search:
+    """For the call that an event commits to.  Of several it takes the first: with the same hashes they are one."""
+
+    def __init__(self, proposed: ProposedCheckpoint) -> None:
+        self._proposed = proposed
+        self._bytes_left = _BYTES_READ_MAX
+
+    def take(self, data: bytes | memoryview) -> Proposal | None:
+        """The proposal in the call data of ``propose``, if it is the one."""
+        # Nothing more is read of a call with another first argument, nor are attestations to something else.
+        if data[_SELECTOR_BYTES : _SELECTOR_BYTES + WORD_BYTES] != self._proposed.archive_root:
+            return None
+        self._bytes_left -= _CALL_BYTES_MIN
         try:
+            if digest_of_call(data) != self._proposed.payload_digest:
+                return None
+            self._bytes_left -= len(data)
             proposal = Proposal.from_call_data(data)
         except DecodeError:
-            continue
-        if proposal.is_of(proposed):
-            key = (proposal.payload_digest, proposal.signature_indices, proposal.signatures_or_addresses)
-            found[key] = proposal
-    return next(iter(found.values())) if len(found) == 1 else None
+            return None
+        return proposal if proposal.is_of(self._proposed) else None
 
+    def in_input(self, target: bytes, data: memoryview, rollup: bytes) -> Proposal | None:
+        """Among the calls that the input of a transaction shows, until as much was read as may be."""
+        waiting = deque([(target, 0, len(data))])
+        seen = set(waiting)
+        while waiting and self._bytes_left > 0:
+            target, start, end = waiting.popleft()
+            call = data[start:end]
+            selector = call[:_SELECTOR_BYTES]
+            if target == rollup:
+                found = self.take(call)
+                if found is not None:
+                    return found
+                continue
+            words = None
+            if target == MULTICALL3 and selector == _AGGREGATE3:
+                words = (0, _AGGREGATE3_BYTES_WORD)
+            elif selector == _PROPOSER_MULTICALL:
+                words = (_PROPOSER_TARGET_WORD, _PROPOSER_BYTES_WORD)
+            if words is None:
+                continue
+            first = start + _SELECTOR_BYTES
+            for inner, inner_start, inner_end in self._parts(call[_SELECTOR_BYTES:], *words):
+                place = (inner, first + inner_start, first + inner_end)
+                if place not in seen:
+                    seen.add(place)
+                    waiting.append(place)
+        return None
 
-# ---- call data ----------------------------------------------------------------------------------
-
-
-def _calls(target: bytes, data: bytes, rollup: bytes) -> Iterator[bytes]:
-    """Call data of every call of ``propose`` that the transaction shows."""
-    if target == rollup:
-        yield data
-    elif target == MULTICALL3:
-        yield from _in_multicall(data, rollup)
-    elif data[:_SELECTOR_BYTES] == _PROPOSER_MULTICALL:
-        for inner_target, inner in _parts(data, _PROPOSER_TARGET_WORD, _PROPOSER_BYTES_WORD):
-            if inner_target == rollup:
-                yield inner
-            elif inner_target == MULTICALL3:
-                yield from _in_multicall(inner, rollup)
-
-
-def _in_multicall(data: bytes, rollup: bytes) -> Iterator[bytes]:
-    if data[:_SELECTOR_BYTES] == _AGGREGATE3:
-        for target, inner in _parts(data, 0, _AGGREGATE3_BYTES_WORD):
-            if target == rollup and inner[:_SELECTOR_BYTES] == PROPOSE_SELECTOR:
-                yield inner
-
-
-def _parts(data: bytes, target_word: int, bytes_word: int) -> Iterator[tuple[bytes, bytes]]:
-    """(target, call data) of the elements of an array of tuples, the one argument of a call."""
-    arguments = data[_SELECTOR_BYTES:]
-    try:
-        start = min(word_at(arguments, 0), len(arguments))
-        count = word_at(arguments, start)
-        first = start + WORD_BYTES
-        for place in range(min(count, _CALLS_MAX)):
-            at = first + min(word_at(arguments, first + place * WORD_BYTES), len(arguments))
-            target = word_at(arguments, at + target_word * WORD_BYTES)
-            if target >> 8 * ADDRESS_BYTES == 0:
-                yield target.to_bytes(ADDRESS_BYTES, "big"), read_bytes_at(arguments, at, bytes_word)
-    except DecodeError:
-        return
+    def _parts(self, arguments: memoryview, target_word: int, bytes_word: int) -> Iterator[tuple[bytes, int, int]]:
+        """(target, where its call data begin and end) of the elements of an array of tuples, the one argument of a
+        call.
+        """
+        try:
+            array = min(word_at(arguments, 0), len(arguments))
+            first = array + WORD_BYTES
+            for place in range(word_at(arguments, array)):
+                self._bytes_left -= _ELEMENT_BYTES
+                if self._bytes_left <= 0:
+                    return
+                at = first + min(word_at(arguments, first + place * WORD_BYTES), len(arguments))
+                target = word_at(arguments, at + target_word * WORD_BYTES)
+                if target >> 8 * ADDRESS_BYTES == 0:
+                    yield target.to_bytes(ADDRESS_BYTES, "big"), *bytes_place_at(arguments, at, bytes_word)
+        except DecodeError:
+            return
 
 
 # ---- traces ---------------------------------------------------------------------------------------

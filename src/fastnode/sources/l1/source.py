@@ -49,7 +49,7 @@ from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, Deri
 from fastnode.sources.l1.endpoints import L1Block, L1Client
 from fastnode.sources.l1.log_ranges import BLOCKS_FIRST
 from fastnode.sources.l1.proposal_events import PlacedEvent, ProposalEvents
-from fastnode.sources.l1.proposals import Proposal
+from fastnode.sources.l1.proposals import EventPlace, Proposal
 from fastnode.sources.l1.retries import PassRetries
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
@@ -79,8 +79,9 @@ class InvalidCheckpoint:
     number: int
     archive_root: bytes
     reason: str
-    #: The L1 block that has it.
+    #: The L1 block that has it, and which of its events it is: the same checkpoint may be proposed again.
     block: L1Block
+    event: EventPlace
     proposal: Proposal
 
     def describe(self) -> dict[str, Any]:
@@ -136,7 +137,7 @@ class L1Source:
         #: What the last pass began with.
         self._state: L1State | None = None
         self._situation: Hashable = None
-        #: With which it was seen last that an invalid checkpoint is still the same.
+        #: With which a pass ended at an invalid checkpoint.
         self._invalid_situation: Hashable = None
         #: The first checkpoint of the pending chain that is not to be stored.
         self.invalid: InvalidCheckpoint | None = None
@@ -288,27 +289,31 @@ class L1Source:
     def _content(
         self, stored: Callable[[], ChainView], facts: RollupFacts, state: L1State, common: int, limit: int
     ) -> Iterator[Record]:
-        """Checkpoints behind number ``common``, up to ``limit``."""
-        if self._is_known_invalid(facts, state, common, limit):
+        """Checkpoints behind number ``common``, up to ``limit``.
+
+        One that is refused is judged anew as soon as L1 has another block: it may have been proposed again, also with
+        the same archive root.
+        """
+        if self.invalid is not None and self._invalid_situation == self._situation:
             return
+        if self.invalid is not None and self.invalid.number != common + 1:
+            self.invalid = None
         deadline = self._clock() + PASS_TIME_S
         number = common
         begin = self._events.first_block(stored(), facts, common)
         progress = self.progress = DerivationProgress(common, limit, begin, state.head.number)
         self._line.begin(common)
         for derived in self._derived(stored(), facts, state, common, limit, deadline):
-            checkpoint = derived.published.checkpoint
-            if checkpoint.number != number + 1:
-                raise self._without_logs(number + 1)
-            if derived.refusal is not None:
-                root = checkpoint.archive.root
-                invalid = InvalidCheckpoint(checkpoint.number, root, derived.refusal, derived.block, derived.proposal)
-                self._on_invalid(invalid)
+            if derived.number != number + 1:
+                break
+            if derived.published is None:
+                self._on_invalid(derived)
                 return
-            number = checkpoint.number
-            progress.l1_block = derived.block.number
+            number = derived.number
+            progress.l1_block = derived.placed.block.number
             yield from self._without_other_blocks(stored(), derived.published)
             yield self._record(derived.published)
+            self.invalid = None
             self.derived_count += 1
             if number % CHECKPOINTS_PER_TIPS == 0:
                 yield from self._tips(stored(), state)
@@ -344,28 +349,15 @@ class L1Source:
         if following is not None and following.checkpoint_number == checkpoint.number:
             yield UndoRecord(checkpoint.blocks[-1].number)
 
-    def _is_known_invalid(self, facts: RollupFacts, state: L1State, common: int, limit: int) -> bool:
-        """Whether the next checkpoint is still the one that was refused."""
-        invalid = self.invalid
-        if invalid is None:
-            return False
-        if invalid.number == common + 1 <= limit:
-            if self._invalid_situation == self._situation:
-                return True
-            root = self._events.archive_roots(facts, state, [invalid.number])[0]
-            block = self._reader.ask(state.head, lambda endpoint: endpoint.block(invalid.block.number))
-            # After a reorg of L1 the same checkpoint may come with other attestations.
-            if root == invalid.archive_root and block == invalid.block:
-                self._invalid_situation = self._situation
-                return True
-        self.invalid = None
-        return False
-
-    def _on_invalid(self, invalid: InvalidCheckpoint) -> None:
+    def _on_invalid(self, derived: DerivedCheckpoint) -> None:
+        event = derived.placed.event
+        invalid = InvalidCheckpoint(
+            derived.number, event.archive_root, derived.refusal, derived.placed.block, event.place, derived.proposal
+        )
         if invalid != self.invalid:
             shown = log_facts(checkpoint=invalid.number, archive=invalid.archive_root, reason=invalid.reason)
             logger.error("a checkpoint on L1 is not valid and is not stored", extra=shown)
-        self.invalid = invalid
+        self.invalid, self._invalid_situation = invalid, self._situation
 
     # ---- events ----------------------------------------------------------------------------------
 
@@ -375,7 +367,8 @@ class L1Source:
         """Fetched and decoded some checkpoints ahead of their use."""
         pending: deque[Future[DerivedCheckpoint]] = deque()
         pages = made_ahead(self._executor, self._placed(view, facts, state, common, limit, deadline))
-        placed = itertools.chain.from_iterable(pages)
+        events = itertools.chain.from_iterable(pages)
+        placed = (list(same) for _, same in itertools.groupby(events, key=lambda item: item.event.number))
         near_tip = limit - common <= CHECKPOINTS_AHEAD
         try:
             while True:
@@ -397,20 +390,19 @@ class L1Source:
     def _placed(
         self, view: ChainView, facts: RollupFacts, state: L1State, common: int, limit: int, deadline: float
     ) -> Generator[Sequence[PlacedEvent], None, None]:
-        """Events of the chain that L1 has now, in order, with their transactions and blocks; page by page."""
-        number = common
-        for events in self._events.read(view, facts, state, common):
-            # The same checkpoint may have been proposed twice: the later event is the one that counts.
-            latest = {(event.number, event.archive_root): event for event in events if number < event.number <= limit}
-            wanted = sorted(latest.values(), key=lambda event: event.number)
+        """Events of the chain that L1 has now, in its order, with their transactions and blocks; page by page.
+
+        All of them: the same checkpoint may have been proposed, taken back and proposed again.
+        """
+        for logs in self._events.read(view, facts, state, common):
+            wanted = [log for log in logs if common < log.number <= limit]
             for start in range(0, len(wanted), CHECKPOINTS_AHEAD):
                 if self._clock() > deadline:
                     return
                 page = self._events.place(facts, state, wanted[start : start + CHECKPOINTS_AHEAD])
                 if page:
-                    number = page[-1].event.number
                     yield page
-            if number == limit or self._clock() > deadline:
+            if self._clock() > deadline:
                 return
 
 

@@ -13,7 +13,7 @@ from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.inbox import InboxState
-from fastnode.sources.l1.proposals import ProposedCheckpoint
+from fastnode.sources.l1.proposals import ProposalLog
 from fastnode.sources.l1.rollup import RollupFacts
 
 __all__ = ["SLOTS_OF_FEES", "FeeState", "L1State", "archives_of", "fee_state_of", "outbox_root", "read_state"]
@@ -52,7 +52,7 @@ class L1State:
     finalized: int | None
     inbox: InboxState
     fees: FeeState | None
-    proposed: ProposedCheckpoint | None = None
+    proposed: ProposalLog | None = None
 
     def archive_after(self, checkpoint: int) -> bytes | None:
         """The archive root that L1 has after a checkpoint; None if that was not asked for."""
