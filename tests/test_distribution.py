@@ -17,6 +17,7 @@ import time
 import tokenize
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -213,7 +214,7 @@ def test_a_package_that_is_missing_is_named_with_what_to_install() -> None:
     line = advice_for(ModuleNotFoundError("No module named 'psycopg.rows'", name="psycopg.rows"))
     assert line == (
         "the database of redundant signers takes the package psycopg, which is not installed: "
-        "pip install 'aztec-fastnode[ha]'"
+        f"{sys.executable} -m pip install 'psycopg'"
     )
     for other in (ModuleNotFoundError("x", name="nothing"), ModuleNotFoundError("x"), ImportError("x", name="rich")):
         assert advice_for(other) is None
@@ -233,23 +234,60 @@ main()
 """
 
 
-def without_extras(*arguments: object) -> subprocess.CompletedProcess[str]:
-    program = WITHOUT.format(packages=set(EXTRAS), arguments=list(map(str, arguments)))
+def without_extras(*arguments: object, packages: Iterable[str] = EXTRAS) -> subprocess.CompletedProcess[str]:
+    program = WITHOUT.format(packages=set(packages), arguments=list(map(str, arguments)))
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_every_command_that_lacks_an_extra_ends_with_a_line_that_names_it(tmp_path: Path, sample_chain: Path) -> None:
     done = without_extras("import", sample_chain, "--data-directory", tmp_path / "data", "--no-verify")
     assert done.returncode == 0, done.stderr
-    for extra, *arguments in (
-        ("check", "db", "check", "--data-directory", tmp_path / "data"),
-        ("snapshots", "snapshot", "list", f"file://{tmp_path}"),
-        ("ha", "migrate-ha-db", "up", "--database-url", "postgresql://nowhere/none"),
+    for package, *arguments in (
+        ("numpy", "db", "check", "--data-directory", tmp_path / "data"),
+        ("obstore", "snapshot", "list", f"file://{tmp_path}"),
+        ("psycopg", "migrate-ha-db", "up", "--database-url", "postgresql://nowhere/none"),
     ):
         done = without_extras(*arguments)
         assert done.returncode == 1
-        assert done.stderr.endswith(f"which is not installed: pip install 'aztec-fastnode[{extra}]'\n")
+        assert f"which is not installed: {sys.executable} -m pip install '{package}" in done.stderr
         assert done.stderr.count("fastnode: error: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "flag"),
+    [
+        ("nats", "--bus-url=nats://127.0.0.1:1"),
+        ("cryptography", "--p2p-enabled"),
+        ("obstore", "--snapshots-urls=file:///snapshots"),
+        ("obstore", "--snapshot-upload-locations=file:///snapshots"),
+        ("opentelemetry", "--metrics-collector-url=http://127.0.0.1:1"),
+    ],
+)
+def test_a_start_names_a_missing_package_before_anything_opens(module: str, flag: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    ports = ("--port=0", "--admin-port=0", "--metrics-port=0")
+    done = without_extras("start", "--node", *ports, f"--data-directory={data}", flag, packages={module})
+    package = DISTRIBUTIONS.get(module, module)
+    assert done.returncode == 78
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith(f"fastnode: error: {flag.partition('=')[0]}: ")
+    assert f"takes the package {package}, which is not installed: " in line
+    assert "listening" not in done.stderr
+    assert not data.exists()
+
+
+def test_an_upload_to_a_location_of_no_form_is_refused_also_without_the_package(tmp_path: Path) -> None:
+    program = WITHOUT.format(packages={"obstore"}, arguments=[]).partition("from fastnode.cli")[0]
+    program += """
+from fastnode.errors import SnapshotError
+from fastnode.snapshots.location import Location
+try:
+    Location.to_write("nonsense")
+except SnapshotError as error:
+    print(error)
+"""
+    said = run(sys.executable, "-c", program, cwd=tmp_path)
+    assert said.startswith("Unknown file store config: 'nonsense'. Supported values are gs://")
 
 
 def test_a_plain_start_imports_no_package_of_an_extra() -> None:

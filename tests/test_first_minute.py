@@ -83,7 +83,7 @@ def test_an_address_of_another_machine_is_named() -> None:
 
 def test_an_unknown_address_is_named() -> None:
     line, code = start("--admin-host=nowhere.invalid")
-    assert code == 1
+    assert code == 78
     assert "cannot listen on nowhere.invalid:0: " in line
     assert "Unknown error" not in line
     assert line.endswith("with --admin-host")
@@ -92,7 +92,7 @@ def test_an_unknown_address_is_named() -> None:
 def test_a_missing_genesis_is_named_before_an_upstream_is_waited_for(tmp_path: Path, taken_port: int) -> None:
     upstream = f"--upstream-url=http://127.0.0.1:{taken_port}"  # takes connections, answers none
     line, code = start(upstream, f"--data-directory={tmp_path}", "--genesis=/nowhere/genesis.jsonl")
-    assert (line, code) == ("fastnode: error: /nowhere/genesis.jsonl: No such file or directory", 1)
+    assert (line, code) == ("fastnode: error: --genesis /nowhere/genesis.jsonl: there is no such file", 78)
 
 
 # ---- the data directory ----------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_the_sample_chain_never_takes_the_place_of_a_lost_one(lost: str, tmp_pat
 
 def test_a_directory_that_cannot_be_made_is_named() -> None:
     line, code = start("--data-directory", "/proc/fastnode")
-    assert code == 1
+    assert code == 78
     assert "the data directory /proc/fastnode cannot be used: " in line
 
 
@@ -173,13 +173,14 @@ def test_a_directory_that_cannot_be_made_is_named() -> None:
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     line, code = start("--data-directory", tmp_path)
-    assert (line, code) == (f"fastnode: error: the data directory {tmp_path} cannot be used: Permission denied", 1)
+    assert line.startswith(f"fastnode: error: the data directory {tmp_path} cannot be used: Permission denied (")
+    assert code == 78
 
 
 def test_a_data_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     line, code = start("--data-directory", tmp_path / "data")
-    assert (line, code) == (f"fastnode: error: the data directory {tmp_path / 'data'} cannot be used: it is a file", 1)
+    assert (line, code) == (f"fastnode: error: the data directory {tmp_path / 'data'} cannot be used: it is a file", 78)
 
 
 def test_a_disk_that_takes_no_more_ends_the_node_and_keeps_whole_blocks(tmp_path: Path, sample_chain: Path) -> None:
@@ -225,7 +226,7 @@ def test_a_full_disk_is_named(small_disk: Path) -> None:
 
 def test_a_missing_chain_file_is_named(tmp_path: Path) -> None:
     line, code = start("--chain-file", tmp_path / "nope.jsonl")
-    assert (line, code) == (f"fastnode: error: {tmp_path / 'nope.jsonl'}: No such file or directory", 1)
+    assert (line, code) == (f"fastnode: error: --chain-file {tmp_path / 'nope.jsonl'}: there is no such file", 78)
 
 
 @pytest.mark.parametrize("command", ["start", "import"])
@@ -358,3 +359,44 @@ def test_a_setting_of_an_earlier_release_is_pointed_to_its_successor() -> None:
     line, code = failure_of("start", "--node", "--maxBlockSizeInBytes", "5")
     assert code == 2
     assert line.startswith("fastnode: error: --maxBlockSizeInBytes is not a setting any more; ")
+
+
+def test_the_last_line_is_json_where_the_log_is() -> None:
+    for flags, environment in ((["--log-json"], {}), ([], {"LOG_JSON": "1"})):
+        line, code = start("--prot=1", *flags, **environment)
+        entry = json.loads(line)
+        assert (entry["level"], entry["logger"], entry["exit_code"], code) == ("error", "fastnode.cli", 2, 2)
+        assert entry["message"].startswith("no such option --prot")
+    line, _ = start("--prot=1", "--no-log-json", LOG_JSON="1")
+    assert line.startswith("fastnode: error: no such option --prot")
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        (["--host=nowhere.invalid"], "choose an address of this machine with --host"),
+        (["--load-state=/nowhere/state", "--local-network"], "--load-state /nowhere/state: there is no such file"),
+        (["--dump-state=/nowhere/state", "--local-network"], "there is no directory /nowhere"),
+        (["--fork-from=/nowhere/chain", "--local-network"], "there is no such file or directory, and it is no URL"),
+        (["--key-store-directory=/nowhere"], "Failed to load keystore from /nowhere"),
+        (["--rollup-version=5"], "the chain is on another network: rollup-version is to be 5"),
+        (["--snapshots-urls=nonsense"], "--snapshots-urls: each location begins with one of file:///, http://"),
+        (["--snapshot-upload-locations=nonsense"], "each location begins with one of file:///, s3://, gs://"),
+        (["--p2p-enabled", "--p2p-ip=nonsense"], "p2p-ip: 'nonsense' is no IPv4 address"),
+        (["--p2p-enabled", "--p2p-port=0", "--p2p-listen-addr=nowhere.invalid"], "p2p-listen-addr: "),
+    ],
+)
+def test_a_setting_that_will_be_as_bad_at_the_next_start_ends_with_78(flags: list[str], what: str) -> None:
+    line, code = start(*flags)
+    assert what in line
+    assert code == 78
+
+
+def test_an_ipv6_address_may_stand_in_brackets() -> None:
+    from fastnode.values.texts import Host
+
+    assert (Host().from_text("[::1]"), Host().from_text("::1"), Host().from_text("node.example")) == (
+        "::1",
+        "::1",
+        "node.example",
+    )

@@ -24,7 +24,6 @@ PACKAGE = PROJECT / "src" / "fastnode"
 
 #: What a clone may weigh, in bytes.
 REPOSITORY_BYTES_MAX = 20 << 20
-#: A file that a person edits should be read at one sitting.
 
 #: Files whose length is not a matter of style: numbers, and pages made from code.
 GENERATED = {

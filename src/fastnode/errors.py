@@ -166,12 +166,16 @@ class SettingError(StartError):
     """A setting has a bad value or an unknown name."""
 
 
-class KeystoreError(StartError):
+class KeystoreError(SettingError):
     """The keystore cannot be used; the message names the file and the place, and has no key."""
 
 
 class DataDirectoryError(StartError):
     """The data directory cannot be used: unwritable, in use, of another chain, or of a newer schema."""
+
+
+class UnusableDirectoryError(DataDirectoryError, SettingError):
+    """It is no directory, or this user may not use it."""
 
 
 class ChainFileError(StartError):

@@ -5,11 +5,13 @@ Modules that need one of these packages are imported where they are used, never 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
-__all__ = ["ALSO_IN", "DISTRIBUTIONS", "EXTRAS", "LazyModule", "advice_for"]
+__all__ = ["ALSO_IN", "DISTRIBUTIONS", "EXTRAS", "LazyModule", "advice_for", "advice_if_missing"]
 
 #: The extra that installs a package, and the feature that needs it.
 EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
@@ -30,6 +32,9 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {"nats": "nats-py", "opentelemetry": "
 #: Other extras that bring a package too.
 ALSO_IN: Final[Mapping[str, frozenset[str]]] = {"cramjam": frozenset({"p2p"})}
 
+#: Of a package that several distributions share, the part that the extra brings.
+_PROBES: Final[Mapping[str, str]] = {"opentelemetry": "opentelemetry.exporter.otlp"}
+
 _DISTRIBUTION: Final = "aztec-fastnode"
 
 
@@ -38,11 +43,41 @@ def advice_for(error: BaseException) -> str | None:
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     package = error.name.partition(".")[0]
-    if package not in EXTRAS:
-        return None
+    return _advice(package) if package in EXTRAS else None
+
+
+def advice_if_missing(package: str) -> str | None:
+    """The same before it is imported; None if it is there."""
+    try:
+        is_there = find_spec(_PROBES.get(package, package)) is not None
+    except ModuleNotFoundError:
+        is_there = False
+    return None if is_there else _advice(package)
+
+
+def _advice(package: str) -> str:
     extra, purpose = EXTRAS[package]
     name = DISTRIBUTIONS.get(package, package)
-    return f"{purpose} takes the package {name}, which is not installed: pip install '{_DISTRIBUTION}[{extra}]'"
+    return f"{purpose} takes the package {name}, which is not installed: {_command(extra, name)}"
+
+
+def _command(extra: str, name: str) -> str:
+    """What installs an extra beside this copy: its packages themselves, as fastnode need be on no index for that."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        wanted = [text.partition(";")[0].strip() for text in requires(_DISTRIBUTION) or () if _is_of(text, extra)]
+    except PackageNotFoundError:  # a source folder on the path
+        wanted = []
+    packages = " ".join(f"'{text}'" for text in wanted or [name])
+    if find_spec("pip") is None:
+        return f"uv pip install --python {sys.executable} {packages}"
+    return f"{sys.executable} -m pip install {packages}"
+
+
+def _is_of(requirement: str, extra: str) -> bool:
+    _, _, marker = requirement.partition(";")
+    return marker.replace(" ", "").replace("'", '"') == f'extra=="{extra}"'
 
 
 class LazyModule:

@@ -23,7 +23,7 @@ import orjson
 
 from fastnode import trace
 
-__all__ = ["configure", "log_facts", "name_process", "one_line", "printable"]
+__all__ = ["configure", "json_event", "log_facts", "name_process", "one_line", "printable"]
 
 #: The logger every module's logger is below.
 _ROOT = "fastnode"
@@ -102,6 +102,15 @@ def one_line(record: logging.LogRecord) -> str:
     facts = " ".join(f"{name}={value}" for name, value in _facts_of(record).items())
     line = record.getMessage() + ("  " + facts if facts else "")
     return printable(line.replace("\r", "\\r").replace("\n", "\\n"))
+
+
+def json_event(message: str, *, level: str, logger: str, **facts: Any) -> str:
+    """A line of the log in JSON, for what is said where no logger is set up."""
+    time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    entry = {name: _short(value) for name, value in (_OF_PROCESS | facts).items()}
+    return orjson.dumps(
+        entry | {"time": time, "level": level, "logger": logger, "message": printable(message)}
+    ).decode()
 
 
 class _LineFormatter(logging.Formatter):

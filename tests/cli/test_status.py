@@ -13,6 +13,8 @@ import pytest
 from tests.cli.test_commands import fastnode
 from tests.http_stand_in import HttpStandIn, answer, answer_json
 
+from fastnode.cli.node_calls import url_of
+
 
 class Probed(HttpStandIn):
     """A server whose probes and calls answer what they are told."""
@@ -49,7 +51,7 @@ def test_a_node_that_serves_is_ready_and_names_its_tips(start_node: Callable[...
     node = start_node("--chain-file", short_chain, "--metrics-port=0").wait_until_serving()
     node.wait_for_line("chain file loaded")  # until then the tips move
     done = status("--url", node.url)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.stdout.split()[:2], done.stderr) == (["node", f"http://127.0.0.1:{node.port}"], "")
     lines = dict(line.split(None, 1) for line in done.stdout.replace(" tip", "").splitlines())
     tips = node.call("node_getL2Tips")["result"]
     assert lines["state"] == "ready"
@@ -104,3 +106,27 @@ def test_what_is_no_node_is_told_from_one(probed: Probed) -> None:
         1,
         f"fastnode: error: {probed.url} is no node: GET /status answered HTTP 404\n",
     )
+
+
+def test_the_address_is_where_a_node_with_this_environment_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FASTNODE_URL", "FASTNODE_ADMIN_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for host, port, url in (
+        ("", "", "http://127.0.0.1:8080"),
+        ("0.0.0.0", "9000", "http://127.0.0.1:9000"),
+        ("::", "9000", "http://[::1]:9000"),
+        ("10.0.0.5", "0", "http://10.0.0.5:8080"),
+        ("", "tcp://10.0.0.1:80", "http://127.0.0.1:8080"),
+    ):
+        monkeypatch.setenv("SVC_HOST", host)
+        monkeypatch.setenv("SVC_PORT", port)
+        assert url_of(None) == url
+    monkeypatch.setenv("SVC_ADMIN_PORT", "9001")
+    assert url_of(None, admin=True) == "http://127.0.0.1:9001"
+    assert url_of("other:1") == "http://other:1"
+
+
+def test_a_probe_in_the_container_of_a_node_finds_it(start_node: Callable[..., Any], short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain).wait_until_serving()
+    done = status(SVC_HOST="0.0.0.0", SVC_PORT=str(node.port))
+    assert (done.stdout.split()[:2], done.stderr) == (["node", f"http://127.0.0.1:{node.port}"], "")

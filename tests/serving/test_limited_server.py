@@ -430,7 +430,7 @@ def test_a_bad_file_stops_the_start(start_node: Callable[..., NodeProcess], shor
     file = tmp_path / "limits.toml"
     file.write_text("[address]\nrate = -1\n")
     node = start_node("--chain-file", short_chain, "--rpc-limits", file)
-    entry = node.wait_for_line("fastnode: error: rpc-limits:")
+    entry = node.wait_for_line("rpc-limits:")
     assert f"{file}: address.rate: must be a number" in entry["message"]
     assert node.process.wait(30) == 78
 

@@ -26,6 +26,7 @@ from fastnode.errors import (
     DecodeError,
     FastnodeError,
     OtherNetwork,
+    SettingError,
     SnapshotError,
     StartError,
     UpstreamError,
@@ -259,7 +260,7 @@ class Following:
         """Of the rollup that the settings name; no other node is asked."""
         settings = self._settings
         if settings.registry_address is None:
-            raise StartError(
+            raise SettingError(
                 "which rollup on L1? give its registry with --registry-address (REGISTRY_CONTRACT_ADDRESS)"
             )
         registry = bytes.fromhex(settings.registry_address.removeprefix("0x"))

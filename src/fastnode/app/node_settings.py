@@ -8,7 +8,7 @@ import os
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings
-from fastnode.errors import SettingError, StartError
+from fastnode.errors import SettingError
 from fastnode.http.allowance import default_budget
 from fastnode.http.limits import Limits
 from fastnode.log import log_facts
@@ -36,7 +36,9 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
         ("registry-address", settings.registry_address, addresses.get("registryAddress")),
     ):
         if wanted is not None and str(wanted) != str(actual).lower():
-            raise StartError(f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}")
+            raise SettingError(
+                f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}"
+            )
 
 
 def log_block_budget(settings: Settings, chain: ChainInfo) -> None:

@@ -16,7 +16,7 @@ from fastnode.app.node_settings import memory_budget_of
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
-from fastnode.errors import StartError
+from fastnode.errors import SettingError
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.limits import Limits
@@ -24,7 +24,7 @@ from fastnode.http.turns import Turns
 from fastnode.log import log_facts
 from fastnode.proofs.options import checks_at_once
 from fastnode.records import dataclass
-from fastnode.serving.server import HttpServer, describe_bind_error
+from fastnode.serving.server import HttpServer, bind_failure
 from fastnode.serving.starting import StartingApplication
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
@@ -154,7 +154,7 @@ async def listen(server: HttpServer, port: int, prefix: str = "") -> None:
     try:
         await server.start()
     except OSError as error:
-        raise StartError(describe_bind_error(error, server.host, port, prefix)) from error
+        raise bind_failure(error, server.host, port, prefix) from error
 
 
 # ---- databases -----------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None) ->
     bus = fleet.bus if fleet is not None and fleet.is_replica else None
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
-            raise StartError(
+            raise SettingError(
                 "--l1-rpc-urls alone is no source of blocks: give a place of blobs (--l1-consensus-host-urls, "
                 "--blob-file-store-urls or --blob-archive-api-url), or a node to follow (--upstream-url)"
             )

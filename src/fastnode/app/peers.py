@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -399,6 +400,16 @@ def _static(record: NodeRecord, *, is_direct: bool) -> StaticPeer:
 def _require_ipv4(name: str, host: str | None, reason: str) -> None:
     if host is not None and ":" in host:
         raise SettingError(f"{name}: {host} is an IPv6 address: {reason}")
+    if host is not None and name == "p2p-ip" and not _is_ipv4(host):
+        raise SettingError(f"{name}: {host!r} is no IPv4 address")
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _address(text: str) -> StaticPeer:

@@ -18,9 +18,8 @@ from fastnode.app.process import OTHER_FILES, allow_open_files, run_node, stop_r
 from fastnode.app.worker import Worker
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
-from fastnode.errors import StartError
 from fastnode.log import log_facts
-from fastnode.serving.server import describe_bind_error
+from fastnode.serving.server import bind_failure
 from fastnode.workers.seat import PrimarySeat, WorkerSeat
 from fastnode.workers.supervisor import Supervisor, listening_sockets
 
@@ -41,7 +40,7 @@ def run_with_workers(settings: Settings) -> None:
     try:
         sockets = listening_sockets(settings.host, settings.port, count, takes_over=settings.take_over_port)
     except OSError as error:
-        raise StartError(describe_bind_error(error, settings.host, settings.port)) from error
+        raise bind_failure(error, settings.host, settings.port) from error
     # What is there now stays, and its pages are shared as long as no process writes to them.
     gc.collect()
     gc.freeze()

@@ -29,6 +29,10 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 #: Environment name of --debug, for places where the command line is out of reach.
 _DEBUG_ENVIRONMENT = "FASTNODE_DEBUG"
 
+#: Commands that log, and the names of the environment that make their lines JSON.
+_LOGGING: Final = (["start"], ["import"], ["export"], ["db"])
+_LOG_JSON: Final = ("SVC_LOG_JSON", "LOG_JSON")
+
 #: Where each command is: its module in this package, and its name there.  Only the command that is called is imported.
 _PLACES: Final = {
     "start": ("start", "start"),
@@ -164,5 +168,17 @@ def _show_traceback_if_wanted() -> bool:
 
 def _fail(message: str, code: int) -> NoReturn:
     one_line = " ".join(message.split())
-    say(f"fastnode: error: {one_line}", err=True)
+    if _logs_json():
+        from fastnode.log import json_event
+
+        say(json_event(one_line, level="error", logger="fastnode.cli", exit_code=code), err=True)
+    else:
+        say(f"fastnode: error: {one_line}", err=True)
     sys.exit(code)
+
+
+def _logs_json() -> bool:
+    """Whether who reads the log reads JSON.  The settings may be what is wrong, so only this one is looked for."""
+    if sys.argv[1:2] not in _LOGGING or "--no-log-json" in sys.argv:
+        return False
+    return "--log-json" in sys.argv or any(os.environ.get(name) in ("1", "true") for name in _LOG_JSON)

@@ -37,12 +37,26 @@ _ANSWER_BYTES_MAX: Final = 1 << 30
 
 
 def url_of(given: str | None, *, admin: bool = False) -> str:
-    """Where the node is, from --url, the environment or the default; a scheme is added where there is none."""
+    """Where the node is: --url, the environment's URL, or where a node with this environment listens.
+
+    A scheme is added where there is none.
+    """
     if admin:
-        url = given or os.environ.get(ADMIN_URL_ENVIRONMENT) or DEFAULT_ADMIN_URL
+        url = given or os.environ.get(ADMIN_URL_ENVIRONMENT) or _url_of_node("ADMIN_", DEFAULT_ADMIN_URL)
     else:
-        url = given or os.environ.get(URL_ENVIRONMENT) or DEFAULT_URL
+        url = given or os.environ.get(URL_ENVIRONMENT) or _url_of_node("", DEFAULT_URL)
     return url if "://" in url else f"http://{url}"
+
+
+def _url_of_node(port_kind: str, default: str) -> str:
+    """From ``SVC_HOST`` and ``SVC_PORT``: a probe in the container of a node has the node's environment."""
+    host = os.environ.get(f"SVC_{port_kind}HOST", "").strip("[]")
+    port = os.environ.get(f"SVC_{port_kind}PORT", "")
+    usual_host, _, usual_port = default.removeprefix("http://").rpartition(":")
+    host = {"": usual_host, "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    if not port.isdecimal() or port == "0":  # not set, any free one, or what Kubernetes makes for a service
+        port = usual_port
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def call(url: str, method: str, parameters: list[Any], headers: dict[str, str], timeout: float) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _complete_method(_context: click.Context, _parameter: click.Parameter, begun
     "--url",
     metavar="URL",
     help="Where the node is; http:// may be left out.  "
-    f"[env: {URL_ENVIRONMENT}, for nodeAdmin_ {ADMIN_URL_ENVIRONMENT}; "
+    f"[env: {URL_ENVIRONMENT}, for nodeAdmin_ {ADMIN_URL_ENVIRONMENT}, else SVC_HOST and SVC_PORT; "
     f"default: {DEFAULT_URL}, for nodeAdmin_ {DEFAULT_ADMIN_URL}]",
 )
 @click.option(

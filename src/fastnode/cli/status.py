@@ -22,7 +22,8 @@ _TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
 @click.option(
     "--url",
     metavar="URL",
-    help=f"Where the node is; http:// may be left out.  [env: {URL_ENVIRONMENT}; default: {DEFAULT_URL}]",
+    help=f"Where the node is; http:// may be left out.  [env: {URL_ENVIRONMENT}, else SVC_HOST and SVC_PORT; "
+    f"default: {DEFAULT_URL}]",
 )
 @click.option(
     "--timeout",

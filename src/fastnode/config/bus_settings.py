@@ -26,6 +26,7 @@ class BusSettings:
         "NATS servers with JetStream that carry blocks and transactions between the nodes of a fleet; without "
         "--bus-publish the chain comes from there, verified, and --upstream-url stands in while it does not.",
         secret=True,
+        packages=("nats",),
     )
     bus_publish: bool = setting(
         False,

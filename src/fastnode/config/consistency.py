@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from fastnode.config.settings import Settings
+from pathlib import Path
+from typing import Final
+
+from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError
+from fastnode.extras import advice_if_missing
 
 __all__ = ["check_settings"]
+
+#: Without --rpc-limits and --network-config, whose readers say more.
+_READ_AT_START: Final = frozenset({"chain-file", "genesis", "load-state"})
+_WRITTEN_AT_EXIT: Final = frozenset({"dump-state", "state"})
+_SCHEMES: Final = {
+    "snapshots-urls": ("file:///", "http://", "https://", "s3://", "gs://"),
+    "snapshot-upload-locations": ("file:///", "s3://", "gs://"),
+    "blob-file-store-urls": ("file:///", "http://", "https://", "s3://", "gs://"),
+    "blob-file-store-upload-url": ("file:///", "s3://", "gs://"),
+}
 
 
 def check_settings(settings: Settings) -> None:
@@ -41,6 +55,40 @@ def check_settings(settings: Settings) -> None:
         raise SettingError("--bus-share-limits counts what one process grants: leave it out, or --workers")
     if settings.network is not None and settings.network_config is None:
         raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
+    _check_packages(settings)
+    _check_files(settings)
+    _check_locations(settings)
+
+
+def _check_packages(settings: Settings) -> None:
+    for row in rows(Settings):
+        if not getattr(settings, row.attribute) or not (row.needs is None or row.needs.is_met(settings)):
+            continue
+        for package in row.packages:
+            advice = advice_if_missing(package)
+            if advice is not None:
+                raise SettingError(f"{row.flag}: {advice}")
+
+
+def _check_files(settings: Settings) -> None:
+    """Those that a start reads, and the folders of those that it writes at its end."""
+    for row in rows(Settings):
+        path = getattr(settings, row.attribute)
+        if row.name in _READ_AT_START and path is not None and not path.is_file():
+            raise SettingError(f"{row.flag} {path}: {'it is no file' if path.exists() else 'there is no such file'}")
+        if row.name in _WRITTEN_AT_EXIT and path is not None and not path.resolve().parent.is_dir():
+            raise SettingError(f"{row.flag} {path}: there is no directory {path.resolve().parent}")
+
+
+def _check_locations(settings: Settings) -> None:
+    for row in rows(Settings):
+        schemes = _SCHEMES.get(row.name)
+        value = getattr(settings, row.attribute)
+        if schemes is None or value is None:
+            continue
+        for text in (value,) if isinstance(value, str) else value:
+            if not text.startswith(schemes):
+                raise SettingError(f"{row.flag}: each location begins with one of {', '.join(schemes)}")
 
 
 def _check_local_network(settings: Settings) -> None:
@@ -57,5 +105,8 @@ def _check_local_network(settings: Settings) -> None:
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
         raise SettingError(f"{' and '.join(given)}: a local network begins with one chain, so give one of them")
+    fork = settings.fork_from
+    if fork is not None and ":" not in fork and not Path(fork).exists():
+        raise SettingError(f"--fork-from {fork}: there is no such file or directory, and it is no URL")
     if settings.fork_block_number is not None and settings.fork_from is None:
         raise SettingError("--fork-block-number needs --fork-from")

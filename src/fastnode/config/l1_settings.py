@@ -127,6 +127,7 @@ class L1Settings:
         needs=needs.DERIVING,
         environment=("BLOB_FILE_STORE_URLS",),
         secret=True,
+        packages=("obstore", "cramjam"),
     )
     blob_file_store_upload_url: str | None = setting(
         None,
@@ -136,6 +137,7 @@ class L1Settings:
         needs=needs.DERIVING,
         environment=("BLOB_FILE_STORE_UPLOAD_URL",),
         secret=True,
+        packages=("obstore", "cramjam"),
     )
     blob_archive_api_url: str | None = setting(
         None,

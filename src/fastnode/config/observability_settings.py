@@ -8,7 +8,7 @@ from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import Boolean
 from fastnode.values.numbers import Integer
-from fastnode.values.texts import Text
+from fastnode.values.texts import Host, Text
 
 __all__ = ["ObservabilitySettings"]
 
@@ -38,7 +38,7 @@ class ObservabilitySettings:
     )
     metrics_host: str = setting(
         "127.0.0.1",
-        Text(metavar="ADDRESS"),
+        Host(),
         METRICS,
         "Address the metrics port listens on.",
         needs=needs.METRICS_PORT,
@@ -58,6 +58,7 @@ class ObservabilitySettings:
         "then goes the slower way, on which its headers are read.",
         environment=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",),
         flags=("--tel.tracesCollectorUrl",),
+        packages=("opentelemetry",),
     )
     metrics_collector_url: str | None = setting(
         None,
@@ -66,6 +67,7 @@ class ObservabilitySettings:
         "Collector to which the metrics are sent, as OTLP over HTTP; takes the extra otlp.",
         environment=("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",),
         flags=("--tel.metricsCollectorUrl",),
+        packages=("opentelemetry",),
     )
     otel_collect_interval_ms: int = setting(
         60_000,

@@ -125,6 +125,7 @@ class OperatorSettings:
         needs=needs.PARTIAL_SYNC,
         environment=("SYNC_SNAPSHOTS_URLS", "SYNC_SNAPSHOTS_URL"),
         secret=True,
+        packages=("obstore",),
     )
     snapshot_upload_locations: tuple[str, ...] | None = setting(
         None,
@@ -133,4 +134,5 @@ class OperatorSettings:
         "Where nodeAdmin_startSnapshotUpload may put snapshots: at these locations and below; default: below the data "
         "directory.",
         secret=True,
+        packages=("obstore",),
     )

@@ -10,7 +10,7 @@ from fastnode.records import dataclass
 from fastnode.values.arrays import texts
 from fastnode.values.choices import Boolean
 from fastnode.values.numbers import Integer
-from fastnode.values.texts import FilePath, Text
+from fastnode.values.texts import FilePath, Host, Text
 
 __all__ = ["PEERS", "PeerSettings"]
 
@@ -31,6 +31,7 @@ class PeerSettings:
         "[p2p].",
         environment=("P2P_ENABLED",),
         flags=("--p2p.p2pEnabled",),
+        packages=("cryptography", "cramjam"),
     )
     p2p_peer: tuple[str, ...] | None = setting(
         None,
@@ -68,7 +69,7 @@ class PeerSettings:
     )
     p2p_listen_addr: str = setting(
         "0.0.0.0",
-        Text(metavar="ADDRESS"),
+        Host(),
         PEERS,
         "Address to listen on for peers.",
         needs=needs.PEERS,

@@ -42,7 +42,7 @@ from fastnode.values.arrays import texts
 from fastnode.values.choices import Boolean, Choice
 from fastnode.values.counts import CountOrAuto
 from fastnode.values.numbers import Integer, Seconds, Size
-from fastnode.values.texts import FilePath, Text, UrlPath
+from fastnode.values.texts import FilePath, Host, Text, UrlPath
 
 __all__ = ["CHECK", "ENVIRONMENT_PREFIX", "EXPORT", "IMPORT", "START", "Setting", "Settings", "rows", "setting"]
 
@@ -88,13 +88,13 @@ class Settings(
     )
     host: str = setting(
         "127.0.0.1",
-        Text(metavar="ADDRESS"),
+        Host(),
         NETWORK,
         "Address the public interface listens on; 0.0.0.0 for every network.",
     )
     admin_host: str = setting(
         "127.0.0.1",
-        Text(metavar="ADDRESS"),
+        Host(),
         NETWORK,
         "Address the admin interface listens on.",
     )

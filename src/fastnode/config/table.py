@@ -48,6 +48,7 @@ class Setting:
     other_flags: tuple[str, ...]  # accepted beside --name
     secret: bool  # never shown
     needs: Need | None  # what it has no effect without; None: it always has one
+    packages: tuple[str, ...]  # of extras, which a value takes
 
     @property
     def attribute(self) -> str:
@@ -80,6 +81,7 @@ def setting(
     flags: tuple[str, ...] = (),
     secret: bool = False,
     needs: Need | None = None,
+    packages: tuple[str, ...] = (),
 ) -> Any:
     """A dataclass field that is a setting; a ``default`` of None means "not set"."""
     facts = {
@@ -92,6 +94,7 @@ def setting(
         "other_flags": flags,
         "secret": secret,
         "needs": needs,
+        "packages": packages,
     }
     return field(default=default, metadata=facts)
 

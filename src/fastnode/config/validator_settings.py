@@ -443,6 +443,7 @@ class ValidatorSettings:
         AVAILABILITY,
         "Agree with other nodes of the same validators, in a database, on who signs.",
         environment=("VALIDATOR_HA_SIGNING_ENABLED",),
+        packages=("psycopg",),
     )
     validator_ha_database_url: str | None = setting(
         None,

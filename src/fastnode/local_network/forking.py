@@ -19,7 +19,7 @@ from fastnode.archiver import layout
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import ChainRecord, CheckpointRecord, GenesisRecord, Record
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import StartError, UpstreamError
+from fastnode.errors import SettingError, StartError, UpstreamError
 from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
@@ -61,7 +61,7 @@ class ForkedChain:
             raise StartError(f"--fork-from: {error}") from error
         tip = ingestor.view.tip_number
         if newest is not None and tip < newest and not self._source.has_block(newest):
-            raise StartError(f"--fork-block-number {newest}: the newest block there is {tip}")
+            raise SettingError(f"--fork-block-number {newest}: the newest block there is {tip}")
         logger.info("forked", extra=log_facts(tip=tip, rollup_version=self.chain.node_info["rollupVersion"]))
         return tip
 
@@ -131,7 +131,7 @@ def _of_directory(path: Path, stack: ExitStack) -> ForkedChain:
     view: ChainView = stack.enter_context(store.open_view())
     stored = view.get(layout.KEY_CHAIN)
     if stored is None:
-        raise StartError(f"--fork-from {path}: the data directory holds no chain yet")
+        raise SettingError(f"--fork-from {path}: the data directory holds no chain yet")
     chain = ChainRecord.from_json(orjson.loads(stored))
     records = _FileOrDirectory(stored_records(view, 1), view.tip_number)
     return ForkedChain(_without_proofs(chain), store.load_genesis(), records)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import SettingError, StartError
+from fastnode.errors import SettingError
 from fastnode.kernels import encode
 from fastnode.local_network.accounts import FUNDED
 from fastnode.local_network.forking import ForkedChain, open_fork
@@ -60,7 +60,7 @@ class BeginningChain:
         if is_new:
             self._adopt(store)
         elif not (directory / FILE_NAME).exists():
-            raise StartError(
+            raise SettingError(
                 f"the data directory {directory} holds a chain that is not a local network's; use another one, or "
                 "begin with a copy of it (--fork-from)"
             )

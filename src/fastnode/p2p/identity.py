@@ -16,7 +16,7 @@ from typing import Final
 from coincurve import PrivateKey, PublicKey
 from coincurve.ecdsa import cdata_to_der, deserialize_compact
 
-from fastnode.errors import PeerFault, SettingError, StartError
+from fastnode.errors import PeerFault, SettingError
 from fastnode.files import replace_file
 from fastnode.kernels import peer_frames
 from fastnode.p2p.encoding import base58, protobuf
@@ -105,7 +105,7 @@ def load_identity(data_directory: Path, *, key: str | None, path: Path | None) -
     except FileNotFoundError:
         return _make(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"{file}: the key of the peer-to-peer network cannot be read: {error}") from None
+        raise SettingError(f"{file}: the key of the peer-to-peer network cannot be read: {error}") from None
 
 
 def _from_text(text: str, where: str) -> Identity:
@@ -120,5 +120,5 @@ def _make(file: Path) -> Identity:
     try:
         replace_file(file, identity.to_text().encode("ascii"), mode=0o600)
     except OSError as error:
-        raise StartError(f"{file}: the key of the peer-to-peer network cannot be written: {error.strerror}") from None
+        raise SettingError(f"{file}: the key of the peer-to-peer network cannot be written: {error.strerror}") from None
     return identity

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from fastnode.errors import PeerUnavailable, StartError
+from fastnode.errors import PeerUnavailable, SettingError, StartError
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.p2p.host import Host
@@ -93,7 +94,9 @@ class PeerNetwork:
         try:
             self._started.result()
         except OSError as error:
-            raise StartError(f"p2p-port: the peer-to-peer network cannot listen: {error.strerror or error}") from None
+            kind = SettingError if isinstance(error, socket.gaierror | PermissionError) else StartError
+            name = "p2p-listen-addr" if isinstance(error, socket.gaierror) else "p2p-port"
+            raise kind(f"{name}: the peer-to-peer network cannot listen: {error.strerror or error}") from None
         facts = {"peer": self.snapshot.peer_id, "port": self.snapshot.port, "network": self.snapshot.version}
         logger.info("on the peer-to-peer network", extra=log_facts(**facts))
 

@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
+from fastnode.errors import SettingError, StartError
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.client_connections import ConnectionCounts
 from fastnode.http.connection import HttpConnection
@@ -32,7 +33,7 @@ from fastnode.serving.fast_path import FastPath
 from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.trace import Spans
 
-__all__ = ["HttpServer", "RpcServer", "describe_bind_error"]
+__all__ = ["HttpServer", "RpcServer", "bind_failure", "describe_bind_error"]
 
 logger = logging.getLogger("fastnode.rpc")
 
@@ -363,3 +364,9 @@ def describe_bind_error(error: OSError, host: str, port: int, prefix: str = "") 
     else:
         reason = os.strerror(error.errno) if error.errno else str(error)
     return f"cannot listen on {host}:{port}: {reason}; choose an address of this machine with --{prefix}host"
+
+
+def bind_failure(error: OSError, host: str, port: int, prefix: str = "") -> StartError:
+    """A SettingError where it will be the same at the next start."""
+    is_lasting = isinstance(error, socket.gaierror) or error.errno == errno.EACCES
+    return (SettingError if is_lasting else StartError)(describe_bind_error(error, host, port, prefix))

@@ -88,12 +88,12 @@ class Location:
             parent, _, last = path.rpartition("/")
             network = Network.of_folder(last)
             store, public = _open(url.scheme, url.netloc, parent if network else path, url.query, create=create)
-        except (exceptions.BaseError, ValueError, OSError) as error:
-            if isinstance(error, _UnknownFormError):
-                raise SnapshotError(f"Unknown file store config: '{text}'. Supported values are {_FORMS}.") from None
-            raise SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}") from error
-        except ModuleNotFoundError as error:
+        except _UnknownFormError:
+            raise SnapshotError(f"Unknown file store config: '{text}'. Supported values are {_FORMS}.") from None
+        except ModuleNotFoundError as error:  # first: what is named below is of that package
             raise SnapshotError(advice_for(error) or str(error)) from error
+        except (exceptions.BaseError, ValueError, OSError) as error:
+            raise SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}") from error
         return cls(_shown(text), store, public, url.scheme in ("http", "https"), network)
 
     # ---- index ---------------------------------------------------------------------------------

@@ -16,13 +16,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import pwd
 import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from fastnode.errors import DataDirectoryError
+from fastnode.errors import DataDirectoryError, UnusableDirectoryError
 
 __all__ = ["LOCK_FILE", "DataDirectory"]
 
@@ -50,9 +51,11 @@ class DataDirectory:
                 raise DataDirectoryError(f"there is no data directory {path}")
             return cls(path, _lock(path), temporary=False)
         except FileExistsError:
-            raise DataDirectoryError(f"the data directory {path} cannot be used: it is a file") from None
+            raise UnusableDirectoryError(f"the data directory {path} cannot be used: it is a file") from None
+        except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
+            raise UnusableDirectoryError(_refusal(path, error)) from error
         except OSError as error:
-            raise DataDirectoryError(f"the data directory {path} cannot be used: {error.strerror}") from error
+            raise DataDirectoryError(_refusal(path, error)) from error
 
     @classmethod
     def temporary(cls) -> DataDirectory:
@@ -82,6 +85,23 @@ class DataDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _refusal(path: Path, error: OSError) -> str:
+    """Also who may use it and who wants to, where that is what is wrong."""
+    text = f"the data directory {path} cannot be used: {error.strerror}"
+    if not isinstance(error, PermissionError):
+        return text
+    there = next(folder for folder in (path, *path.parents) if folder.exists())
+    owner = there.stat().st_uid
+    return f"{text} ({there} belongs to {_user(owner)}, this is {_user(os.geteuid())})"
+
+
+def _user(number: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"
 
 
 def _lock(path: Path) -> int:

@@ -13,7 +13,7 @@ from fastnode.values.refusal import Reject
 from fastnode.values.schemas import Schema
 from fastnode.values.value_type import ValueType
 
-__all__ = ["ETH_ADDRESS", "FileOrUrl", "FilePath", "HexText", "Text", "UrlPath"]
+__all__ = ["ETH_ADDRESS", "FileOrUrl", "FilePath", "HexText", "Host", "Text", "UrlPath"]
 
 
 class _TextType(ValueType):
@@ -96,6 +96,20 @@ class HexText(_TextType):
 
 #: An address on L1.
 ETH_ADDRESS: Final = HexText(20, name="EthAddress", meaning="an L1 address")
+
+
+@dataclass(frozen=True, slots=True)
+class Host(_TextType):
+    """A name or an address; an IPv6 address may stand in brackets, as in URLs."""
+
+    metavar: str = "ADDRESS"
+    expects: str = "a host name or an address"
+
+    def from_text(self, text: str) -> str:
+        host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        if not host or any(character.isspace() or character in "/[]@" for character in host):
+            raise self.refuse_text(text)
+        return host
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,10 +54,10 @@ class FileStore:
         self._folder = folder
         try:
             self._store = _open(url, is_written)
+        except ModuleNotFoundError as error:  # first: what is named below is of that package
+            raise BlobSourceError(advice_for(error) or str(error)) from error
         except (exceptions.BaseError, ValueError, OSError) as error:
             raise BlobSourceError(f"it cannot be used: {_reason(error)}") from error
-        except ModuleNotFoundError as error:
-            raise BlobSourceError(advice_for(error) or str(error)) from error
 
     def check(self) -> None:
         if self._read(f"{self._folder}/{_HEALTH_FILE}", 1_024) is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fastnode.errors import StartError, UpstreamFault, UpstreamRejection
+from fastnode.errors import SettingError, UpstreamFault, UpstreamRejection
 from fastnode.kernels import encode
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
@@ -143,7 +143,7 @@ def read_facts(endpoint: L1Endpoint, wanted: Wanted) -> RollupFacts:
 def _find_rollup(endpoint: L1Endpoint, wanted: Wanted) -> bytes:
     if wanted.registry is None:
         if wanted.rollup is None:
-            raise StartError("it is not known where on L1 the rollup is: give --registry-address")
+            raise SettingError("it is not known where on L1 the rollup is: give --registry-address")
         return wanted.rollup
     version = wanted.version
     if version is None:
@@ -158,12 +158,12 @@ def _find_rollup(endpoint: L1Endpoint, wanted: Wanted) -> bytes:
     if isinstance(answer, UpstreamRejection) and not is_revert(answer):
         raise answer
     if isinstance(answer, UpstreamRejection):
-        raise StartError(f"the registry {hex_data(wanted.registry)} has {which} on L1: {answer}")
+        raise SettingError(f"the registry {hex_data(wanted.registry)} has {which} on L1: {answer}")
     if answer == "0x":
-        raise StartError(f"there is no code at the address of the registry on L1, {hex_data(wanted.registry)}")
+        raise SettingError(f"there is no code at the address of the registry on L1, {hex_data(wanted.registry)}")
     rollup: bytes = function.decode(answer)[0]
     if rollup == _NO_ADDRESS:
-        raise StartError(f"the registry {hex_data(wanted.registry)} has {which} on L1")
+        raise SettingError(f"the registry {hex_data(wanted.registry)} has {which} on L1")
     return rollup
 
 
