@@ -159,8 +159,8 @@ def _noise(data: bytes) -> None:
 
 
 def _again(read: Callable[[bytes], Any], data: bytes) -> None:
-    """What was read is written as it was."""
-    assert read(data).to_buffer() == data
+    """What was read is written as it was; what was behind it is not."""
+    assert data.startswith(read(data).to_buffer())
 
 
 def _text_of_record(dice: Random) -> bytes:

@@ -15,6 +15,7 @@ from tests.conftest import PATIENCE_S
 from tests.p2p.nodes import FakeHost, Node, running
 from tests.p2p.vectors import recorded
 from tests.ports import free_port
+from tests.test_loop import KINDS
 
 from fastnode.errors import PeerFault, PeerUnavailable
 from fastnode.p2p.gossip_cache import Verdict
@@ -255,3 +256,27 @@ def test_who_was_pruned_does_not_graft_again_after_a_restart(start: Start, tmp_p
     again.wait_until(lambda _: restarted.gossip._beats >= 5)
     assert again.network.snapshot.mesh["tx"] == 0
     assert overlay.scores._peers[node.identity.peer_id].behaviour == 0, "it has grafted too early"
+
+
+@pytest.mark.parametrize("kind", [type(kind).__name__ for kind in KINDS if isinstance(kind, Exception)])
+def test_the_network_goes_on_after_any_exception_in_its_chores(start: Start, kind: str) -> None:
+    error = next(each for each in KINDS if type(each).__name__ == kind)
+    first = start()
+    overlay = first.network._overlay
+    assert overlay is not None
+    gossip, swarm = overlay.gossip, overlay.swarm
+    beat, snapshot = gossip.heartbeat, overlay.snapshot
+    failed: set[str] = set()
+
+    def fail(name: str) -> Any:
+        failed.add(name)
+        raise error
+
+    gossip.heartbeat = lambda now: fail("heartbeat")  # type: ignore[method-assign]
+    overlay.snapshot = lambda: fail("snapshot")  # type: ignore[method-assign]
+    first.wait_until(lambda _: failed == {"heartbeat", "snapshot"} and kind in (first.network.trouble or ""))
+    gossip.heartbeat, overlay.snapshot = beat, snapshot  # type: ignore[method-assign]
+    second = start(first)
+    for node in (first, second):
+        node.wait_for_mesh(1)
+    assert swarm.counts["internal errors"] > 0

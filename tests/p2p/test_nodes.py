@@ -12,9 +12,13 @@ from typing import Any
 
 from tests.conftest import PATIENCE_S
 from tests.mempool.made import hash_of, made_txs
+from tests.p2p.nodes import FakeHost, running
 
 from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.identity import KEY_FILE, Identity
+from fastnode.p2p.options import StaticPeer
+from fastnode.p2p.topics import Topic
+from fastnode.protocol.tx import Tx
 
 Start = Callable[..., Any]
 
@@ -65,6 +69,32 @@ def test_a_transaction_sent_to_one_node_is_pending_at_all(
     assert first.stop() == 0
     again = start("first", f"--peer-id-private-key-path={tmp_path / 'first' / KEY_FILE}")
     assert NodeRecord.from_text(again.call("node_getEncodedEnr")["result"]).peer_id == found.peer_id
+
+
+def test_what_is_behind_a_transaction_is_not_looked_at_and_handed_on_as_it_came(
+    start_node: Start, sample_chain: Path, tmp_path: Path
+) -> None:
+    """Published nodes read and forward it; who has it from them must not pay for it."""
+    node = start_node(
+        f"--data-directory={tmp_path / 'node'}",
+        f"--chain-file={sample_chain}",
+        *ON_NETWORK,
+        "--debug-p2p-disable-colocation-penalty",
+    ).wait_until_serving()
+    wait_until(lambda: node.readiness().startswith("OK"))
+    address = StaticPeer("127.0.0.1", node.wait_for_line("on the peer-to-peer network")["port"])
+    version = "00-31337-322813fd-3658137161-2672340d-1dd2644a"
+    txs = list(made_txs(2))
+    payloads = [Tx.from_json(tx).to_buffer() + tail for tx, tail in zip(txs, (b"\0", bytes(1000)), strict=True)]
+    with running() as start:
+        sender, other = (start(host=FakeHost(version), static_peers=(address,)) for _ in range(2))
+        for peer in (sender, other):
+            peer.wait_for_mesh(1)
+        for tx, payload in zip(txs, payloads, strict=True):
+            sender.network.publish(Topic.TX, payload)
+            other.host.wait_for(payload)
+            wait_until(lambda tx=tx: is_pending(node, tx))
+        assert [len(peer.network.snapshot.peers) for peer in (sender, other)] == [1, 1], "nobody is left"
 
 
 def test_without_the_setting_nothing_of_the_network_is_imported(sample_chain: Path, tmp_path: Path) -> None:

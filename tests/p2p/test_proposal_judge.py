@@ -130,18 +130,34 @@ def changed(message: Any, **changes: Any) -> Any:
     return type(message)(**{key: getattr(message, key) for key in message.__slots__} | changes)
 
 
-def test_the_first_proposal_of_a_position_is_executed_the_second_an_offense_the_third_refused(
+def roots(message: Any, count: int) -> list[Any]:
+    """As many different ones of one place."""
+    return [changed(message, archive_root=number.to_bytes(32, "big")) for number in range(count)]
+
+
+def test_the_first_block_of_a_position_is_executed_the_second_an_offense_the_fourth_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     court = Court(BLOCK)
     signer = BLOCK.signer()
     monkeypatch.setattr(BlockProposal, "signer", lambda self: signer)
-    proposals = [changed(BLOCK, signed=bytes([number])) for number in (0, 1, 2)]
+    proposals = roots(BLOCK, 5)
     verdicts = [court.verdict(proposal) for proposal in [*proposals, proposals[0]]]
-    assert verdicts == [(Verdict.ACCEPT, None), (Verdict.ACCEPT, None), (Verdict.REJECT, H), (Verdict.IGNORE, None)]
+    accepted, refused = (Verdict.ACCEPT, None), (Verdict.REJECT, H)
+    assert verdicts == [accepted, accepted, accepted, refused, refused, (Verdict.IGNORE, None)]
     assert court.executed == proposals[:1]
     assert court.accused == [(OffenseType.DUPLICATE_PROPOSAL, signer, BLOCK.slot)]
     assert [block for block, _ in court.asked] == proposals[:1], "others are not worth their transactions"
+
+
+def test_the_second_checkpoint_of_a_slot_is_an_offense_and_the_sixth_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    court = Court(CHECKPOINT)
+    signer = CHECKPOINT.signer()
+    monkeypatch.setattr(CheckpointProposal, "signer", lambda self: signer)
+    checkpoints = roots(changed(CHECKPOINT, last_block=None), 7)
+    verdicts = [court.verdict(each) for each in checkpoints]
+    assert verdicts == [(Verdict.ACCEPT, None)] * 5 + [(Verdict.REJECT, H)] * 2
+    assert court.accused == [(OffenseType.DUPLICATE_PROPOSAL, signer, CHECKPOINT.slot)]
 
 
 def test_the_last_block_of_a_checkpoint_is_executed_with_it() -> None:
@@ -158,15 +174,24 @@ def test_a_last_block_that_was_proposed_on_its_own_before_is_no_second_one() -> 
     assert court.accused == []
 
 
-def test_another_last_block_than_the_one_proposed_before_is_an_offense(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_whose_last_block_is_a_second_one_is_an_offense_and_not_forwarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert CHECKPOINT.last_block is not None
     court = Court(CHECKPOINT)
     signer = court.proposer
     monkeypatch.setattr(BlockProposal, "signer", lambda self: signer)
-    assert court.verdict(changed(CHECKPOINT.last_block, signed=b"another")) == (Verdict.ACCEPT, None)
-    assert court.verdict() == (Verdict.ACCEPT, None)
+    assert court.verdict(changed(CHECKPOINT.last_block, archive_root=bytes(32))) == (Verdict.ACCEPT, None)
+    assert court.verdict() == (Verdict.REJECT, None), "as published nodes do, which forward the block alone"
     assert court.accused == [(OffenseType.DUPLICATE_PROPOSAL, signer, CHECKPOINT.slot)]
     assert len(court.executed) == 1
+
+
+def test_the_last_block_of_a_second_checkpoint_is_executed_if_it_is_the_first_at_its_position() -> None:
+    court = Court(CHECKPOINT)
+    court.judge._count(("checkpoint", CHECKPOINT.slot), bytes(32), 5)
+    assert court.verdict() == (Verdict.ACCEPT, None)
+    assert court.executed == [CHECKPOINT.last_block]
 
 
 def test_a_second_attestation_of_one_attester_is_an_offense_and_a_fourth_is_ignored(

@@ -9,7 +9,9 @@
                     challenge as 0x text; nothing for who is not answered
     bits            u32 count | ceil(count / 8) bytes; bit i is mask 1 << i % 8 of byte i / 8
 
-Everything here is from somebody else: DecodeError says what does not fit.
+Everything here is from somebody else: DecodeError says what does not fit.  Where a message ends is not looked at, and a
+flag is true unless it is 0: so do published nodes read, which forward such a message, and who has it from them must not
+pay for it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ __all__ = [
     "BlockTxsResponse",
     "StatusMessage",
     "read_hashes",
+    "read_tx",
     "read_txs",
     "write_hashes",
     "write_txs",
@@ -67,9 +70,7 @@ class StatusMessage:
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Self:
         reader = ByteReader(buffer, "status")
-        status = cls.take(reader)
-        reader.finish()
-        return status
+        return cls.take(reader)
 
     @classmethod
     def take(cls, reader: ByteReader) -> Self:
@@ -99,9 +100,7 @@ class AuthRequest:
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Self:
         reader = ByteReader(buffer, "auth request")
-        request = cls(StatusMessage.take(reader), reader.take(HASH_BYTES))
-        reader.finish()
-        return request
+        return cls(StatusMessage.take(reader), reader.take(HASH_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +120,7 @@ def write_hashes(hashes: Sequence[bytes]) -> bytes:
 
 
 def read_hashes(buffer: bytes) -> list[bytes]:
-    reader = ByteReader(buffer, "tx request")
-    hashes = _hashes(reader)
-    reader.finish()
-    return hashes
+    return _hashes(ByteReader(buffer, "tx request"))
 
 
 def _hashes(reader: ByteReader) -> list[bytes]:
@@ -138,10 +134,12 @@ def write_txs(txs: Sequence[bytes]) -> bytes:
 
 def read_txs(buffer: bytes) -> list[bytes]:
     """Transactions in their binary form; where each ends is all that is looked at."""
-    reader = ByteReader(buffer, "txs")
-    txs = take_txs(reader)
-    reader.finish()
-    return txs
+    return take_txs(ByteReader(buffer, "txs"))
+
+
+def read_tx(buffer: bytes) -> bytes:
+    """The transaction that stands in front, in its binary form."""
+    return _take_tx(ByteReader(buffer, "tx"))
 
 
 def take_txs(reader: ByteReader) -> list[bytes]:
@@ -149,10 +147,10 @@ def take_txs(reader: ByteReader) -> list[bytes]:
 
 
 def _take_tx(reader: ByteReader) -> bytes:
-    """See Tx.from_buffer, whose form this is."""
-    head = reader.take(HASH_BYTES + 1)
-    size = tx_layout.PUBLIC_DATA_BYTES if head[-1] == 1 else tx_layout.PRIVATE_DATA_BYTES
-    parts = [head, reader.take(size - 1 + 4 + PROOF_BYTES)]
+    """See Tx.from_buffer, whose form this is, but for its flag."""
+    tx_hash, is_public = reader.field(), reader.unsigned(1) != 0
+    size = tx_layout.PUBLIC_DATA_BYTES if is_public else tx_layout.PRIVATE_DATA_BYTES
+    parts = [tx_hash, bytes([is_public]), reader.take(size - 1 + 4 + PROOF_BYTES)]
     count = reader.take(1)
     parts += [count, reader.take(count[0] * CLASS_LOG_BYTES)]
     count = reader.take(1)
@@ -200,9 +198,7 @@ class BlockTxsRequest:
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Self:
         reader = ByteReader(buffer, "block_txs request")
-        request = cls(reader.take(HASH_BYTES), tuple(_hashes(reader)), _read_bits(reader))
-        reader.finish()
-        return request
+        return cls(reader.take(HASH_BYTES), tuple(_hashes(reader)), _read_bits(reader))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +215,7 @@ class BlockTxsResponse:
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Self:
         reader = ByteReader(buffer, "block_txs")
-        response = cls(reader.take(HASH_BYTES), tuple(take_txs(reader)), _read_bits(reader))
-        reader.finish()
-        return response
+        return cls(reader.take(HASH_BYTES), tuple(take_txs(reader)), _read_bits(reader))
 
 
 def _u32(value: int) -> bytes:

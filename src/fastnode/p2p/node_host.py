@@ -16,7 +16,7 @@ from fastnode.mempool.validation import EXISTING_NULLIFIER
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
 from fastnode.p2p.limits import Budget
-from fastnode.p2p.messages import StatusMessage
+from fastnode.p2p.messages import StatusMessage, read_tx
 from fastnode.p2p.proposal_txs import ProposalTxs
 from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.standing import Penalty
@@ -142,7 +142,7 @@ class NodeHost:
         try:
             if topic is Topic.TX:
                 with interpreter.BUSY:
-                    tx = Tx.from_buffer(payload)
+                    tx = Tx.from_buffer(read_tx(payload))
                 judgement = self._judge_tx(tx, peer)
                 if judgement.verdict is not Verdict.ACCEPT:
                     return judgement

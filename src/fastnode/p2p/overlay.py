@@ -104,9 +104,9 @@ class Overlay:
         """OSError if the port cannot be had."""
         self.gossip.keep_back_offs(self._back_offs.load(), self._loop.time())
         self.port = await self.swarm.start()
-        self.swarm.spawn(self._heartbeats())
-        self.swarm.spawn(self._decays())
-        self.swarm.spawn(self._keep_back_offs())
+        self.swarm.repeat(self._options.gossip.heartbeat_s, self._heartbeat)
+        self.swarm.repeat(_DECAY_S, lambda: self.scores.decay(self._loop.time()))
+        self.swarm.repeat(_KEEP_S, lambda: self._back_offs.save(self.gossip.back_offs(self._loop.time())))
 
     async def stop(self) -> None:
         self._back_offs.save(self.gossip.back_offs(self._loop.time()))
@@ -118,21 +118,9 @@ class Overlay:
 
     # ---- gossip ------------------------------------------------------------------------------
 
-    async def _heartbeats(self) -> None:
-        while True:
-            await asyncio.sleep(self._options.gossip.heartbeat_s)
-            self.gossip.heartbeat(self._loop.time())
-            self._flush()
-
-    async def _decays(self) -> None:
-        while True:
-            await asyncio.sleep(_DECAY_S)
-            self.scores.decay(self._loop.time())
-
-    async def _keep_back_offs(self) -> None:
-        while True:
-            await asyncio.sleep(_KEEP_S)
-            self._back_offs.save(self.gossip.back_offs(self._loop.time()))
+    def _heartbeat(self) -> None:
+        self.gossip.heartbeat(self._loop.time())
+        self._flush()
 
     def _on_peer(self, peer: Peer, stream: Stream) -> None:
         peer.writer = GossipWriter(stream)

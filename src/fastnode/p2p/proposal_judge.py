@@ -4,7 +4,10 @@
     signature                                            reject, M; of an attestation L
     proposer other than the slot's                       reject, M; named by an attestation H
     attester that is not in the committee                reject, H
-    second proposal at one position                      accept: it is evidence; a third one: reject, H
+    second and third block at one position               accept: it is evidence; a fourth one: reject, H
+    second to fifth checkpoint of one slot               accept: it is evidence; a sixth one: reject, H
+    last block of a checkpoint that is not the only one  reject, without points
+    transactions in it that it does not list             reject, M; with another hash than they say: reject, L
     attestation of two others by one attester            accept: it is evidence; more than three: ignore
     seen already under another signature                 ignore
     committee not known here                             ignore
@@ -15,17 +18,19 @@ Release 4.1.2; facts of the network, section 3.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from fastnode import interpreter
 from fastnode.mempool.clock import SlotClock
 from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.host import Judgement
+from fastnode.p2p.messages import HASH_BYTES
 from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.standing import Penalty
+from fastnode.protocol.tx import Tx
 from fastnode.sentinel.offenses import OffenseType
 
 __all__ = ["ProposalJudge"]
@@ -33,12 +38,34 @@ __all__ = ["ProposalJudge"]
 _LATE_S: Final = 0.5
 #: Positions whose proposals are counted, and attesters of slots.
 _POSITIONS_MAX: Final = 8192
-#: Different proposals that are taken for one position, and attestations of one attester for one slot.
-_PROPOSALS_MAX: Final = 2
+#: Different proposals that are taken for one position, by their archive roots, and attestations of one attester for
+#: one slot.
+BLOCKS_MAX: Final = 3
+CHECKPOINTS_MAX: Final = 5
 _ATTESTATIONS_MAX: Final = 3
 
 _IGNORE: Final = Verdict.IGNORE
 _ACCEPT: Final = Judgement(Verdict.ACCEPT)
+
+
+class _Place(NamedTuple):
+    """``number``: the how-manieth of different ones at a position it is, or how many there are."""
+
+    is_new: bool
+    number: int
+
+
+def _judge_own_txs(block: BlockProposal) -> Judgement | None:
+    """Of the transactions that a proposal brings; None: nothing is wrong with them.  DecodeError."""
+    txs = () if block.txs is None else block.txs.txs
+    if not {tx[:HASH_BYTES] for tx in txs} <= set(block.tx_hashes):
+        return _reject(Penalty.MID_TOLERANCE, "it brings transactions that it does not list")
+    for buffer in txs:
+        with interpreter.BUSY:
+            tx = Tx.from_buffer(buffer)
+            if tx.hash != tx.claimed_hash:
+                return _reject(Penalty.LOW_TOLERANCE, "it brings a transaction with another hash than it says")
+    return None
 
 
 def _reject(penalty: Penalty, reason: str) -> Judgement:
@@ -106,37 +133,78 @@ class ProposalJudge:
             return Judgement(_IGNORE, None, "the proposer is not known here")
         if signer != proposer:
             return _reject(Penalty.MID_TOLERANCE, "it is not of the slot's proposer")
-        block = message if isinstance(message, BlockProposal) else message.last_block
-        counts = [] if block is message else [self._count(("checkpoint", message.slot), message.signed)]
-        if block is not None:
-            counts.append(self._count(("block", message.slot, block.index), block.signed))
-        if counts[0] == 0:
-            return Judgement(_IGNORE, None, "it is known under another signature")
-        if max(counts) > _PROPOSALS_MAX:
-            return _reject(Penalty.HIGH_TOLERANCE, "there are two others at its position")
-        if max(counts) == _PROPOSALS_MAX:
-            self._accuse(OffenseType.DUPLICATE_PROPOSAL, signer, message.slot)
-            return _ACCEPT  # so that others see it too; it is not executed
-        if block is not None:
-            if not self._has_txs(block, peer):
-                return Judgement(_IGNORE, None, "transactions of it are missing")
-            self._on_block(block)
-        if isinstance(message, CheckpointProposal):
-            self._on_checkpoint(message)
-        return _ACCEPT
+        if isinstance(message, BlockProposal):
+            return self._judge_block(message, signer, peer)
+        return self._judge_checkpoint(message, signer, peer)
 
-    def _count(self, position: tuple[Hashable, ...], content: bytes) -> int:
-        """How many different things there are at a position, with this one; 0 if this one was there."""
-        key = hashlib.sha256(content).digest()
+    def _judge_block(self, block: BlockProposal, signer: bytes, peer: str) -> Judgement:
+        wrong = _judge_own_txs(block)
+        if wrong is not None:
+            return wrong
+        place = self._place(block, signer)
+        if not place.is_new:
+            return Judgement(_IGNORE, None, "it is known under another signature")
+        if place.number > BLOCKS_MAX:
+            return _reject(Penalty.HIGH_TOLERANCE, f"there are {BLOCKS_MAX} others at its position")
+        if place.number > 1:
+            return _ACCEPT  # so that others see it too; it is not executed
+        return self._take_block(block, peer) or _ACCEPT
+
+    def _judge_checkpoint(self, message: CheckpointProposal, signer: bytes, peer: str) -> Judgement:
+        """Its last block comes first, and is executed whatever becomes of the checkpoint."""
+        block, missing = message.last_block, None
+        if block is not None:
+            wrong = _judge_own_txs(block)
+            if wrong is not None:
+                return wrong
+            place = self._place(block, signer)
+            if place.is_new and place.number > BLOCKS_MAX:
+                return _reject(
+                    Penalty.HIGH_TOLERANCE, f"there are {BLOCKS_MAX} others at the position of its last block"
+                )
+            if place.number > 1:
+                return Judgement(Verdict.REJECT, None, "its last block is one of several at its position")
+            if place.is_new:
+                missing = self._take_block(block, peer)
+        place = self._count(("checkpoint", message.slot), message.archive_root, CHECKPOINTS_MAX)
+        if not place.is_new:
+            return Judgement(_IGNORE, None, "it is known under another signature")
+        if place.number > CHECKPOINTS_MAX:
+            return _reject(Penalty.HIGH_TOLERANCE, f"there are {CHECKPOINTS_MAX} others of its slot")
+        if place.number > 1:
+            if place.number == 2:
+                self._accuse(OffenseType.DUPLICATE_PROPOSAL, signer, message.slot)
+            return _ACCEPT  # so that others see it too
+        if missing is None:
+            self._on_checkpoint(message)
+        return missing or _ACCEPT
+
+    def _place(self, block: BlockProposal, signer: bytes) -> _Place:
+        place = self._count(("block", block.slot, block.index), block.archive_root, BLOCKS_MAX)
+        if place.is_new and place.number == 2:
+            self._accuse(OffenseType.DUPLICATE_PROPOSAL, signer, block.slot)
+        return place
+
+    def _take_block(self, block: BlockProposal, peer: str) -> Judgement | None:
+        """The first at its position; why it is not executed, None if it is."""
+        if not self._has_txs(block, peer):
+            return Judgement(_IGNORE, None, "transactions of it are missing")
+        self._on_block(block)
+        return None
+
+    def _count(self, position: tuple[Hashable, ...], key: bytes, maximum: int) -> _Place:
+        """Keep what is there, up to a maximum and the first beyond it."""
         with self._lock:
             found = self._positions.setdefault(position, set())
-            if key in found:
-                return 0
-            if len(found) <= _ATTESTATIONS_MAX:
+            is_new = key not in found
+            if is_new and len(found) < maximum:
                 found.add(key)
+                count = len(found)
+            else:
+                count = len(found) + is_new
             while len(self._positions) > _POSITIONS_MAX:
                 self._positions.popitem(last=False)
-            return len(found)
+            return _Place(is_new, count)
 
     def _judge_attestation(self, message: CheckpointAttestation, committee: Sequence[bytes]) -> Judgement:
         attester = message.signer()
@@ -144,13 +212,15 @@ class ProposalJudge:
             return _reject(Penalty.LOW_TOLERANCE, "its signature is wrong")
         if attester not in committee:
             return _reject(Penalty.HIGH_TOLERANCE, "its attester is not in the committee")
-        proposer = self._proposer_of(message.slot)
-        if proposer is not None and message.proposer() != proposer:
+        proposer, named = self._proposer_of(message.slot), message.proposer()
+        if named is None:
+            return _reject(Penalty.LOW_TOLERANCE, "its proposer's signature is wrong")
+        if proposer is not None and named != proposer:
             return _reject(Penalty.HIGH_TOLERANCE, "it names another proposer than the slot's")
-        count = self._count(("attestation", message.slot, attester), message.archive_root)
-        if count == 0 or count > _ATTESTATIONS_MAX:
+        place = self._count(("attestation", message.slot, attester), message.archive_root, _ATTESTATIONS_MAX)
+        if not place.is_new or place.number > _ATTESTATIONS_MAX:
             return Judgement(_IGNORE, None, "its attester has attested this, or enough others")
-        if count == 2:
+        if place.number == 2:
             self._accuse(OffenseType.DUPLICATE_ATTESTATION, attester, message.slot)
         self._on_attestation(message)
         return _ACCEPT

@@ -10,6 +10,9 @@
 
 What is signed: u32 0 | block header | index | inHash | archive root | list of hashes; u32 3 | checkpoint header |
 archive root | modifier; u32 4 | list of transactions; an attestation as on L1.  Facts of the network, section 3.
+
+What is behind a message is not looked at, a flag is true unless it is 0, and a block may end before the flag of its
+transactions, as published nodes read them.
 """
 
 from __future__ import annotations
@@ -17,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Self
 
-from fastnode.errors import DecodeError
-from fastnode.p2p.messages import HASH_BYTES, TXS_MAX, take_txs, write_hashes, write_txs
+from fastnode.p2p.messages import HASH_BYTES, take_txs, write_hashes, write_txs
 from fastnode.protocol.checkpoint import CHECKPOINT_HEADER_BYTES, CheckpointHeader
 from fastnode.protocol.ethereum import keccak_256, payload_digest, recover_signer, signed_digest
 from fastnode.protocol.header import HEADER_BYTES, BlockHeader
@@ -29,6 +31,8 @@ __all__ = ["BlockProposal", "CheckpointAttestation", "CheckpointProposal", "read
 
 _SIGNATURE_BYTES: Final = 68
 _BLOCK, _CHECKPOINT, _TXS = 0, 3, 4
+#: Of one proposal, as published nodes read them.
+_HASHES_MAX: Final = 1 << 16
 
 
 def wire_signature(signature: bytes) -> bytes:
@@ -50,8 +54,9 @@ class _SignedTxs:
     signature: bytes
 
     @classmethod
-    def read(cls, reader: ByteReader, what: str) -> Self | None:
-        if not _flag(reader, what):
+    def read_if_there(cls, reader: ByteReader) -> Self | None:
+        """None also where the message ends before the flag."""
+        if reader.is_at_end or not reader.unsigned(4):
             return None
         return cls(tuple(take_txs(reader)), reader.take(_SIGNATURE_BYTES))
 
@@ -79,11 +84,10 @@ class BlockProposal:
         """DecodeError for anything else."""
         reader = ByteReader(buffer, "block proposal")
         header = BlockHeader.from_buffer(reader.take(HEADER_BYTES))
-        index, in_hash, archive_root = reader.unsigned(4), reader.take(HASH_BYTES), reader.take(HASH_BYTES)
+        index, in_hash, archive_root = reader.unsigned(4), reader.field(), reader.field()
         signature = reader.take(_SIGNATURE_BYTES)
         hashes = _take_hashes(reader)
-        txs = _SignedTxs.read(reader, "block proposal")
-        reader.finish()
+        txs = _SignedTxs.read_if_there(reader)
         signed = _u32(_BLOCK) + buffer[: HEADER_BYTES + 4 + 2 * HASH_BYTES] + write_hashes(hashes)
         return cls(header, index, in_hash, archive_root, hashes, signature, txs, signed)
 
@@ -140,11 +144,10 @@ class CheckpointProposal:
         """DecodeError for anything else."""
         reader = ByteReader(buffer, "checkpoint proposal")
         header = CheckpointHeader.from_buffer(reader.take(CHECKPOINT_HEADER_BYTES))
-        archive_root = reader.take(HASH_BYTES)
+        archive_root = reader.field()
         modifier = int.from_bytes(reader.take(HASH_BYTES), "big", signed=True)
         signature = reader.take(_SIGNATURE_BYTES)
-        last = _take_last_block(reader, header, archive_root) if _flag(reader, "checkpoint proposal") else None
-        reader.finish()
+        last = _take_last_block(reader, header, archive_root) if reader.unsigned(4) else None
         signed = _u32(_CHECKPOINT) + buffer[: CHECKPOINT_HEADER_BYTES + 2 * HASH_BYTES]
         return cls(header, archive_root, modifier, signature, last, signed)
 
@@ -181,7 +184,7 @@ def _take_last_block(reader: ByteReader, header: CheckpointHeader, archive_root:
     block = BlockHeader.from_buffer(raw)
     index, signature = reader.unsigned(4), reader.take(_SIGNATURE_BYTES)
     hashes = _take_hashes(reader)
-    txs = _SignedTxs.read(reader, "checkpoint proposal")
+    txs = _SignedTxs.read_if_there(reader)
     signed = _u32(_BLOCK) + raw + _u32(index) + header.in_hash + archive_root + write_hashes(hashes)
     return BlockProposal(block, index, header.in_hash, archive_root, hashes, signature, txs, signed)
 
@@ -198,15 +201,13 @@ class CheckpointAttestation:
     def from_buffer(cls, buffer: bytes) -> Self:
         """DecodeError for anything else."""
         reader = ByteReader(buffer, "attestation")
-        attestation = cls(
+        return cls(
             CheckpointHeader.from_buffer(reader.take(CHECKPOINT_HEADER_BYTES)),
-            reader.take(HASH_BYTES),
+            reader.field(),
             int.from_bytes(reader.take(HASH_BYTES), "big", signed=True),
             reader.take(_SIGNATURE_BYTES),
             reader.take(_SIGNATURE_BYTES),
         )
-        reader.finish()
-        return attestation
 
     def to_buffer(self) -> bytes:
         modifier = self.fee_asset_price_modifier.to_bytes(HASH_BYTES, "big", signed=True)
@@ -236,14 +237,7 @@ class CheckpointAttestation:
 
 
 def _take_hashes(reader: ByteReader) -> tuple[bytes, ...]:
-    return tuple(reader.take(HASH_BYTES) for _ in range(reader.count(4, TXS_MAX, "hashes")))
-
-
-def _flag(reader: ByteReader, what: str) -> bool:
-    value = reader.unsigned(4)
-    if value > 1:
-        raise DecodeError(f"{what}: {value} is no flag")
-    return value == 1
+    return tuple(reader.field() for _ in range(reader.count(4, _HASHES_MAX, "hashes")))
 
 
 def _u32(value: int) -> bytes:

@@ -138,9 +138,13 @@ class Swarm:
                 is_looking=lambda: self._room() > 0,
             )
             self.discovery.start(bound, records)
-        self.spawn(self._run(_TICK_S, self._tick))
-        self.spawn(self._run(options.check_interval_s, self.check))
-        self.spawn(self._run(_REMEMBER_S, self._remember))
+        for interval_s, chore in (
+            (_TICK_S, self._tick),
+            (options.check_interval_s, self.check),
+            (_REMEMBER_S, self._remember),
+        ):
+            chore()
+            self.repeat(interval_s, chore)
         return port
 
     async def _listen(self) -> socket.socket | None:
@@ -207,16 +211,20 @@ class Swarm:
             self.counts["internal errors"] += 1
             logger.exception("an error in the peer-to-peer network")
 
-    async def _run(self, interval_s: float, function: Callable[[], None]) -> None:
+    def repeat(self, interval_s: float, chore: Callable[[], None]) -> None:
+        """Do it every so many seconds from now on, whatever it raises."""
+        self.spawn(self._repeat(interval_s, chore))
+
+    async def _repeat(self, interval_s: float, chore: Callable[[], None]) -> None:
         setbacks = Setbacks("a chore of the peer-to-peer network is not done")
         while True:
+            await asyncio.sleep(interval_s)
             try:
-                function()
+                chore()
                 setbacks.end()
             except Exception as error:  # noqa: BLE001 - counted, and logged once
                 self.counts["internal errors"] += 1
                 setbacks.note(error)
-            await asyncio.sleep(interval_s)
 
     # ---- connections -------------------------------------------------------------------------
 

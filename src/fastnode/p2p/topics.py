@@ -80,8 +80,8 @@ def decompressed(topic: Topic, sent: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> bytes:
-    """The payload of uncompressed data; DecodeError if its length is another one."""
+    """The payload of uncompressed data, whatever is behind it; DecodeError if it is shorter than it says."""
     size = int.from_bytes(data[:_LENGTH_BYTES], "big")
-    if len(data) < _LENGTH_BYTES or size != len(data) - _LENGTH_BYTES:
+    if len(data) < _LENGTH_BYTES or size > len(data) - _LENGTH_BYTES:
         raise DecodeError(f"a message says that it has {size} bytes, and has {len(data) - _LENGTH_BYTES}")
-    return data[_LENGTH_BYTES:]
+    return data[_LENGTH_BYTES : _LENGTH_BYTES + size]

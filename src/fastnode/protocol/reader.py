@@ -47,6 +47,10 @@ class ByteReader:
             raise DecodeError(f"{self._what}: {value} {name}, at most {maximum} allowed")
         return value
 
+    @property
+    def is_at_end(self) -> bool:
+        return self._offset == len(self._buffer)
+
     def finish(self) -> None:
         """Refuses trailing bytes."""
         left = len(self._buffer) - self._offset
