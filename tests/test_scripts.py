@@ -25,6 +25,7 @@ SCRIPTS = [
         "run",
         "test",
         "bench",
+        "compare-derivation",
         "compare-nodes",
         "fuzz",
         "make-chain",

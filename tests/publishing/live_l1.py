@@ -84,6 +84,9 @@ def wait_for(is_so: Callable[[], Any], what: str) -> Any:
 class Anvil:
     """Mines when it is told to.  Its port stays the same over a restart."""
 
+    #: What is two of these blocks behind the newest one is final.
+    finality_epoch = 2
+
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -92,7 +95,7 @@ class Anvil:
     def start(self) -> None:
         assert ANVIL is not None
         command = [ANVIL, "--port", str(self.port), "--chain-id", str(CHAIN_ID), "--no-mining", "--quiet"]
-        command += ["--slots-in-an-epoch", "2", "--timestamp", str(BEFORE_ALL)]
+        command += ["--slots-in-an-epoch", str(self.finality_epoch), "--timestamp", str(BEFORE_ALL)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
         def answers() -> bool:

@@ -103,6 +103,18 @@ def _name_block_0_otherwise(_question: Question, ours: Any, theirs: Any) -> bool
     )
 
 
+def _lacks_price_modifiers(_question: Question, ours: Any, theirs: Any) -> bool:
+    """Whether the other node only says 0 where the price moved."""
+    return ours != theirs and added_keys(_without_modifiers(ours), _without_modifiers(theirs)) is not None
+
+
+def _without_modifiers(record: Any) -> Any:
+    if isinstance(record, dict):
+        left_out = ("feeAssetPriceModifier", "_cachedHash")
+        return {key: _without_modifiers(item) for key, item in record.items() if key not in left_out}
+    return [_without_modifiers(item) for item in record] if isinstance(record, list) else record
+
+
 def _without_hash_of_0(record: Any) -> Any:
     """Tips without the hash of block 0, wherever they name it."""
     if not isinstance(record, dict):
@@ -134,6 +146,7 @@ DOCUMENTED: Final[Sequence[tuple[str, frozenset[str], Callable[[Question, Any, A
         _names_fewer_addresses,
     ),
     ("Tips before the first block", frozenset({"node_getL2Tips"}), _name_block_0_otherwise),
+    ("Price modifier of a checkpoint", frozenset({"node_getCheckpoints"}), _lacks_price_modifiers),
     ("Archive before the first blocks", frozenset({"node_getBlockHashMembershipWitness"}), _is_at(0, 1)),
     (
         "State of old blocks",

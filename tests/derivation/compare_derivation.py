@@ -1,0 +1,303 @@
+"""The command behind ``scripts/compare-derivation``: do fastnode and the published node derive the same from L1?"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+from tests.conftest import NodeProcess
+from tests.derivation.followers import (
+    LOGS,
+    DerivationError,
+    PublishedNodeLost,
+    compare_content,
+    fastnode,
+    published,
+    require_healthy,
+    settle,
+)
+from tests.derivation.l1 import ScenarioL1
+from tests.derivation.proposer import Proposer
+from tests.derivation.scenario import act, heal, kinds, scenario
+from tests.sequencing.published_node import BLOBS_HERE, BLOBS_THERE, IS_THERE
+
+#: Of L1, two fastnodes and the published node.
+PORTS = 7
+#: Scenarios on one L1; then all begin again.
+GROUP = 12
+#: The published node may store what it read of an L1 that is gone meanwhile.
+TRIES = 3
+#: L1 is ahead of the clock on the wall.
+AHEAD_S = 86_400
+
+
+#: What a scenario can end with.
+SCENARIO_FAULTS = (AssertionError, OSError, LookupError, TypeError, ValueError)
+Say: TypeAlias = Callable[[str], None]
+
+
+def _say_nothing(_: str) -> None:
+    """For those who want no more than the outcome."""
+
+
+class Session:
+    """One L1 with its followers, for some scenarios."""
+
+    def __init__(self, stack: ExitStack, ports: Sequence[int], name: str, with_published: bool) -> None:
+        """``ports``: PORTS of them that are free."""
+        self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="derivation-")))
+        l1_port, *self.always, late, late_admin, port, admin = ports
+        self.late = [late, late_admin]
+        self.l1 = ScenarioL1(l1_port)
+        stack.callback(self.l1.kill)
+        self.l1.open(int(time.time()) + AHEAD_S)
+        self.blobs = Path(BLOBS_HERE or self.directory / "blobs") / name
+        self.blobs.mkdir(parents=True)
+        stack.callback(shutil.rmtree, self.blobs, ignore_errors=True)
+        self.proposer = Proposer(self.l1, self.directory, self.blobs)
+        stack.callback(self.proposer.close)
+        self._nodes: list[NodeProcess] = []
+        stack.callback(self._kill)
+        self.node = self._start("always", self.always)
+        self.reference: int | None = None
+        self.published_port = port
+        if with_published:
+            context = published(l1_port, (port, admin), f"{BLOBS_THERE}/{name}")
+            self.reference = stack.enter_context(context)
+        self.questions = self.quiets = 0
+        self.seconds: Counter[str] = Counter()
+        #: What became of checkpoints whose content is not right.
+        self.false: Counter[str] = Counter()
+
+    def _start(self, name: str, ports: Sequence[int]) -> NodeProcess:
+        node = fastnode(self.directory, name, self.l1.url, self.blobs, ports)
+        self._nodes.append(node)
+        return node.wait_until_serving()
+
+    def _kill(self) -> None:
+        for node in self._nodes:
+            node.process.kill()
+            node.process.wait()
+
+    def quiet(self) -> None:
+        self._compare(self.node, [self.always[0]])
+
+    def _compare(self, node: NodeProcess, ports: Sequence[int]) -> None:
+        """``ports``: of ``node`` first.  What differs is looked at again behind another block of L1."""
+        self.quiets += 1
+        for tries_left in reversed(range(TRIES)):
+            with self.taking("settle"):
+                false = settle(self.proposer, ports, self.reference)
+            self.false += false
+            if self.reference is None or false:
+                break
+            try:
+                with self.taking("compare"):
+                    self.questions += compare_content(self.proposer, ports[0], self.reference)
+                break
+            except DerivationError:
+                if not tries_left:
+                    raise
+                self.l1.skip(1)
+        with self.taking("health"):
+            require_healthy(self.proposer, node, ports[0])
+
+    @contextmanager
+    def taking(self, what: str) -> Iterator[None]:
+        """Count the seconds that a part takes."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[what] += time.monotonic() - began
+
+    def start_late(self) -> None:
+        """One that reads everything from the beginning, as it is now."""
+        shutil.rmtree(self.directory / "data-late", ignore_errors=True)
+        node = self._start("late", self.late)
+        try:
+            self._compare(node, [self.late[0], self.always[0]])
+        finally:
+            node.process.kill()
+            node.process.wait()
+
+    def restart(self) -> None:
+        self.node.process.kill()
+        self.node.process.wait()
+        self.node = self._start("always", self.always)
+
+    def run(self, actions: Sequence[dict[str, Any]], say: Say = _say_nothing) -> None:
+        for action in actions:
+            say(f"    {self.l1.number} {json.dumps(action)}")
+            if action["do"] == "quiet":
+                self.quiet()
+            elif action["do"] == "late":
+                self.start_late()
+            elif action["do"] == "restart":
+                self.restart()
+            else:
+                with self.taking("act"):
+                    act(self.proposer, action)
+        self.quiet()
+        say("    heal")
+        with self.taking("act"):
+            heal(self.proposer)
+        self.quiet()
+
+
+def minimise(actions: list[dict[str, Any]], port: int, with_published: bool) -> list[dict[str, Any]]:
+    """Leave out what the difference does not need; each try has an L1 of its own."""
+    at = 0
+    while at < len(actions):
+        fewer = actions[:at] + actions[at + 1 :]
+        if fails(fewer, port, with_published):
+            actions = fewer
+        else:
+            at += 1
+    return actions
+
+
+def fails(actions: list[dict[str, Any]], port: int, with_published: bool, say: Say = _say_nothing) -> bool:
+    with ExitStack() as stack:
+        name = f"alone-{port}-{time.monotonic_ns()}"
+        session = Session(stack, range(port, port + PORTS), name, with_published)
+        try:
+            session.run(actions, say)
+        except DerivationError as error:
+            click.echo(f"  {len(actions)} actions: {str(error)[:300]}")
+            return True
+        except (PublishedNodeLost, *SCENARIO_FAULTS) as error:
+            click.echo(f"  {len(actions)} actions: {error!r:.200}")
+    return False
+
+
+@dataclass
+class Results:
+    """Of all scenarios so far."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    false: Counter[str] = field(default_factory=Counter)
+    failed: list[int] = field(default_factory=list)
+    #: How often the published node stood still, by the row that says why.
+    lost: Counter[str] = field(default_factory=Counter)
+    scenarios: int = 0
+    quiets: int = 0
+    questions: int = 0
+
+    def show(self) -> None:
+        found = f"{self.quiets} quiet moments, {self.questions} questions"
+        click.echo(f"{self.scenarios} scenarios, {found}, failed {self.failed}")
+        click.echo(", ".join(f"{name} {count}" for name, count in sorted(self.kinds.items())))
+        click.echo("checkpoints that were attested to and whose content is not right:")
+        for line, count in sorted(self.false.items()):
+            click.echo(f"  {count:4} {line}")
+        for line, count in sorted(self.lost.items()):
+            click.echo(f"the published node stood still {count} times: {line}")
+
+
+def run_group(seeds: Sequence[int], port: int, with_published: bool, results: Results, say: Say) -> int:
+    """Scenarios one after the other on one L1, up to the first that fails; how many were run."""
+    with ExitStack() as stack:
+        name = f"{port}-{seeds[0]}-{os.getpid()}"
+        session = Session(stack, range(port, port + PORTS), name, with_published)
+        for place, seed in enumerate(seeds):
+            actions, began = scenario(seed), time.monotonic()
+            click.echo(f"scenario {seed} ({len(actions)} actions)")
+            results.scenarios += 1
+            results.kinds += kinds(actions)
+            try:
+                session.run(actions, say)
+                if place == len(seeds) - 1:
+                    session.start_late()
+            except PublishedNodeLost as error:
+                results.lost[str(error)] += 1
+                click.echo(f"  the published node is lost: {error}")
+                break
+            except SCENARIO_FAULTS as error:
+                results.failed.append(seed)
+                what = error if isinstance(error, DerivationError) else traceback.format_exc()
+                click.echo(f"FAILED seed {seed}, behind {list(seeds[:place])}: {what}")
+                _keep(session, seed)
+                break
+            parts = ", ".join(f"{name} {value:.1f}" for name, value in session.seconds.items())
+            session.seconds.clear()
+            click.echo(f"  {time.monotonic() - began:.1f} s: {parts}")
+        results.quiets += session.quiets
+        results.questions += session.questions
+        results.false += session.false
+    return place + 1
+
+
+def _seeds(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+@click.command("compare-derivation", context_settings={"show_default": True, "max_content_width": 120})
+@click.option("--seeds", default="1-30", metavar="A-B,C", help="Which scenarios.")
+@click.option("--group", default=GROUP, metavar="N", help="Scenarios that follow one another on one L1.")
+@click.option("--port", default=22000, metavar="P", help=f"First of {PORTS} ports.")
+@click.option("--minimise", "is_minimised", is_flag=True, help="Leave out of a failing scenario what it does not need.")
+@click.option("--alone", is_flag=True, help="Without the published node: only against what is right.")
+@click.option("--actions", metavar="FILE", help="A scenario from a file in place of seeds.")
+@click.option("--verbose", is_flag=True, help="Every action.")
+def main(
+    seeds: str, group: int, port: int, is_minimised: bool, alone: bool, actions: str | None, verbose: bool
+) -> None:
+    """Let fastnode and the published node follow the same hostile L1, and compare all that they say of it.
+
+    FASTNODE_ANVIL, FASTNODE_TEST_REFERENCE and FASTNODE_TEST_BLOBS name what is not part of this project, as
+    tests/sequencing/published_node.py says.  Exits with 1 if anything differs.
+    """
+    if not alone and not IS_THERE:
+        raise click.UsageError("FASTNODE_TEST_REFERENCE and FASTNODE_TEST_BLOBS name the published node, or --alone")
+    say: Say = click.echo if verbose else _say_nothing
+    if actions is not None:
+        sys.exit(_run_alone(json.loads(Path(actions).read_text()), port, not alone, is_minimised, say))
+    waiting, results = _seeds(seeds), Results()
+    while waiting:
+        count = len(results.failed)
+        done = run_group(waiting[:group], port, not alone, results, say)
+        waiting = waiting[done:]
+        if is_minimised and len(results.failed) > count:
+            _run_alone(scenario(results.failed[-1]), port, not alone, is_minimised, say)
+    results.show()
+    sys.exit(1 if results.failed else 0)
+
+
+def _run_alone(found: list[dict[str, Any]], port: int, with_published: bool, is_minimised: bool, say: Say) -> int:
+    has_failed = fails(found, port, with_published, say)
+    if has_failed and is_minimised:
+        click.echo(json.dumps(minimise(found, port, with_published)))
+    return int(has_failed)
+
+
+def _keep(session: Session, seed: int) -> None:
+    """Logs of a scenario that failed, beside where the command was given."""
+    kept = Path(os.environ.get("FASTNODE_DERIVATION_LOGS", tempfile.gettempdir())) / f"derivation-{seed}"
+    kept.mkdir(parents=True, exist_ok=True)
+    for log in session.directory.glob("*.log"):
+        shutil.copy(log, kept)
+    if LOGS:
+        for log in Path(LOGS).glob(f"*{session.published_port}.log"):
+            shutil.copy(log, kept / "published.log")
+    click.echo(f"  logs in {kept}")
+
+
+if __name__ == "__main__":
+    main(prog_name="scripts/compare-derivation")
