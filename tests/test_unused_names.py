@@ -22,7 +22,7 @@ LIBRARY = {"client", "testing", "verify"}
 
 #: Users outside the package.
 KNOWN = {
-    **dict.fromkeys(("can_propose", "sign_typed"), "who proposes"),
+    "can_propose": "who proposes",
     "format_options": "click",
 }
 

@@ -11,6 +11,7 @@ def test_slots_and_judged_checkpoints_are_counted_by_what_became_of_them() -> No
     record.note(1, SlotOutcome.PROPOSED, checkpoint=1, blocks=2, txs=3, seconds=4.0)
     record.note(2, SlotOutcome.MISSED, "too few attestations")
     sequencer = {"state": "", **record.describe(), "attestations": {"attested": 5, "refused": 1, "refusal": None}}
+    sequencer["votes"] = {"governance": {"cast": 7}, "slashing": {"failed": 8}}
     samples = {
         (sample.name, sample.labels.get("outcome")): sample.value
         for metric in proposing_metrics({"sequencer": sequencer, "prover": None})
@@ -21,6 +22,8 @@ def test_slots_and_judged_checkpoints_are_counted_by_what_became_of_them() -> No
     assert samples[("fastnode_slot_seconds", None)] == 4.0
     assert samples[("fastnode_judged_checkpoints_total", "attested")] == 5
     assert samples[("fastnode_judged_checkpoints_total", "refused")] == 1
+    assert samples[("fastnode_votes_total", "cast")] == 7
+    assert samples[("fastnode_votes_total", "failed")] == 8
 
 
 def test_a_node_that_writes_nothing_to_l1_has_none_of_them() -> None:

@@ -94,7 +94,7 @@ def test_a_slot_that_the_disk_refused_is_missed_once(monkeypatch: pytest.MonkeyP
 
     def attempt(_parts: object, _options: object, _facts: object, _state: object, slot: int, *_more: object) -> Any:
         attempts.append(slot)
-        return SimpleNamespace(run=full, published_in=0, reason=None)
+        return SimpleNamespace(run=full, published_in=0, reason=None, vote_alone=lambda: None)
 
     monkeypatch.setattr("fastnode.sequencing.proposer._Attempt", attempt)
     slots.chain.without_own, slots.chain.is_taken = full, lambda _slot: False
@@ -110,7 +110,8 @@ def test_a_slot_that_the_disk_refused_is_missed_once(monkeypatch: pytest.MonkeyP
 def test_the_next_slot_waits_until_the_own_checkpoint_was_read_from_l1(monkeypatch: pytest.MonkeyPatch) -> None:
     slots = Slots(elapsed_s=2)
     drafted = SimpleNamespace(draft=SimpleNamespace(number=1, blocks=[None]), tx_count=0)
-    attempt = SimpleNamespace(run=lambda: (SlotOutcome.PROPOSED, drafted), published_in=7, reason=None)
+    run = lambda: (SlotOutcome.PROPOSED, drafted)  # noqa: E731
+    attempt = SimpleNamespace(run=run, published_in=7, reason=None, vote_alone=lambda: None)
     monkeypatch.setattr("fastnode.sequencing.proposer._Attempt", lambda *_parts: attempt)
     del slots.sequencer._slot  # type: ignore[attr-defined]
     slots.look()

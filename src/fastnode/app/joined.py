@@ -161,7 +161,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
             peers.hear = watching.hear
     if writing is not None:
         stack.callback(writing.close)
-        writing.join(ingestor, follower, views, mempool, condition, configuration, validators, peers)
+        writing.join(ingestor, follower, views, mempool, condition, configuration, validators, peers, watching)
     names = FunctionNames()
     simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
     return Joined(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fastnode.app.opened import Opened
     from fastnode.app.peers import PeerToPeer
     from fastnode.app.views import Views
+    from fastnode.app.watching import Watching
     from fastnode.archiver.ingest import Ingestor
     from fastnode.config.configuration import NodeConfiguration
     from fastnode.keystore.validators import Validators
@@ -50,6 +51,7 @@ class L1Writing:
         configuration: NodeConfiguration,
         validators: Validators,
         peers: PeerToPeer | None,
+        watching: Watching,
     ) -> None:
         """Once the chain is known.  Close it whatever becomes of this."""
         assert follower is not None
@@ -57,7 +59,9 @@ class L1Writing:
         condition.watch(publishing.faults)
         condition.mention(publishing.troubles)
         if self._proposing is not None:
-            self._proposing.join(ingestor, follower, mempool, condition, configuration, publishing, views, peers)
+            self._proposing.join(
+                ingestor, follower, mempool, condition, configuration, publishing, views, peers, watching
+            )
         if self._proving is not None:
             self._proving.join(views, mempool, condition, publishing)
 

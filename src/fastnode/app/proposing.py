@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.app.effects import BUILDING_KEYS as _BUILT
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import StartError
+from fastnode.kernels import encode
 from fastnode.sequencing.attestation_pool import AttestationPool
 from fastnode.sequencing.attesting import PeerAttestations
 from fastnode.sequencing.candidates import Candidates
@@ -17,6 +19,7 @@ from fastnode.sequencing.invalidation import Invalidation, InvalidationTimes
 from fastnode.sequencing.options import SequencerOptions
 from fastnode.sequencing.proposer import Sequencer, SequencerParts
 from fastnode.sequencing.validator import Validator, ValidatorParts
+from fastnode.sequencing.voting import Voting, VotingParts
 
 if TYPE_CHECKING:
     from fastnode.app.condition import Condition
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from fastnode.app.peers import PeerToPeer
     from fastnode.app.publishing import Publishing
     from fastnode.app.views import Views
+    from fastnode.app.watching import Watching
     from fastnode.archiver.ingest import Ingestor
     from fastnode.config.settings import Settings
     from fastnode.mempool.service import Mempool
@@ -45,6 +49,16 @@ _KEYS: Final = {
     "secondsBeforeInvalidatingBlockAsNonCommitteeMember": "seconds_before_invalidating_block_as_non_committee_member",
 }
 
+#: Read at each slot.
+_VOTING_KEYS: Final = (
+    "governanceProposerPayload",
+    "slashExecuteRoundsLookBack",
+    "slashMaxPayloadSize",
+    "slashSelfAllowed",
+    "slashValidatorsAlways",
+    "slashValidatorsNever",
+)
+
 
 class Proposing:
     """Of a node with ``--sequencer``.  StartError without L1."""
@@ -57,6 +71,7 @@ class Proposing:
         self._sequencer: Sequencer | None = None
         self._chain: ProposedChain | None = None
         self._validator: Validator | None = None
+        self._voting: Voting | None = None
 
     def on_accepted(self, tx: Tx, tx_json: bytes) -> None:
         """A client's transaction is in the pool."""
@@ -73,6 +88,7 @@ class Proposing:
         publishing: Publishing,
         views: Views,
         peers: PeerToPeer | None,
+        watching: Watching,
     ) -> None:
         """Once the chain is known."""
         opened = self._opened
@@ -85,6 +101,20 @@ class Proposing:
         self._chain.leave(publishing.guard.newest)
         follower.chores = self._chain.work
         attested = None if peers is None else self._join_peers(peers, views, publishing, condition)
+        publisher = publishing.for_checkpoints()
+        self._voting = Voting(
+            VotingParts(
+                reader=reader,
+                door=publishing.keys,
+                publisher=publisher,
+                simulator=publishing.publishers.simulator,
+                configuration=configuration,
+                offenses=lambda: watching.known(views.newest),
+                chain_id=chain.l1_chain_id,
+                governance=_address_of(chain.node_info, "governanceProposerAddress"),
+            )
+        )
+        configuration.on_change(_VOTING_KEYS, lambda _new, _changed: None)
         invalidation = Invalidation(reader, lambda: follower.invalid_checkpoint, _times_of(settings))
         parts = SequencerParts(
             reader=reader,
@@ -92,7 +122,8 @@ class Proposing:
             mempool=mempool,
             candidates=self._candidates,
             door=publishing.keys,
-            publisher=publishing.for_checkpoints(),
+            publisher=publisher,
+            voting=self._voting,
             guard=publishing.guard,
             tidy=publishing.tidy,
             is_ready=lambda: follower.has_caught_up and not condition.is_importing,
@@ -146,7 +177,9 @@ class Proposing:
     def describe(self) -> dict[str, Any]:
         """For the status page."""
         validator = self._validator
-        told = {} if validator is None else {"attestations": validator.describe()}
+        told: dict[str, Any] = {} if validator is None else {"attestations": validator.describe()}
+        if self._voting is not None:
+            told["votes"] = self._voting.describe()
         return self.sequencer.describe() | told
 
     def start(self) -> None:
@@ -159,6 +192,13 @@ class Proposing:
             self._validator.stop()
         if self._sequencer is not None:
             self._sequencer.stop()
+        if self._voting is not None:
+            self._voting.close()
+
+
+def _address_of(node_info: Mapping[str, Any], name: str) -> bytes | None:
+    text = node_info["l1ContractAddresses"].get(name)
+    return None if text is None else encode.from_hex(text)
 
 
 def _times_of(settings: Settings) -> InvalidationTimes:

@@ -23,8 +23,8 @@ from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import DatabaseError
 from fastnode.log import log_facts
-from fastnode.sentinel.offenses import OffenseType, RoundSize
-from fastnode.view import Committed
+from fastnode.sentinel.offenses import ALL, Offense, OffenseType, RoundSize
+from fastnode.view import Committed, View
 
 if TYPE_CHECKING:
     from fastnode.outgoing.admin_questions import AdminQuestions
@@ -127,6 +127,10 @@ class Watching:
     def slashing(self) -> Slashing:
         """What the methods about offenses need."""
         return Slashing(self._watch, self._other, self._size, self._payloads)
+
+    def known(self, view: View | None) -> list[Offense]:
+        """All offenses that have not expired."""
+        return [] if self._watch is None or view is None else self._watch.offenses(view.chain, ALL)
 
     def _payloads(self) -> Sequence[dict[str, Any]] | None:
         """None where L1 says that votes are tallied."""

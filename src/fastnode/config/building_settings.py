@@ -138,7 +138,7 @@ class BuildingSettings:
         HexText(_ADDRESS_BYTES),
         BUILDING,
         "Payload to vote for in governance.",
-        needs=_SEQUENCER_PART,
+        needs=needs.SEQUENCER,
         environment=("GOVERNANCE_PROPOSER_PAYLOAD_ADDRESS",),
     )
     l1_publishing_time: int | None = setting(

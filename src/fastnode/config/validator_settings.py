@@ -31,7 +31,9 @@ _PROVER_OF_ITS_OWN = needs.missing("a prover of its own, which this node does no
 _VALIDATOR_CLIENT = needs.missing(
     "a validator client of its own, which this node does not have: it executes what it attests to"
 )
-_VOTES = needs.missing("votes on offenses, in which this node takes no part")
+_VOTES = needs.missing(
+    "a slasher that takes payloads, in whose votes this node takes no part: it votes where L1 tallies them"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,16 +297,16 @@ class ValidatorSettings:
         (),
         ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
-        "Validators to slash in every case.",
-        needs=_VOTES,
+        "Validators to vote against in every case.",
+        needs=needs.SEQUENCER,
         environment=("SLASH_VALIDATORS_ALWAYS",),
     )
     slash_validators_never: tuple[str, ...] = setting(
         (),
         ArrayOf(HexText(_ADDRESS_BYTES)),
         SLASHING,
-        "Validators never to slash.",
-        needs=needs.DETECTION,
+        "Validators never to vote against, beside the node's own.",
+        needs=needs.SEQUENCER,
         environment=("SLASH_VALIDATORS_NEVER",),
     )
     slash_prune_penalty: int = setting(
@@ -399,8 +401,8 @@ class ValidatorSettings:
         50,
         Integer(0, 1_000_000),
         SLASHING,
-        "Most offenses in one payload.",
-        needs=_VOTES,
+        "Most places that one vote names.",
+        needs=needs.SEQUENCER,
         environment=("SLASH_MAX_PAYLOAD_SIZE",),
     )
     slash_grace_period_l2_slots: int = setting(
@@ -424,15 +426,15 @@ class ValidatorSettings:
         Integer(0, 1_000_000),
         SLASHING,
         "How many rounds back one is looked for that can be executed.",
-        needs=_VOTES,
+        needs=needs.SEQUENCER,
         environment=("SLASH_EXECUTE_ROUNDS_LOOK_BACK",),
     )
     slash_self_allowed: bool = setting(
         False,
         Boolean(),
         SLASHING,
-        "Slash the node's own validators too.",
-        needs=needs.DETECTION,
+        "Vote against the node's own validators too.",
+        needs=needs.SEQUENCER,
     )
 
     # ---- high availability ----------------------------------------------------------------

@@ -35,6 +35,14 @@ def _sequencer(told: Mapping[str, Any]) -> Iterator[Metric]:
         for outcome in ("attested", "refused"):
             judged.add_metric([outcome], attestations[outcome])
         yield judged
+    votes = told.get("votes")
+    if votes is not None:
+        text = "Votes of this node's validators, and executions of what was voted for, by what became of them."
+        cast = CounterMetricFamily("fastnode_votes", text, labels=["kind", "outcome"])
+        for kind, outcomes in votes.items():
+            for outcome, count in outcomes.items():
+                cast.add_metric([kind, outcome], count)
+        yield cast
     newest = next((item for item in told["newest"] if item["outcome"] == "proposed"), None)
     if newest is not None:
         text = "From the first look at the newest slot of this node until L1 had its checkpoint."

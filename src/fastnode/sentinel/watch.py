@@ -40,12 +40,12 @@ from fastnode.sentinel.sentinel import Sentinel
 from fastnode.sentinel.statistics import SlotTime
 from fastnode.view import Committed
 
-__all__ = ["OffenseThread", "OffenseWatch"]
+__all__ = ["PENALTIES", "OffenseThread", "OffenseWatch"]
 
 logger = logging.getLogger(__name__)
 
 #: The key of the configuration that has the penalty of each kind.
-_PENALTIES: Final[Mapping[OffenseType, str]] = {
+PENALTIES: Final[Mapping[OffenseType, str]] = {
     OffenseType.DATA_WITHHOLDING: "slashDataWithholdingPenalty",
     OffenseType.VALID_EPOCH_PRUNED: "slashPrunePenalty",
     OffenseType.INACTIVITY: "slashInactivityPenalty",
@@ -105,7 +105,7 @@ class OffenseWatch:
 
     def accuse(self, kind: OffenseType, validator: bytes, at: int, epoch_duration: int) -> None:
         """Of what was seen on the peer-to-peer network, in a slot or an epoch.  DatabaseError if it cannot be kept."""
-        offense = Offense(validator, int(self._configuration[_PENALTIES[kind]]), kind, at)
+        offense = Offense(validator, int(self._configuration[PENALTIES[kind]]), kind, at)
         with self._turn:
             grace = int(self._configuration["slashGracePeriodL2Slots"])
             if self._store.has(offense) or offense.slot(epoch_duration) < grace:
@@ -227,7 +227,7 @@ class _Look:
         return seen is None or seen.is_sound
 
     def _accuse(self, validator: bytes, kind: OffenseType, at: int) -> None:
-        offense = Offense(validator, int(self._configuration[_PENALTIES[kind]]), kind, at)
+        offense = Offense(validator, int(self._configuration[PENALTIES[kind]]), kind, at)
         if offense.slot(self._duration) < int(self._configuration["slashGracePeriodL2Slots"]):
             return
         if not self._store.has(offense):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import (
     CallReverted,
@@ -109,6 +109,12 @@ class KeyDoor:
         wanted = self._door.duty(duty, attester, slot, block_number=block_number, block_index=block_index)
         return self._door.sign(wanted, message)
 
+    def sign_typed(
+        self, attester: bytes, duty: DutyType, digest: bytes, typed_data: Mapping[str, Any], *, slot: int
+    ) -> bytes:
+        """As :meth:`sign`, for typed data (EIP-712): votes."""
+        return self._door.sign_typed(self._door.duty(duty, attester, slot), digest, typed_data)
+
     def _validator(self, attester: bytes | None) -> ValidatorKeys:
         keystore = self._keystore()
         validators = () if keystore is None else keystore.validators
@@ -173,9 +179,13 @@ class L1Publication:
         not_after: int,
         invalidation: InvalidateCall | None = None,
         proven: int = 0,
+        votes: Sequence[Call] = (),
+        on_mined: Callable[[Sequence[Any]], None] = lambda logs: None,
     ) -> Published:
         """Returns when L1 has the checkpoint; SlotLost, with the reason, when it will not have it.
 
+        ``votes`` go with it, and may fail; ``on_mined`` is told of the logs once L1 has the transaction, whatever it
+        has done.
         Times are those of L1.  ``at``: what the next L1 block can have; ``not_after``: what is not in a block by then
         is cancelled; ``proven``: the newest proven checkpoint, for the simulation of what replaces an invalid one.
         """
@@ -196,7 +206,7 @@ class L1Publication:
                 checked = simulator.blob_gas(account.address, bundle)
             except CallReverted as error:
                 raise SlotLost(str(error)) from error
-        others = 0 if invalidation is None else _INVALIDATION_GAS
+        others = sum(vote.gas for vote in votes) + (0 if invalidation is None else _INVALIDATION_GAS)
         before = () if invalidation is None else (Call(facts.rollup, invalidation.call_data(), _INVALIDATION_GAS),)
         topics = (CHECKPOINT_PROPOSED, f"0x{checkpoint:064x}", hex_data(call.archive_root))
         # Before L1 has it: a node that is killed now, or whose blocks go, would leave what no node can derive.
@@ -208,7 +218,7 @@ class L1Publication:
         outcome = account.publish(
             Request(
                 what=what,
-                calls=(*before, inner),
+                calls=(*before, inner, *votes),
                 success=Success(facts.rollup, topics),
                 gas=gas_limit(simulated.gas_used, blobs=checked, others=others),
                 bundle=bundle,
@@ -216,9 +226,32 @@ class L1Publication:
                 give_up_at=not_after,
             )
         )
+        if outcome.block_number is not None:
+            on_mined(outcome.logs)
         if not outcome.is_published:
             raise SlotLost(outcome.reason or str(outcome.kind))
         return _published(outcome)
+
+    def sender_of(self, attester: bytes | None) -> bytes:
+        """An account that would pay now.  SlotLost when none could."""
+        return self._choose(attester).address
+
+    def cast(self, votes: Sequence[Call], success: Success, *, slot: int, attester: bytes | None) -> Sequence[Any]:
+        """Send votes without a checkpoint: logs of the transaction once L1 has it, ``success`` or not.  SlotLost."""
+        slot_end = self._facts().start_of_slot(slot + 1)
+        outcome = self._choose(attester).publish(
+            Request(
+                what=f"votes of slot {slot}",
+                calls=tuple(votes),
+                success=success,
+                gas=gas_limit(0, others=sum(vote.gas for vote in votes)),
+                slot_ends_at=slot_end,
+                give_up_at=slot_end,
+            )
+        )
+        if outcome.block_number is None:
+            raise SlotLost(outcome.reason or str(outcome.kind))
+        return outcome.logs
 
     def invalidate(self, call: InvalidateCall) -> Published:
         """Take a checkpoint back, and nothing else.  SlotLost."""

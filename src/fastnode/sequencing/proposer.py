@@ -44,8 +44,10 @@ from fastnode.sources.l1.state import L1State
 
 if TYPE_CHECKING:
     from fastnode.mempool.service import Mempool
+    from fastnode.publishing.propose import ProposeCall
     from fastnode.sequencing.chain import ProposedChain
-    from fastnode.sequencing.l1_publication import KeyDoor, L1Publication
+    from fastnode.sequencing.l1_publication import KeyDoor, L1Publication, Published
+    from fastnode.sequencing.voting import Ballot, Vote, Voting
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import View
 
@@ -75,6 +77,8 @@ class SequencerParts:
     guard: SlotGuard
     #: None: the node is not on the peer-to-peer network.
     peers: PeerAttestations | None = None
+    #: None: it does not vote.
+    voting: Voting | None = None
     #: Called once for each slot that is this node's.
     tidy: Callable[[], None] = lambda: None
 
@@ -243,6 +247,7 @@ class Sequencer:
         except (SlotLost, DatabaseError, UpstreamError, DecodeError) as error:
             is_taken = self._parts.chain.is_taken(slot)
             outcome, reason = SlotOutcome.YIELDED if is_taken else SlotOutcome.MISSED, str(error)
+        attempt.vote_alone()
         seconds = time.monotonic() - begun
         self.record.note(slot, outcome, reason, checkpoint=checkpoint, blocks=blocks, txs=txs, seconds=seconds)
         level = logging.WARNING if outcome is SlotOutcome.MISSED else logging.INFO
@@ -289,6 +294,14 @@ class _Attempt:
         self.reason: str | None = None
         #: The L1 block that has the checkpoint.
         self.published_in = 0
+        self._turn: Turn | None = None
+        self._ballot: Ballot | None = None
+
+    def vote_alone(self) -> None:
+        """What went with no checkpoint."""
+        voting = self._parts.voting
+        if voting is not None and self._turn is not None and self._ballot is not None:
+            voting.cast_alone(self._ballot, self._turn)
 
     def run(self) -> tuple[SlotOutcome, Drafted | None]:
         """SlotLost, DutyError, HaDatabaseError, SigningError, DatabaseError, UpstreamError, DecodeError: the slot is
@@ -300,6 +313,9 @@ class _Attempt:
             parts.invalidation.fall_back(facts, turn, self._clock.now(), parts.door, parts.publisher)
             self.reason = f"its proposer is {hex_text(turn.proposer)}"
             return SlotOutcome.OTHERS, None
+        self._turn = turn
+        if parts.voting is not None:
+            self._ballot = parts.voting.begin(facts, turn, self._clock.next_block())
         if parts.reader.run(lambda endpoint: is_hatch_open(endpoint, facts, self._slot)):
             self.reason = "the escape hatch is open: only its proposer may propose"
             return SlotOutcome.OTHERS, None
@@ -394,18 +410,21 @@ class _Attempt:
         if timetable.is_enforced and self._elapsed() > timetable.attestations_end_s:
             raise SlotLost("the attestations came too late to be published in this slot")
         call = propose_call(turn, checkpoint, draft.commitments, attested, parts.door, parts.publisher.unsigned())
+        votes = [] if self._ballot is None else self._ballot.take()
+        is_mined = False
+
+        def on_mined(logs: Sequence[Any]) -> None:
+            nonlocal is_mined
+            is_mined = True
+            if parts.voting is not None:
+                parts.voting.note(votes, logs)
+
         self._owner.state = f"slot {turn.slot}: sending checkpoint {draft.number}"
-        published = parts.publisher.propose(
-            call,
-            draft.blobs,
-            slot=turn.slot,
-            checkpoint=draft.number,
-            attester=turn.proposer,
-            at=self._clock.next_block(),
-            not_after=self._begin + self._facts.slot_duration,
-            invalidation=invalidate,
-            proven=self._state.proven,
-        )
+        try:
+            published = self._send(turn, drafted, call, invalidate, votes, on_mined)
+        finally:
+            if self._ballot is not None and votes and not is_mined:
+                self._ballot.give_back()
         # From here on it is L1's: reading it there makes it checkpointed.
         self.published_in = published.block_number
         parts.invalidation.clear()
@@ -418,6 +437,29 @@ class _Attempt:
             l1_tx=published.tx_hash,
         )
         logger.info("published a checkpoint", extra=shown)
+
+    def _send(
+        self,
+        turn: Turn,
+        drafted: Drafted,
+        call: ProposeCall,
+        invalidate: Any,
+        votes: Sequence[Vote],
+        on_mined: Callable[[Sequence[Any]], None],
+    ) -> Published:
+        return self._parts.publisher.propose(
+            call,
+            drafted.draft.blobs,
+            slot=turn.slot,
+            checkpoint=drafted.draft.number,
+            attester=turn.proposer,
+            at=self._clock.next_block(),
+            not_after=self._begin + self._facts.slot_duration,
+            invalidation=invalidate,
+            proven=self._state.proven,
+            votes=[vote.call for vote in votes],
+            on_mined=on_mined,
+        )
 
 
 def _archive_of(view: View) -> bytes:

@@ -81,3 +81,29 @@ INBOX_STATE: Final = Function("getState()", _B16, _N, _N)
 MESSAGE_SENT: Final = Event("MessageSent(uint256,uint256,bytes32,bytes16)", (_N, _B32), (_N, _B16))
 #: Root of the messages of an epoch, zero if there is none yet.
 OUTBOX_ROOT: Final = Function("getRootData(uint256)", _B32)
+
+# ---- votes --------------------------------------------------------------------------------------
+
+#: Of the slashing proposer: how votes are counted.
+SLASHING_PROPOSER_TYPE: Final = Function("SLASHING_PROPOSER_TYPE()", _N)
+ROUND_SIZE: Final = Function("ROUND_SIZE()", _N)
+LIFETIME_IN_ROUNDS: Final = Function("LIFETIME_IN_ROUNDS()", _N)
+EXECUTION_DELAY_IN_ROUNDS: Final = Function("EXECUTION_DELAY_IN_ROUNDS()", _N)
+IS_SLASHING_ENABLED: Final = Function("isSlashingEnabled()", _FLAG)
+IS_VETOED: Final = Function("vetoedPayloads(address)", _FLAG)
+
+#: Where votes are tallied per validator.
+TALLY_QUORUM: Final = Function("QUORUM()", _N)
+COMMITTEE_SIZE: Final = Function("COMMITTEE_SIZE()", _N)
+SLASH_AMOUNTS: Final = tuple(Function(f"SLASH_AMOUNT_{size}()", _N) for size in ("SMALL", "MEDIUM", "LARGE"))
+#: Whether it was executed; votes.
+TALLY_ROUND: Final = Function("getRound(uint256)", _FLAG, _N)
+IS_ROUND_READY: Final = Function("isRoundReadyToExecute(uint256,uint256)", _FLAG)
+
+#: Where payloads are voted on, of slashing and of governance.
+QUORUM_SIZE: Final = Function("QUORUM_SIZE()", _N)
+ROUND_OF_SLOT: Final = Function("computeRound(uint256)", _N)
+INSTANCE: Final = Function("getInstance()", _A)
+#: Of a rollup's round: slot of the newest signal, payload with most of them, whether it was executed.
+ROUND_DATA: Final = Function("getRoundData(address,uint256)", _N, _A, _FLAG)
+SIGNAL_COUNT: Final = Function("signalCount(address,uint256,address)", _N)
