@@ -173,12 +173,19 @@ def test_each_debug_log_may_read_as_many_cells_as_the_limit_says(view: View) -> 
         simulator(view, debug_log_memory_reads_max=4).simulate(tx, view, skip_fee_enforcement=True)
 
 
+def test_messages_of_debug_logs_take_a_byte_for_each_cell(view: View) -> None:
+    log = assemble("DEBUGLOG", 1, 5, 5, 2, 65_535)
+    program = put(1, U8, 3) + put(2, U32, 0) + 100 * log + assemble("RETURN", 2, 4)
+    answer = simulator(view).simulate(tx_running(program), view, skip_fee_enforcement=True)
+    assert len(orjson.loads(answer)["debugLogs"]) == 100
+
+
 def test_debug_logs_of_a_transaction_take_only_so_much_memory(view: View) -> None:
     """They cost 9 gas each, whatever they read."""
-    few, many = tx_running(logging_program(100_000, 10)), tx_running(logging_program(100_000, 11))
+    few, many = tx_running(logging_program(100_000, 20)), tx_running(logging_program(100_000, 21))
     answer = simulator(view).simulate(few, view, skip_fee_enforcement=True)
-    assert len(orjson.loads(answer)["debugLogs"]) == 10
-    with pytest.raises(Refused, match="more than the 33554432 bytes of memory"):
+    assert len(orjson.loads(answer)["debugLogs"]) == 20
+    with pytest.raises(Refused, match="more than the 67108864 bytes of memory"):
         simulator(view).simulate(many, view, skip_fee_enforcement=True)
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from fastnode.errors import CallHalted, ExecutionMemoryExceeded, TxExecutionError
 from fastnode.kernels import avm
 from fastnode.protocol.effects import PublicLog
-from fastnode.protocol.fields import FIELD_BYTES, hex_text, split_fields
+from fastnode.protocol.fields import hex_text, split_fields
 from fastnode.protocol.siloing import note_hash_nonce, silo_note_hash, silo_nullifier, unique_note_hash
 from fastnode.public_execution.call_tree import CallTree, selector_of
 from fastnode.public_execution.contracts import Contracts, leaf_slot_of
@@ -19,9 +19,9 @@ from fastnode.public_execution.transaction import MessageToL1
 __all__ = ["Checkpoint", "DebugLogEntry", "TxHost"]
 
 _L1_ADDRESS_BYTES: Final = 20
-#: Memory of all debug logs of a transaction; as JSON they are about as large as an answer may be.
-DEBUG_LOGS_BYTES_MAX: Final = 32 << 20
-#: Memory of one beside its cells.
+#: Memory of all debug logs of a transaction; as JSON they would be larger than an answer may be.
+DEBUG_LOGS_BYTES_MAX: Final = 64 << 20
+#: Memory of one beside what it says.
 _DEBUG_LOG_BYTES: Final = 512
 
 
@@ -170,12 +170,13 @@ class TxHost:
         self.effects.add_public_log(PublicLog(address, split_fields(fields)))
 
     def count_debug_log(self, cells: int) -> None:
-        """The network's limit holds for each log.  Nothing else bounds them together but gas, of which one costs 9."""
+        """The network's limit holds for each log."""
         if cells > self._debug_log_reads_max:
             raise TxExecutionError(f"Max debug log memory reads exceeded: {cells} > {self._debug_log_reads_max}")
-        self._debug_log_bytes += _DEBUG_LOG_BYTES + FIELD_BYTES * cells
-        if self._debug_log_bytes > DEBUG_LOGS_BYTES_MAX:
-            raise ExecutionMemoryExceeded(DEBUG_LOGS_BYTES_MAX)
 
     def debug_log(self, address: bytes, level: int, message: bytes, fields: bytes) -> None:
+        """Nothing but gas bounds all logs together, of which one costs 9, whatever it reads."""
+        self._debug_log_bytes += _DEBUG_LOG_BYTES + len(message) + len(fields)
+        if self._debug_log_bytes > DEBUG_LOGS_BYTES_MAX:
+            raise ExecutionMemoryExceeded(DEBUG_LOGS_BYTES_MAX)
         self.debug_logs.append(DebugLogEntry(address, level, message, fields, selector_of(self._calldata[-1])))
