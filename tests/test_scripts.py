@@ -26,6 +26,7 @@ SCRIPTS = [
         "test",
         "bench",
         "compare-derivation",
+        "compare-execution",
         "compare-nodes",
         "fuzz",
         "make-chain",

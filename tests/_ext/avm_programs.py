@@ -160,7 +160,7 @@ class Case:
 
 def random_case(seed: int) -> Case:
     source = random.Random(seed)
-    programs = tuple(_program(source) for _ in range(source.choice((1, 2, 3))))
+    programs = tuple(random_program(source) for _ in range(source.choice((1, 2, 3))))
     return Case(
         seed=seed,
         programs=programs,
@@ -182,7 +182,7 @@ def _value(source: random.Random, tag: int) -> int:
     return source.choice((source.randrange(end), source.randrange(min(end, 256)), end - 1))
 
 
-def _program(source: random.Random) -> bytes:
+def random_program(source: random.Random) -> bytes:
     pieces = [_set(0, U32, source.choice((*[0] * 12, 1, 60, 65_000, (1 << 32) - 20)))] if source.random() < 0.95 else []
     for tag, cells in ROLES.items():
         pieces += [_set(cell, tag, FIXED_VALUES.get(cell, _value(source, tag))) for cell in cells]

@@ -496,6 +496,20 @@ def test_a_bad_debug_log_is_an_error_of_the_transaction(avm: ModuleType) -> None
     assert run(avm, program + returning(0, 0), options={"collect_debug_logs": False}).success
 
 
+@every
+def test_what_a_debug_log_reads_is_looked_at_before_its_level(avm: ModuleType) -> None:
+    """After the tags of both, as in release 4.1.2."""
+    level = put(1, U8, 9)
+    with pytest.raises(TxExecutionError, match=r"^Invalid debug log level: 9$"):
+        run(avm, level + put(4, U32, 5) + assemble("DEBUGLOG", 1, 2, 3, 4, 0))
+    with pytest.raises(TxExecutionError, match=r"^Max debug log memory reads exceeded: 125001 > 125000$"):
+        run(avm, level + put(4, U32, 124_999) + assemble("DEBUGLOG", 1, 2, 3, 4, 0))
+    with pytest.raises(TxExecutionError, match="Wanted type 4 but got U64"):
+        run(avm, level + put(4, U64, 5) + assemble("DEBUGLOG", 1, 2, 3, 4, 0))
+    with pytest.raises(TxExecutionError, match="Wanted type 2 but got U64"):
+        run(avm, put(1, U64, 9) + put(4, U64, 5) + assemble("DEBUGLOG", 1, 2, 3, 4, 0))
+
+
 # ---- arguments ----------------------------------------------------------------------------------------
 
 

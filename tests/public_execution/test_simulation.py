@@ -173,6 +173,19 @@ def test_each_debug_log_may_read_as_many_cells_as_the_limit_says(view: View) -> 
         simulator(view, debug_log_memory_reads_max=4).simulate(tx, view, skip_fee_enforcement=True)
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ((1 << 32) - 3, "Max debug log memory reads exceeded: 4294967295 > 125000"),
+        ((1 << 32) - 2, "std::bad_alloc"),  # the network's node counts with 32 bits, and then has no room
+        ((1 << 32) - 1, "std::bad_alloc"),
+    ],
+)
+def test_a_debug_log_of_all_memory_has_the_error_of_the_published_node(view: View, fields: int, text: str) -> None:
+    with pytest.raises(Refused, match=f"{text}$"):
+        simulator(view).simulate(tx_running(logging_program(fields, 1)), view, skip_fee_enforcement=True)
+
+
 def test_messages_of_debug_logs_take_a_byte_for_each_cell(view: View) -> None:
     log = assemble("DEBUGLOG", 1, 5, 5, 2, 65_535)
     program = put(1, U8, 3) + put(2, U32, 0) + 100 * log + assemble("RETURN", 2, 4)

@@ -130,10 +130,10 @@ def _debuglog(call: Call, level_at: int, message_at: int, fields_at: int, count_
     if not machine.collect_debug_logs:
         return
     level = _plain_value(call, level_at, U8)
-    if level > _DEBUG_LEVEL_MAX:
-        raise TxExecutionError(f"Invalid debug log level: {level}")
     count = _plain_value(call, count_at, U32)
     machine.host.count_debug_log(_DEBUG_LOG_OWN_CELLS + message_size + count)
+    if level > _DEBUG_LEVEL_MAX:
+        raise TxExecutionError(f"Invalid debug log level: {level}")
     message = bytes(value & 0xFF for value in _wrapped_values(call, message_at, message_size))
     fields = b"".join(to_bytes(value) for value in _wrapped_values(call, fields_at, count))
     machine.host.debug_log(to_bytes(call.address), level, message, fields)

@@ -253,18 +253,19 @@ static avm_event log_for_debugging(avm_machine *m, avm_call *call)
         return AVM_GO_ON;
     uint64_t level, count;
     TRY(take_plain(m, call, 0, TAG_U8, &level));
-    if (level > DEBUG_LEVEL_MAX) {
-        halt(m, "Invalid debug log level: %u", (unsigned)level);
-        return AVM_TX_ERROR;
-    }
     TRY(take_plain(m, call, 3, TAG_U32, &count));
     m->question.number = DEBUG_LOG_OWN_CELLS + m->current.immediate + count;
     return ask(m, call, ASK_COUNT_DEBUG_LOG);
 }
 
-/* Addresses wrap around. */
+/* Addresses wrap around.  The level is looked at after the number of cells. */
 static avm_event write_debug_log(avm_machine *m, avm_call *call)
 {
+    uint64_t level = read_cell(call, m->address[0]).limb[0];
+    if (level > DEBUG_LEVEL_MAX) {
+        halt(m, "Invalid debug log level: %u", (unsigned)level);
+        return AVM_TX_ERROR;
+    }
     size_t message_size = m->current.immediate;
     uint64_t count = read_cell(call, m->address[3]).limb[0];
     TRY(make_room(m, message_size, count));
@@ -274,7 +275,7 @@ static avm_event write_debug_log(avm_machine *m, avm_call *call)
     for (uint64_t i = 0; i < count; i++, out += FIELD_BYTES)
         field_store(cell_value(read_cell(call, m->address[2] + i)), out);
     m->question.message_size = message_size;
-    m->question.number = read_cell(call, m->address[0]).limb[0];
+    m->question.number = level;
     return ask(m, call, ASK_DEBUG_LOG);
 }
 

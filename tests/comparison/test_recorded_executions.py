@@ -1,0 +1,40 @@
+"""20,101 random programs in 2,262 recorded cases: each comes to what the published node made of it.
+
+``scripts/compare-execution --replay`` on a case shows what differs.
+"""
+
+from __future__ import annotations
+
+import functools
+import lzma
+from pathlib import Path
+
+import orjson
+import pytest
+from tests.comparison.execution_outcomes import Json, base_state, digest, outcome
+
+from fastnode.kernels import USING_TWINS
+
+RECORDED = Path(__file__).parents[1] / "data" / "avm" / "random_cases.jsonl.xz"
+CASES, PROGRAMS = 2_262, 20_101
+PARTS = 8
+#: The twins take some hundred times as long.
+STRIDE = 100 if USING_TWINS else 1
+
+
+@functools.cache
+def recorded() -> list[Json]:
+    return [orjson.loads(line) for line in lzma.decompress(RECORDED.read_bytes()).splitlines()]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_recorded_case_has_the_outcome_of_the_published_node(part: int) -> None:
+    base = base_state()
+    for row in recorded()[part::PARTS][::STRIDE]:
+        found, _ = outcome(base, row["case"])
+        assert digest(found) == row["outcome"], row["case"]["id"]
+
+
+def test_all_recorded_cases_are_there() -> None:
+    cases = [row["case"] for row in recorded()]
+    assert (len(cases), sum(case["programs"] for case in cases)) == (CASES, PROGRAMS)
