@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mempool.pools import ANCHOR, GENESIS, NOW, PAYER, Harness, entry, tx_json, word
+from tests.mempool.pools import ANCHOR, GENESIS, NOW, PAYER, Harness, entry, ledger, tx_json, word
 from tests.mempool.recorded import hashes, recorded_tx
 
 from fastnode.errors import DatabaseError, DataDirectoryError, Refused
@@ -382,6 +382,17 @@ def test_a_deleted_tx_may_come_again(pool: Harness) -> None:
     pool.pool.drop(word(2), "test")
     assert pool.add(entry(1, nullifiers=[7])) is Added.ACCEPTED
     assert pool.pending() == [1]
+
+
+def test_what_stood_on_a_block_that_is_taken_back_is_counted_as_lost(pool: Harness) -> None:
+    newest, other = word(0xB10C), ledger()
+    pool.ledger.blocks.add(newest)
+    pool.add(entry(1, anchor_block_hash=newest))
+    pool.add(entry(2))
+    pool.mine(entry(3))
+    assert pool.pool.lost_count == 0
+    pool.undo_to(other)
+    assert (pool.pending(), pool.pool.lost_count) == ([2], 1)
 
 
 # ---- proposals -----------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def test_the_node_says_what_it_is_and_how_it_is(site: Any) -> None:
     assert answer["ingestion"]["blocks"] == LAST_BLOCK
     no_verdicts = {"valid": 0, "invalid": 0, "unknown": 0}
     proofs = {"required": False, "verifier": None, "limitation": None, "verdicts": no_verdicts}
-    assert answer["pool"] == {"pending": 0, "limit": 1000, "rejections": {}, "proofs": proofs}
+    assert answer["pool"] == {"pending": 0, "limit": 1000, "rejections": {}, "lost": 0, "proofs": proofs}
     assert set(answer["ports"]) == {"public", "admin"}
     assert answer["startedAt"] <= answer["now"]
 

@@ -147,6 +147,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         way_out.watch(local.l1.faults)
     if follower is not None:
         condition.mention(follower.faults)
+    condition.tell("pool", mempool.summary)
     condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
     if following is not None:
         condition.mention(following.troubles)

@@ -46,15 +46,23 @@ def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
     constants = chain.l1_constants
     if not {"slotDuration", "ethereumSlotDuration", "rollupManaLimit"} <= constants.keys():
         return
-    budget = BlockBudget.of(
-        settings,
-        slot_duration_s=int(constants["slotDuration"]),
-        l1_slot_duration_s=int(constants["ethereumSlotDuration"]),
-        mana_limit=int(constants["rollupManaLimit"]),
-    )
-    logger.info(
-        "budget of a block", extra=log_facts(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
-    )
+    if settings.sequencer:
+        from fastnode.sequencing.options import SequencerOptions
+
+        limits = SequencerOptions.of(
+            settings, chain
+        ).limits  # what its timetable leaves, which has allowances of its own
+        gas, blocks_max = limits.block_gas, limits.blocks_per_checkpoint
+        facts = log_facts(l2_gas=gas.l2_gas, da_gas=gas.da_gas, blocks_max=blocks_max)
+    else:
+        budget = BlockBudget.of(
+            settings,
+            slot_duration_s=int(constants["slotDuration"]),
+            l1_slot_duration_s=int(constants["ethereumSlotDuration"]),
+            mana_limit=int(constants["rollupManaLimit"]),
+        )
+        facts = log_facts(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
+    logger.info("budget of a block", extra=facts)
 
 
 def admin_key_of(settings: Settings) -> AdminKey:

@@ -50,6 +50,7 @@ NOT_READY: Final = "P2P client not ready"
 
 #: How many deleted transactions are remembered.
 DELETED_KEPT_MAX: Final = 10_000
+_UNDONE: Final = "block undone"
 
 
 class TxPool:
@@ -119,6 +120,11 @@ class TxPool:
     def database(self) -> SharedDatabase:
         """For those who watch its writes."""
         return self._store.database
+
+    @property
+    def lost_count(self) -> int:
+        """Transactions that were deleted since the start because blocks were taken back that they stood on."""
+        return self.events[f"evicted {UNKNOWN_ANCHOR}"] + self.events[f"evicted {_UNDONE}"]
 
     @property
     def fault(self) -> str | None:
@@ -386,7 +392,7 @@ class TxPool:
                 self._delete(entry, reason)
         if self.options.delete_after_reorg:
             for entry in undone:
-                self._delete(entry, "block undone")
+                self._delete(entry, _UNDONE)
         else:
             self._return_to_pending(undone)
         self._touched_payers.update(self._pending.payers())

@@ -224,6 +224,12 @@ class Mempool:
         """What is wrong while the pool goes on working, None for nothing."""
         return {} if self.handover is None else {"forwarding": self.handover.trouble}
 
+    def summary(self) -> str:
+        """How the pool is, for status reports."""
+        lost = self.pool.lost_count
+        told = f"; {lost} lost since the start with blocks that were taken back" if lost else ""
+        return f"{self.pool.pending_count} transactions wait{told}"
+
     def close(self) -> None:
         self.judge.close()
         self.pool.close()

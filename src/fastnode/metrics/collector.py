@@ -349,6 +349,8 @@ def _pool(mempool: Mempool | None) -> Iterator[Metric]:
     for code, count in dict(mempool.rejections).items():
         rejected.add_metric((code,), count)
     yield rejected
+    text = "Transactions that stood on blocks which were taken back."
+    yield _count("pool_lost_txs", text, mempool.pool.lost_count)
     yield from _proofs(mempool.judge)
 
 

@@ -159,6 +159,7 @@ def _pool(mempool: Mempool) -> dict[str, Any]:
         "pending": mempool.pool.pending_count,
         "limit": mempool.options.p2p_max_pending_tx_count,
         "rejections": dict(mempool.rejections),
+        "lost": mempool.pool.lost_count,
         "proofs": mempool.judge.status(),
     }
 

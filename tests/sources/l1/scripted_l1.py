@@ -112,6 +112,7 @@ class ScriptedL1(ScriptedServer):
         self.committee_size = 0
         self.has_multicall = True
         self.finality = 2  # blocks behind the newest
+        self.finality_step = 1
         self.limits = Limits()
         #: Blocks whose logs this provider has not indexed yet.
         self.unindexed = 0
@@ -223,7 +224,8 @@ class ScriptedL1(ScriptedServer):
     def _block(self, tag: str) -> Block | None:
         if tag == "latest":
             return self.head
-        number = max(0, self.head.number - self.finality) if tag == "finalized" else int(tag, 16)
+        final = max(0, self.head.number - self.finality) // self.finality_step * self.finality_step
+        number = final if tag == "finalized" else int(tag, 16)
         return self.blocks[number] if number < len(self.blocks) else None
 
     def _get_logs(self, query: Json) -> list[Json]:

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 #: Blocks that may follow without a checkpoint before the hash of the newest one is asked for: providers keep the
 #: state of the newest 128 or so.
 HASHLESS_BLOCKS_MAX: Final = 32
-#: Final blocks come in steps of an epoch of L1.
+#: Final blocks come in steps of an epoch of L1, which may miss some of its blocks.
 FINALITY_BLOCKS: Final = 32
 #: Failures of the one call, one after the other, after which it is not tried again.
 MULTICALL_FAILURES_MAX: Final = 3
@@ -71,6 +71,8 @@ class L1Observer:
         self._clock = clock
         self._multicall_failures = 0
         self._finality_due = 0
+        #: L1's newest final block when it was asked for last.
+        self._final_block = 0
         self._is_doubted = False
         self.inbox = Inbox(facts.inbox, facts.deployment_block, _anchor(stored(), facts))
         self.state: L1State | None = None
@@ -199,16 +201,20 @@ class L1Observer:
     # ---- parts ---------------------------------------------------------------------------------
 
     def _look_for_finality(self, endpoint: L1Endpoint, number: int, proven: int) -> None:
-        """Final blocks come in steps: asked for again when the next step is due, and only if it can tell more."""
+        """Ask for the final block where that can tell more, at each block of L1 in which it may have moved.
+
+        It moves in steps; when one is seen as it comes, the next is looked for shortly before it is due.
+        """
         if number < self._finality_due or self.finalized == proven:
             return
         final = read_final_checkpoint(endpoint, self._facts)
-        self._finality_due = number + FINALITY_BLOCKS
         if final is None:
+            self._finality_due = number + FINALITY_BLOCKS
             return
-        block, self.finalized = final
-        if number - block < FINALITY_BLOCKS:  # of no mainnet: what is proven will be final soon
-            self._finality_due = number + 1
+        is_prompt = number == self._finality_due
+        before, (self._final_block, self.finalized) = self._final_block, final
+        step = min(self._final_block - before, FINALITY_BLOCKS)
+        self._finality_due = number + (max(1, step * 15 // 16) if is_prompt and step > 0 else 1)
 
     def _stored_number(self) -> int:
         return self._stored().tips.checkpointed.checkpoint.number

@@ -117,7 +117,7 @@ def hour(tmp_path: Path, chain: MadeChain) -> Iterator[SimulatedHour]:
         served(PublishingL1(chain.chain_record["nodeInfo"], chain.chain_record["l1Constants"])) as l1,
         ExitStack() as s,
     ):
-        l1.finality = 64
+        l1.finality, l1.finality_step = 64, 32
         l1.beacon.times = (0, SLOT_SECONDS)
         yield SimulatedHour(tmp_path / "node", chain, l1, s)
 
@@ -137,6 +137,28 @@ def test_a_day_at_the_tip_costs_no_more_than_12_000_calls(hour: SimulatedHour, c
     print(f"\n{a_day} calls a day ({shown}), {24 * len(l1.beacon.requests)} requests to the consensus client;")
     print(f"{checkpoints} checkpoints, stored {sum(hour.lags) / len(hour.lags):.1f} s after they could be seen")
     assert a_day <= CALLS_A_DAY_MAX, shown
+
+
+@pytest.mark.parametrize("step", [1, 32], ids=["each block", "an epoch"])
+def test_what_is_final_is_seen_within_a_block_of_l1(
+    hour: SimulatedHour, chain: MadeChain, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    l1, mine, late, latest = hour._l1, hour._mine, 0, 0
+    l1.finality_step = step
+
+    def compare(seen_at: float, timestamp: int) -> None:
+        """Before the next block of L1: what is final since the one before must have been seen."""
+        nonlocal late, latest
+        final = l1._block("finalized")
+        assert final is not None
+        late = late + 1 if final.proven > (hour.reader.finalized or 0) else 0
+        latest = max(latest, late)
+        mine(seen_at, timestamp)
+
+    monkeypatch.setattr(hour, "_mine", compare)
+    hour.run(HOUR_S)
+    assert (hour.reader.finalized or 0) > 4
+    assert latest <= 1
 
 
 def test_a_chain_without_multicall3_is_read_all_the_same(
