@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fastnode import kernels
 from fastnode.app import method_documentation
 from fastnode.config import documentation as settings_documentation
 from fastnode.development import rooms
@@ -111,10 +112,16 @@ def extensions() -> list[Path]:
     return found
 
 
-def test_every_extension_has_its_declarations_its_stub_and_its_twin() -> None:
+def test_every_extension_has_its_declarations_and_its_stub() -> None:
     for source in extensions():
-        for other in (source.with_suffix(".pxd"), source.with_suffix(".pyi"), PACKAGE / "_twins" / f"{source.stem}.py"):
+        for other in (source.with_suffix(".pxd"), source.with_suffix(".pyi")):
             assert other.is_file(), f"{source.name} lacks {other.relative_to(PACKAGE)}"
+
+
+def test_every_twin_is_of_an_extension() -> None:
+    assert {source.stem for source in extensions()} >= kernels.TWINS
+    for name in kernels.TWINS:
+        assert (PACKAGE / "_twins" / f"{name}.py").is_file(), f"there is no twin of {name}"
 
 
 def test_extensions_are_imported_through_the_one_door_only() -> None:

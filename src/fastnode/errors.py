@@ -158,7 +158,7 @@ class ExtensionMissingError(StartError, ImportError):
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(
             f"the compiled extension fastnode._ext.{name} cannot be loaded ({reason}); build it with `pip install .` "
-            f"or scripts/run, or set FASTNODE_NO_EXTENSIONS=1 in the repository to run on the slow Python twins"
+            f"or scripts/run"
         )
 
 

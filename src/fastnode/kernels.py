@@ -1,8 +1,9 @@
 """The one place that chooses between the compiled extensions and their pure-Python twins.
 
-``FASTNODE_NO_EXTENSIONS=1`` selects the twins, which are in the repository and in no wheel.  Without it a missing or
-broken extension raises :class:`~fastnode.errors.ExtensionMissingError`: a node that is silently a hundred times slower
-is worse than one that does not start.
+``FASTNODE_NO_EXTENSIONS=1`` selects the twins, which are in the repository and in no wheel.  Hashes, trees, the public
+machine and encodings have one: the same rules to be read, under the same tests.  The plumbing of requests and peers has
+none.  A missing or broken extension raises :class:`~fastnode.errors.ExtensionMissingError`: a node that is silently a
+hundred times slower is worse than one that does not start.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from fastnode.errors import ExtensionMissingError
 
 __all__ = [
+    "TWINS",
     "USING_TWINS",
     "append_tree",
     "avm",
@@ -48,10 +50,29 @@ __all__ = [
 #: True when this process runs on the pure-Python twins.
 USING_TWINS = os.environ.get("FASTNODE_NO_EXTENSIONS") == "1"
 
+#: Kernels that have a twin.
+TWINS = frozenset(
+    {
+        "append_tree",
+        "avm",
+        "block_text",
+        "encode",
+        "field_runs",
+        "grumpkin",
+        "indexed_tree",
+        "leveldb_table",
+        "poseidon2",
+        "state_answers",
+        "tag_log",
+        "tree_nodes",
+        "witness_text",
+    }
+)
+
 
 def _load(subject: str, name: str) -> ModuleType:
     try:
-        if USING_TWINS:
+        if USING_TWINS and name in TWINS:
             return importlib.import_module(f"fastnode._twins.{name}")
         return importlib.import_module(f"fastnode._ext.{subject}.{name}")
     except ImportError as error:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from fastnode import kernels
-from fastnode._twins import peer_frames, rlp
 from fastnode.p2p import gossip_wire
 from fastnode.p2p.encoding import rlp as write_rlp
 
@@ -23,22 +22,20 @@ def peer_frames_calls(dice: random.Random, calls: Any, spoiled: Spoil) -> None:
     rpc += gossip_wire.control(gossip_wire.ihave(name, ids), gossip_wire.iwant(ids), gossip_wire.prune(name))
     rpc = spoiled(dice, rpc)
     maxima = {key: dice.choice((0, 1, 3, 100)) for key in ("items_max", "ids_max", "topic_bytes_max")}
-    calls.alike("peer_frames", ours, peer_frames, "read_rpc", rpc, **maxima)
-    calls.alike("peer_frames", ours, peer_frames, "read_fields", rpc, dice.choice((0, 2, 100)))
+    calls.alone("peer_frames", ours.read_rpc, rpc, **maxima)
+    calls.alone("peer_frames", ours.read_fields, rpc, dice.choice((0, 2, 100)))
     frames = b"".join(_frame(dice) for _ in range(dice.randrange(5)))
     at = dice.choice((-1, 0, 0, 0, 1, len(frames), len(frames) + 1))
-    calls.alike("peer_frames", ours, peer_frames, "yamux_frames", spoiled(dice, frames), at, 60, dice.choice((1, 9)))
+    calls.alone("peer_frames", ours.yamux_frames, spoiled(dice, frames), at, 60, dice.choice((1, 9)))
     sealed = b"".join(struct.pack(">H", size) + dice.randbytes(size) for size in (0, 3, dice.randrange(300)))
-    calls.alike("peer_frames", ours, peer_frames, "sealed_messages", spoiled(dice, sealed), at, 9)
+    calls.alone("peer_frames", ours.sealed_messages, spoiled(dice, sealed), at, 9)
     texts = b"".join(ours.write_varint(size) + dice.randbytes(size) for size in (0, 3, dice.randrange(300)))
     length_max = dice.choice((-1, 0, 10, 300))
-    calls.alike("peer_frames", ours, peer_frames, "delimited_messages", spoiled(dice, texts), at, length_max, 9)
+    calls.alone("peer_frames", ours.delimited_messages, spoiled(dice, texts), at, length_max, 9)
     head = spoiled(dice, _discovery_head(dice)) + dice.randbytes(dice.choice((0, 0, 40)))
-    calls.alike("peer_frames", ours, peer_frames, "discovery_header", head)
-    calls.alike("peer_frames", ours, peer_frames, "read_varint", dice.randbytes(dice.randrange(14)), 0)
-    calls.alike(
-        "peer_frames", ours, peer_frames, "write_varint", dice.choice((-1, 0, 1 << 64, dice.randrange(1 << 64)))
-    )
+    calls.alone("peer_frames", ours.discovery_header, head)
+    calls.alone("peer_frames", ours.read_varint, dice.randbytes(dice.randrange(14)), 0)
+    calls.alone("peer_frames", ours.write_varint, dice.choice((-1, 0, 1 << 64, dice.randrange(1 << 64))))
 
 
 def _frame(dice: random.Random) -> bytes:
@@ -58,7 +55,7 @@ def _discovery_head(dice: random.Random) -> bytes:
 def rlp_calls(dice: random.Random, calls: Any, spoiled: Spoil) -> None:
     data = spoiled(dice, write_rlp(_item(dice, 0)))
     items_max, depth_max = dice.choice((0, 3, 1000)), dice.choice((0, 1, 10))
-    calls.alike("rlp", kernels.rlp, rlp, "decode", data, items_max=items_max, depth_max=depth_max)
+    calls.alone("rlp", kernels.rlp.decode, data, items_max=items_max, depth_max=depth_max)
 
 
 def _item(dice: random.Random, depth: int) -> Any:

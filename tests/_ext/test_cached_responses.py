@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
 
-from fastnode._twins import cached_responses as twin
-from fastnode.kernels import cached_responses as kernel
+from fastnode.kernels import cached_responses
 
-MODULES = [kernel, twin]
 VIEW = "the view"
 HASH = bytes(31) + b"\x07"
 HASH_TEXT = b'"0x%064x"' % 7
@@ -32,8 +29,8 @@ class Handlers:
         return b"x" * number
 
 
-def make(module: Any, handlers: Handlers, *, bytes_max: int = 1 << 20) -> Any:
-    results = module.CachedResponses(
+def make(handlers: Handlers, *, bytes_max: int = 1 << 20) -> Any:
+    results = cached_responses.CachedResponses(
         bytes_max=bytes_max,
         result_bytes_max=5000,
         find_block=lambda view, block_hash: 7 if block_hash == HASH else None,
@@ -47,10 +44,9 @@ def make(module: Any, handlers: Handlers, *, bytes_max: int = 1 << 20) -> Any:
     return results
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_result_is_kept_when_it_is_asked_for_again(module: Any) -> None:
+def test_a_result_is_kept_when_it_is_asked_for_again() -> None:
     handlers = Handlers()
-    results = make(module, handlers)
+    results = make(handlers)
     for is_cached in (False, True, True, True):
         assert results.result("node_double", b"[21]", VIEW) == b"42"
         assert results.is_cached == is_cached
@@ -63,10 +59,9 @@ def test_a_result_is_kept_when_it_is_asked_for_again(module: Any) -> None:
     assert results.kept_bytes == 0
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_result_that_is_not_kept_is_made_each_time(module: Any) -> None:
+def test_a_result_that_is_not_kept_is_made_each_time() -> None:
     handlers = Handlers()
-    results = make(module, handlers)
+    results = make(handlers)
     for _ in range(3):
         assert results.result("node_redouble", b"[21]", VIEW) == b"42"
         assert not results.is_cached
@@ -75,9 +70,8 @@ def test_a_result_that_is_not_kept_is_made_each_time(module: Any) -> None:
     assert results.result("node_redouble", b"[21]", VIEW) == b"42"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_method_may_have_a_handler_for_calls_without_params(module: Any) -> None:
-    results = make(module, Handlers())
+def test_a_method_may_have_a_handler_for_calls_without_params() -> None:
+    results = make(Handlers())
     for params in (None, b"[]", b"[ ]"):
         assert results.result("node_bare", params, VIEW) == b"made"
         assert not results.is_cached
@@ -85,23 +79,20 @@ def test_a_method_may_have_a_handler_for_calls_without_params(module: Any) -> No
     assert results.result("node_bare", b"[1]", VIEW) is None
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_is_not_found_is_an_empty_result(module: Any) -> None:
-    results = make(module, Handlers())
+def test_what_is_not_found_is_an_empty_result() -> None:
+    results = make(Handlers())
     for view in (VIEW, VIEW, None):
         assert results.result("node_double", b"[0]", view) == b""
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_block_is_asked_for_by_its_number(module: Any) -> None:
+def test_a_block_is_asked_for_by_its_number() -> None:
     handlers = Handlers()
-    results = make(module, handlers)
+    results = make(handlers)
     assert results.result("node_double", b"[%b]" % HASH_TEXT, VIEW) == b"14"
     assert results.result("node_double", b'["0x%064x"]' % 8, VIEW) is None
     assert handlers.asked == [(VIEW, 7)]
 
 
-@pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize(
     ("name", "params"),
     [
@@ -109,13 +100,12 @@ def test_a_block_is_asked_for_by_its_number(module: Any) -> None:
         ("node_double", None), ("node_given", b"[1]"), ("node_fill", b"[5001]"), ("", b"[1]"), ("node_doubl", b"[1]"),
     ],
 )  # fmt: skip
-def test_the_rest_is_left_to_others(module: Any, name: str, params: bytes | None) -> None:
-    assert make(module, Handlers()).result(name, params, VIEW) is None
+def test_the_rest_is_left_to_others(name: str, params: bytes | None) -> None:
+    assert make(Handlers()).result(name, params, VIEW) is None
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_results_of_others_are_kept_by_the_text_of_their_params(module: Any) -> None:
-    results = make(module, Handlers())
+def test_results_of_others_are_kept_by_the_text_of_their_params() -> None:
+    results = make(Handlers())
     results.keep("node_given", None, b"bare")
     results.keep("node_given", b'["proven"]', b"1")
     results.keep("node_unknown", None, b"?")
@@ -130,9 +120,8 @@ def test_results_of_others_are_kept_by_the_text_of_their_params(module: Any) -> 
     assert results.result("node_given", long, None) is None
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_is_asked_for_again_outlives_what_is_not(module: Any) -> None:
-    results = make(module, Handlers(), bytes_max=40_000)
+def test_what_is_asked_for_again_outlives_what_is_not() -> None:
+    results = make(Handlers(), bytes_max=40_000)
     results.keep("node_given", b"[1]", b"wanted")
     results.keep("node_given", b"[2]", b"unwanted")
     for number in range(1000, 1200):
@@ -144,22 +133,3 @@ def test_what_is_asked_for_again_outlives_what_is_not(module: Any) -> None:
     assert results.result("node_fill", b"[1000]", None) is None
     results.keep("node_given", b"[3]", b"x" * 4900)  # more than its share
     assert results.result("node_given", b"[3]", None) is None
-
-
-def test_kernel_and_twin_keep_the_same() -> None:
-    rng = random.Random(7)
-    first, second = (make(module, Handlers(), bytes_max=30_000) for module in MODULES)
-    for step in range(20_000):
-        name = rng.choice(["node_double", "node_redouble", "node_fill", "node_given"])
-        number = rng.choice([rng.randrange(20), rng.randrange(1000, 1100)])
-        params = b"[%d]" % number if rng.random() < 0.95 else None
-        if rng.random() < 0.05:
-            for results in (first, second):
-                results.keep(name, params, b"kept %d" % step)
-        elif rng.random() < 0.001:
-            first.forget(step)
-            second.forget(step)
-        view = rng.choice([VIEW, None])
-        assert first.result(name, params, view) == second.result(name, params, view)
-        assert (first.is_cached, first.kept_bytes) == (second.is_cached, second.kept_bytes)
-        assert (first.hit_count, first.miss_count) == (second.hit_count, second.miss_count)

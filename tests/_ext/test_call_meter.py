@@ -1,65 +1,41 @@
-"""The call meter and its twin: the same counts for the same calls."""
+"""The call meter counts calls by the time that they took."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fastnode._twins import call_meter as twin
 from fastnode.kernels import call_meter as kernel
 
-MODULES = [kernel, twin]
 SECOND = 1_000_000_000
 BOUNDS = [SECOND, 10 * SECOND, 100 * SECOND]
 NAMES = ["a", "b"]
 
-#: Far enough from every bound that the time a test takes does not matter.
-ages_s = st.sampled_from([0, 5, 50, 500])
-calls = st.tuples(st.sampled_from([*NAMES, "c", None, 7, b"a", ["a"]]), ages_s, st.sampled_from([None, -32600, 1]))
 
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_call_is_counted_in_the_bucket_of_its_time(module: Any) -> None:
-    meter = module.CallMeter(NAMES, BOUNDS)
+def test_a_call_is_counted_in_the_bucket_of_its_time() -> None:
+    meter = kernel.CallMeter(NAMES, BOUNDS)
     for age_s in (0, 5, 50, 500, 5):
-        meter.finish("a", module.now_ns() - age_s * SECOND, None)
+        meter.finish("a", kernel.now_ns() - age_s * SECOND, None)
     counts, sum_ns = meter.histogram("a")
     assert counts == [1, 2, 1, 1]
     assert 560 * SECOND <= sum_ns < 565 * SECOND
     assert meter.histogram("b") == ([0, 0, 0, 0], 0)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_clock_is_the_monotonic_one(module: Any) -> None:
+def test_the_clock_is_the_monotonic_one() -> None:
     before = time.monotonic_ns()
-    assert before <= module.now_ns() <= time.monotonic_ns()
+    assert before <= kernel.now_ns() <= time.monotonic_ns()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_time_in_the_future_counts_as_none(module: Any) -> None:
-    meter = module.CallMeter(NAMES, BOUNDS)
-    meter.finish("a", module.now_ns() + 50 * SECOND, None)
+def test_a_time_in_the_future_counts_as_none() -> None:
+    meter = kernel.CallMeter(NAMES, BOUNDS)
+    meter.finish("a", kernel.now_ns() + 50 * SECOND, None)
     assert meter.histogram("a") == ([1, 0, 0, 0], 0)
 
 
-@given(st.lists(calls))
-def test_kernel_and_twin_count_alike(made: list[tuple[Any, int, int | None]]) -> None:
-    meters = [module.CallMeter(NAMES, BOUNDS) for module in MODULES]
-    for name, age_s, code in made:
-        for module, meter in zip(MODULES, meters, strict=True):
-            meter.finish(name, module.now_ns() - age_s * SECOND, code)
-    for name in (*NAMES, None):
-        assert meters[0].histogram(name)[0] == meters[1].histogram(name)[0]
-        assert meters[0].errors(name) == meters[1].errors(name)
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_an_unknown_name_counts_as_another_one(module: Any) -> None:
-    meter = module.CallMeter(NAMES, BOUNDS)
+def test_an_unknown_name_counts_as_another_one() -> None:
+    meter = kernel.CallMeter(NAMES, BOUNDS)
     meter.reject("x" * 100_000, -32601)
     meter.reject("y", -32601)
     assert meter.errors(None) == {-32601: 2}
@@ -69,21 +45,17 @@ def test_an_unknown_name_counts_as_another_one(module: Any) -> None:
         meter.errors("y")
 
 
-@pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize(("names", "bounds"), [(["a", "a"], [1]), (["a"], [2, 2]), (["a"], [3, 2]), (["a"], [-1])])
-def test_names_that_repeat_and_bounds_that_do_not_rise_are_refused(
-    module: Any, names: list[str], bounds: list[int]
-) -> None:
+def test_names_that_repeat_and_bounds_that_do_not_rise_are_refused(names: list[str], bounds: list[int]) -> None:
     with pytest.raises(ValueError, match=r"twice|rise"):
-        module.CallMeter(names, bounds)
+        kernel.CallMeter(names, bounds)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_calls_under_another_name_are_counted_together(module: Any) -> None:
-    meter = module.CallMeter(["node_a", "node_b"], [10])
+def test_calls_under_another_name_are_counted_together() -> None:
+    meter = kernel.CallMeter(["node_a", "node_b"], [10])
     meter.add_alias("aztec_a", "node_a")
     for name in ("node_a", "aztec_a"):
-        meter.finish(name, module.now_ns() + 10**9, -32000)
+        meter.finish(name, kernel.now_ns() + 10**9, -32000)
     assert meter.histogram("node_a") == ([2, 0], 0)
     assert meter.errors("node_a") == {-32000: 2}
     assert meter.histogram(None)[0] == meter.histogram("node_b")[0] == [0, 0]

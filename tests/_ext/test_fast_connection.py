@@ -1,4 +1,4 @@
-"""The receiver of a connection and its twin: what it answers by itself, and what it hands on."""
+"""The receiver of a connection: what it answers by itself, and what it hands on."""
 
 from __future__ import annotations
 
@@ -14,22 +14,13 @@ import pytest
 from tests._ext.test_simple_request import ASKED, make_reader, results_of
 from tests.serving.sockets import post
 
-from fastnode._twins import call_meter as twin_meter
-from fastnode._twins import fast_connection as twin
-from fastnode._twins import loop_time as twin_loop_time
-from fastnode._twins import simple_request as twin_requests
 from fastnode.kernels import call_meter, fast_connection, loop_time, simple_request
 
-KERNELS = [
-    (fast_connection, simple_request, call_meter, loop_time),
-    (twin, twin_requests, twin_meter, twin_loop_time),
-]
 ANSWER = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
 BYTES_MAX = 5000
 
 
-@pytest.mark.parametrize("kernel", [fast_connection, twin])
-def test_sockets_that_do_not_take_all_of_a_text_are_told(kernel: Any) -> None:
+def test_sockets_that_do_not_take_all_of_a_text_are_told() -> None:
     pairs = [socket.socketpair() for _ in range(4)]
     for ours, _ in pairs:
         ours.setblocking(False)
@@ -40,16 +31,16 @@ def test_sockets_that_do_not_take_all_of_a_text_are_told(kernel: Any) -> None:
     gone[1].close()
     text = b"event" * 20
     descriptors = [ours.fileno() for ours, _ in pairs]
-    assert kernel.write_each(descriptors, text) == [(1, 0), (2, 0)]
+    assert fast_connection.write_each(descriptors, text) == [(1, 0), (2, 0)]
     assert [pairs[place][1].recv(1000) for place in (0, 3)] == [text, text]
     large = bytes(1 << 22)
-    [(place, taken)] = kernel.write_each(descriptors[:1], large)
+    [(place, taken)] = fast_connection.write_each(descriptors[:1], large)
     assert place == 0
     assert 0 < taken < len(large)
-    assert kernel.write_each([], text) == []
-    assert kernel.write_each([-1], text) == [(0, 0)]
+    assert fast_connection.write_each([], text) == []
+    assert fast_connection.write_each([-1], text) == [(0, 0)]
     with pytest.raises(ValueError, match="257 sockets, more than 256"):
-        kernel.write_each([-1] * (kernel.WRITTEN_TO_MAX + 1), text)
+        fast_connection.write_each([-1] * (fast_connection.WRITTEN_TO_MAX + 1), text)
     for pair in pairs:
         for end in pair:
             end.close()
@@ -73,15 +64,14 @@ class Wire:
 
 
 class Connection:
-    def __init__(self, modules: Any, **options: Any) -> None:
-        kernel, requests, meters, times = modules
-        self.requests = make_reader(requests, **options)
-        self.traffic = meters.Traffic()
+    def __init__(self, **options: Any) -> None:
+        self.requests = make_reader(**options)
+        self.traffic = call_meter.Traffic()
         self.wire = Wire()
         self.handed_on: list[Any] = []
-        self.loop_time = times.LoopTime(1_000_000_000, 1_000_000_000)
-        self.share = times.Share()
-        self.receiver = kernel.Receiver(
+        self.loop_time = loop_time.LoopTime(1_000_000_000, 1_000_000_000)
+        self.share = loop_time.Share()
+        self.receiver = fast_connection.Receiver(
             self.requests,
             self.traffic,
             BYTES_MAX,
@@ -104,9 +94,8 @@ class Connection:
         self.handed_on.append("settle")
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_a_burst_of_usual_requests_is_answered_with_one_write(modules: Any) -> None:
-    connection = Connection(modules)
+def test_a_burst_of_usual_requests_is_answered_with_one_write() -> None:
+    connection = Connection()
     receiver, burst = connection.receiver, post(ASKED) * 3
     begun_ns = time.monotonic_ns()
     receiver.receive(burst)
@@ -121,9 +110,8 @@ def test_a_burst_of_usual_requests_is_answered_with_one_write(modules: Any) -> N
     assert connection.handed_on == []
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_what_is_not_answered_to_its_end_is_handed_on(modules: Any) -> None:
-    connection = Connection(modules, source=lambda: "the view")
+def test_what_is_not_answered_to_its_end_is_handed_on() -> None:
+    connection = Connection(source=lambda: "the view")
     for data, answers in (
         (post(ASKED)[:-1], None),
         (post(ASKED) + b"G", ANSWER),
@@ -137,9 +125,8 @@ def test_what_is_not_answered_to_its_end_is_handed_on(modules: Any) -> None:
     assert (connection.receiver.begun, connection.traffic.received_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_data_goes_elsewhere_while_the_connection_does_not_rest(modules: Any) -> None:
-    connection = Connection(modules)
+def test_data_goes_elsewhere_while_the_connection_does_not_rest() -> None:
+    connection = Connection()
     connection.receiver.is_resting = False
     connection.receiver.receive(b"1")
     connection.receiver.is_resting = True
@@ -148,19 +135,17 @@ def test_data_goes_elsewhere_while_the_connection_does_not_rest(modules: Any) ->
     assert connection.handed_on == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_a_write_that_ends_the_rest_is_followed_up(modules: Any) -> None:
-    connection = Connection(modules)
+def test_a_write_that_ends_the_rest_is_followed_up() -> None:
+    connection = Connection()
     connection.wire.is_full = True
     connection.receiver.receive(post(ASKED))
     assert connection.wire.written == [ANSWER]
     assert connection.handed_on == ["settle"]
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_a_large_result_is_written_as_it_is(modules: Any) -> None:
-    results = results_of(modules[1])
-    connection = Connection(modules, results=results)
+def test_a_large_result_is_written_as_it_is() -> None:
+    results = results_of()
+    connection = Connection(results=results)
     large = b'"%b"' % (b"x" * 70_000)
     results.keep("node_getNodeInfo", None, large)
     connection.receiver.receive(post(ASKED) + post(b'{"id":2,"method":"node_getNodeInfo"}') + post(ASKED))
@@ -200,10 +185,9 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield here, there
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_answers_go_straight_to_the_system_while_the_transport_holds_nothing(modules: Any, pair: Any) -> None:
+def test_answers_go_straight_to_the_system_while_the_transport_holds_nothing(pair: Any) -> None:
     here, there = pair
-    connection, wire = Connection(modules), SocketWire(here)
+    connection, wire = Connection(), SocketWire(here)
     receiver = connection.receiver
     receiver.open(connection, wire, here.fileno())
     for _ in range(3):
@@ -221,10 +205,9 @@ def test_answers_go_straight_to_the_system_while_the_transport_holds_nothing(mod
     assert there.recv(1000) == ANSWER
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_what_the_system_does_not_take_is_the_transports(modules: Any, pair: Any) -> None:
+def test_what_the_system_does_not_take_is_the_transports(pair: Any) -> None:
     here, there = pair
-    connection, wire = Connection(modules), SocketWire(here)
+    connection, wire = Connection(), SocketWire(here)
     connection.receiver.open(connection, wire, here.fileno())
     burst = post(ASKED) * (BYTES_MAX // len(ANSWER))
     count = 0
@@ -243,10 +226,9 @@ def test_what_the_system_does_not_take_is_the_transports(modules: Any, pair: Any
     assert wire.written[1] == ANSWER
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_a_socket_that_is_closing_is_not_written_to(modules: Any, pair: Any) -> None:
+def test_a_socket_that_is_closing_is_not_written_to(pair: Any) -> None:
     here, there = pair
-    connection, wire = Connection(modules), SocketWire(here)
+    connection, wire = Connection(), SocketWire(here)
     connection.receiver.open(connection, wire, here.fileno())
     wire.is_closed = True
     connection.receiver.receive(post(ASKED))
@@ -255,19 +237,17 @@ def test_a_socket_that_is_closing_is_not_written_to(modules: Any, pair: Any) -> 
         there.recv(1)
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_a_client_that_has_gone_is_the_transports(modules: Any, pair: Any) -> None:
+def test_a_client_that_has_gone_is_the_transports(pair: Any) -> None:
     here, there = pair
-    connection, wire = Connection(modules), SocketWire(here)
+    connection, wire = Connection(), SocketWire(here)
     connection.receiver.open(connection, wire, here.fileno())
     there.close()
     connection.receiver.receive(post(ASKED))
     assert wire.written == [ANSWER]
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_a_closed_receiver_lets_go_of_its_connection(modules: Any) -> None:
-    connection = Connection(modules)
+def test_a_closed_receiver_lets_go_of_its_connection() -> None:
+    connection = Connection()
     receiver, gone = connection.receiver, weakref.ref(connection)
     receiver.close()
     receiver.receive(post(ASKED))
@@ -280,19 +260,17 @@ def test_a_closed_receiver_lets_go_of_its_connection(modules: Any) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_what_is_published_has_a_version(modules: Any) -> None:
-    published = modules[1].Published("first")
+def test_what_is_published_has_a_version() -> None:
+    published = simple_request.Published("first")
     assert (published(), published.value, published.version) == ("first", "first", 0)
     published.publish("second")
     assert (published(), published.value, published.version) == ("second", "second", 1)
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_a_view_is_renewed_once_for_each_version(modules: Any) -> None:
-    published = modules[1].Published("first")
+def test_a_view_is_renewed_once_for_each_version() -> None:
+    published = simple_request.Published("first")
     renewed: list[str] = []
-    connection = Connection(modules, source=published, renew=renewed.append)
+    connection = Connection(source=published, renew=renewed.append)
     for _ in range(2):
         connection.receiver.receive(post(ASKED))
     published.publish("second")
@@ -301,9 +279,8 @@ def test_a_view_is_renewed_once_for_each_version(modules: Any) -> None:
     assert renewed == ["first", "second"]
 
 
-@pytest.mark.parametrize("modules", KERNELS)
-def test_what_is_read_goes_into_little_while_others_wait_unless_it_is_the_connections_turn(modules: Any) -> None:
-    connection = Connection(modules)
+def test_what_is_read_goes_into_little_while_others_wait_unless_it_is_the_connections_turn() -> None:
+    connection = Connection()
     receiver, request = connection.receiver, post(ASKED)
 
     def read(data: bytes) -> int:

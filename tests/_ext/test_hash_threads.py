@@ -10,23 +10,19 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from fastnode import kernels
-from fastnode._twins import hash_threads as twin
 from fastnode.kernels import hash_threads as kernel
 from fastnode.kernels import poseidon2
 from fastnode.protocol.fields import MODULUS, MODULUS_BYTES
 
-MODULES = [kernel, twin]
 ARITY = 25
 #: Long enough that many can be started before one is done.
 LONG = 2785
 #: Of what the threads do only where the one that asks does not lose its processor.
 TRIES = 20
-only_threads = pytest.mark.skipif(kernels.USING_TWINS, reason="the twin has no threads")
 
 
 def _run(seed: int, arity: int = ARITY) -> bytes:
@@ -51,45 +47,41 @@ def each_poseidon2_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
         poseidon2.use_kernel(before)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_pending_hash_becomes_the_hash(module: ModuleType) -> None:
+def test_a_pending_hash_becomes_the_hash() -> None:
     for arity in (1, 2, 3, 4, ARITY):
         run = _run(arity, arity)
-        pending = module.start_hash(run)
+        pending = kernel.start_hash(run)
         assert pending.result() == poseidon2.hash_fields(run)
         assert pending.is_done
         assert pending.result() == poseidon2.hash_fields(run)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_is_no_run_of_fields_is_refused(module: ModuleType) -> None:
+def test_what_is_no_run_of_fields_is_refused() -> None:
     for wrong in (b"", bytes(31), bytes(33)):
         with pytest.raises(ValueError, match="fields must be a positive multiple of 32 bytes long"):
-            module.start_hash(wrong)
+            kernel.start_hash(wrong)
     with pytest.raises(TypeError, match="fields must be bytes, not str"):
-        module.start_hash("0" * 32)
+        kernel.start_hash("0" * 32)
     with pytest.raises(TypeError, match="start_hash makes these"):
-        module.PendingHash()
+        kernel.PendingHash()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_value_above_the_modulus_is_reported_to_each_caller(module: ModuleType) -> None:
-    pending = module.start_hash(MODULUS_BYTES * ARITY)
+def test_a_value_above_the_modulus_is_reported_to_each_caller() -> None:
+    pending = kernel.start_hash(MODULUS_BYTES * ARITY)
     for _ in range(2):
         with pytest.raises(ValueError, match="modulus"):
             pending.result()
 
 
-@pytest.mark.parametrize("module", MODULES)
 @pytest.mark.usefixtures("each_poseidon2_kernel")
-def test_each_of_many_callers_gets_its_own_hash(module: ModuleType) -> None:
+def test_each_of_many_callers_gets_its_own_hash() -> None:
     found: dict[int, bytes] = {}
     start = threading.Barrier(16)
 
     def work(first: int) -> None:
         start.wait()
         for seed in range(first, first + 20):
-            found[seed] = module.start_hash(_run(seed, ARITY + seed % 2)).result()
+            found[seed] = kernel.start_hash(_run(seed, ARITY + seed % 2)).result()
 
     threads = [threading.Thread(target=work, args=(20 * index,)) for index in range(16)]
     for thread in threads:
@@ -99,18 +91,16 @@ def test_each_of_many_callers_gets_its_own_hash(module: ModuleType) -> None:
     assert found == {seed: poseidon2.hash_fields(_run(seed, ARITY + seed % 2)) for seed in range(320)}
 
 
-@pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 9, 16, 17, 40])
-def test_any_number_can_be_started_before_the_first_is_asked_for(module: ModuleType, count: int) -> None:
+def test_any_number_can_be_started_before_the_first_is_asked_for(count: int) -> None:
     runs = [_run(seed) for seed in range(count)]
-    pending = [module.start_hash(run) for run in runs]
+    pending = [kernel.start_hash(run) for run in runs]
     assert [item.result() for item in reversed(pending)] == [poseidon2.hash_fields(run) for run in reversed(runs)]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_several_threads_may_wait_for_one_hash(module: ModuleType) -> None:
+def test_several_threads_may_wait_for_one_hash() -> None:
     run = _run(1, LONG)
-    pending = module.start_hash(run)
+    pending = kernel.start_hash(run)
     found: list[bytes] = []
     threads = [threading.Thread(target=lambda: found.append(pending.result())) for _ in range(8)]
     for thread in threads:
@@ -120,7 +110,6 @@ def test_several_threads_may_wait_for_one_hash(module: ModuleType) -> None:
     assert found == [poseidon2.hash_fields(run)] * 8
 
 
-@only_threads
 def test_a_bad_run_fails_alone() -> None:
     good = _run(1, LONG)
     bad = good[:-32] + MODULUS_BYTES
@@ -134,7 +123,6 @@ def test_a_bad_run_fails_alone() -> None:
             assert item.result() == poseidon2.hash_fields(good)
 
 
-@only_threads
 @pytest.mark.skipif(poseidon2.kernel_name() != "avx512-ifma", reason="this processor's kernel has no lanes")
 def test_what_waits_for_a_thread_goes_together() -> None:
     _wait_for_silence()
@@ -162,7 +150,6 @@ def _hashes_with_one_thread() -> bool:
     return together and len(list(Path("/proc/self/task").iterdir())) == 2  # one beside the interpreter's
 
 
-@only_threads
 @pytest.mark.skipif(poseidon2.kernel_name() != "avx512-ifma", reason="this processor's kernel has no lanes")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_process_that_shares_the_processors_has_fewer_threads() -> None:
@@ -176,13 +163,11 @@ def test_a_process_that_shares_the_processors_has_fewer_threads() -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_threads_at_all_are_refused(module: ModuleType) -> None:
+def test_no_threads_at_all_are_refused() -> None:
     with pytest.raises(ValueError, match="count must be at least 1, not 0"):
-        module.limit_threads(0)
+        kernel.limit_threads(0)
 
 
-@only_threads
 def test_a_hash_goes_on_while_the_interpreter_is_busy() -> None:
     pending = kernel.start_hash(_run(1, LONG))
     end = time.monotonic() + 10
@@ -191,7 +176,6 @@ def test_a_hash_goes_on_while_the_interpreter_is_busy() -> None:
     assert pending.is_done
 
 
-@only_threads
 def test_a_hash_that_was_given_up_is_not_computed() -> None:
     _wait_for_silence()
     run = _run(1, LONG)
@@ -204,7 +188,6 @@ def test_a_hash_that_was_given_up_is_not_computed() -> None:
     assert after - before < 100
 
 
-@only_threads
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_hashes_too() -> None:
@@ -215,7 +198,6 @@ def test_a_forked_child_hashes_too() -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-@only_threads
 def test_signals_find_the_threads_of_the_interpreter() -> None:
     _wait_for_silence()
     seen: list[int] = []

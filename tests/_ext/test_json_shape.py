@@ -1,4 +1,4 @@
-"""The shape of JSON texts and the texts of their ids, and the kernel's twin."""
+"""The shape of JSON texts and the texts of their ids."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode._twins import json_shape as twin
 from fastnode.kernels import json_shape
 
-KERNELS = [json_shape, twin]
 MAXIMA = {"depth_max": 1000, "containers_max": 1000, "values_max": 1000}
 
 values = st.recursive(
@@ -30,14 +28,12 @@ def shape_of(value: Any) -> tuple[int, int]:
     return 1 + max((child[0] for child in children), default=0), 1 + sum(child[1] for child in children)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @given(value=values)
-def test_levels_and_containers_are_counted(kernel: Any, value: Any) -> None:
+def test_levels_and_containers_are_counted(value: Any) -> None:
     text = json.dumps(value).encode()
-    assert kernel.measure(text, **MAXIMA)[:2] == shape_of(value)
+    assert json_shape.measure(text, **MAXIMA)[:2] == shape_of(value)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
@@ -52,45 +48,42 @@ def test_levels_and_containers_are_counted(kernel: Any, value: Any) -> None:
         (b"]]]]", (0, 0, 1)),
     ],
 )
-def test_what_is_in_texts_does_not_count(kernel: Any, text: bytes, shape: tuple[int, int, int]) -> None:
-    assert kernel.measure(text, **MAXIMA) == shape
+def test_what_is_in_texts_does_not_count(text: bytes, shape: tuple[int, int, int]) -> None:
+    assert json_shape.measure(text, **MAXIMA) == shape
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_the_count_ends_with_the_first_maximum(kernel: Any) -> None:
+def test_the_count_ends_with_the_first_maximum() -> None:
     many = b"[" * 100_000
-    assert kernel.measure(many, depth_max=64, containers_max=1000, values_max=1000)[0] == 65
-    assert kernel.measure(b"[]" * 100_000, depth_max=64, containers_max=1000, values_max=10**9)[1] == 1001
-    assert kernel.measure(b"1," * 100_000, depth_max=64, containers_max=1000, values_max=1000)[2] == 1001
+    assert json_shape.measure(many, depth_max=64, containers_max=1000, values_max=1000)[0] == 65
+    assert json_shape.measure(b"[]" * 100_000, depth_max=64, containers_max=1000, values_max=10**9)[1] == 1001
+    assert json_shape.measure(b"1," * 100_000, depth_max=64, containers_max=1000, values_max=1000)[2] == 1001
 
 
 @given(data=st.binary(max_size=60) | st.text(r'[]{}",\\ a', max_size=60).map(str.encode))
-def test_both_measure_any_bytes_alike(data: bytes) -> None:
-    assert json_shape.measure(data, **MAXIMA) == twin.measure(data, **MAXIMA)
+def test_any_bytes_are_measured(data: bytes) -> None:
+    assert all(count >= 0 for count in json_shape.measure(data, **MAXIMA))
 
 
 calls = st.lists(st.tuples(st.sampled_from(["id", r"i\u0064", r"\u0069d", "idx", "x"]), values), max_size=4)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @given(members=st.lists(calls, max_size=4), blank=st.sampled_from(["", " ", "\r\n\t"]))
-def test_the_last_id_of_each_call_is_found(kernel: Any, members: list[list[tuple[str, Any]]], blank: str) -> None:
+def test_the_last_id_of_each_call_is_found(members: list[list[tuple[str, Any]]], blank: str) -> None:
     objects, expected = [], []
     for call in members:
         pairs = [f'"{name}"{blank}:{blank}{json.dumps(value)}{blank}' for name, value in call]
         objects.append(f"{blank}{{{blank}{f',{blank}'.join(pairs)}}}{blank}")
         found = [json.dumps(value).encode() for name, value in call if json.loads(f'"{name}"') == "id"]
         expected.append(found[-1] if found else b"null")
-    assert kernel.find_ids(f"{blank}[{','.join(objects)}]".encode()) == expected
+    assert json_shape.find_ids(f"{blank}[{','.join(objects)}]".encode()) == expected
     if objects:
-        assert kernel.find_ids(b"\xef\xbb\xbf" + objects[0].encode()) == expected[:1]
+        assert json_shape.find_ids(b"\xef\xbb\xbf" + objects[0].encode()) == expected[:1]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_what_is_no_call_has_no_id(kernel: Any) -> None:
-    assert kernel.find_ids(b'[1,"id",[{"id":1}],null,{"id":2}]') == [b"null"] * 4 + [b"2"]
-    assert kernel.find_ids(b"7") == [b"null"]
-    assert kernel.find_ids(b"[]") == []
+def test_what_is_no_call_has_no_id() -> None:
+    assert json_shape.find_ids(b'[1,"id",[{"id":1}],null,{"id":2}]') == [b"null"] * 4 + [b"2"]
+    assert json_shape.find_ids(b"7") == [b"null"]
+    assert json_shape.find_ids(b"[]") == []
 
 
 @given(data=st.binary(max_size=60) | st.text(r'[]{}",:\\ aid', max_size=60).map(str.encode))

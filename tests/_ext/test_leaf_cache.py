@@ -1,20 +1,15 @@
-"""Tiles and leaves that are kept: kernel and twin never give another than the newest, and never more than there is room
-for."""
+"""Tiles and leaves that are kept are never other than the newest, and never more than there is room for."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode._twins import leaf_cache as twin
 from fastnode.kernels import leaf_cache as kernel
 from fastnode.protocol.fields import MODULUS, field_from_int
 from fastnode.world_state.layout import LeafRecord, LeafState
 
-MODULES = [kernel, twin]
 numbers = st.one_of(st.integers(0, MODULUS - 1), st.integers(0, 300))
 VALUES = (b"", field_from_int(7))
 
@@ -42,20 +37,18 @@ def low_of(leaves: list[LeafRecord], key: int) -> LeafRecord | None:
 @given(st.lists(numbers, unique=True, min_size=1, max_size=90), st.lists(numbers, max_size=60), st.sampled_from(VALUES))
 def test_a_leaf_that_is_found_is_the_one_below(keys: list[int], asked: list[int], value: bytes) -> None:
     leaves = leaves_of([0, *[key for key in keys if key]], value)
-    for module in MODULES:
-        cache = module.LeafCache(1 << 20)
-        for key in asked:
-            leaf = low_of(leaves, key)
-            assert leaf is not None
-            expected = leaf.key, leaf.pack()
-            assert cache.low(field_from_int(key)) in (None, expected)
-            cache.keep_leaf(field_from_int(key), *expected, 0)
-            assert cache.low(field_from_int(key)) == expected
+    cache = kernel.LeafCache(1 << 20)
+    for key in asked:
+        leaf = low_of(leaves, key)
+        assert leaf is not None
+        expected = leaf.key, leaf.pack()
+        assert cache.low(field_from_int(key)) in (None, expected)
+        cache.keep_leaf(field_from_int(key), *expected, 0)
+        assert cache.low(field_from_int(key)) == expected
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_all_questions_between_two_leaves_have_one_leaf(module: Any) -> None:
-    cache = module.LeafCache(1 << 20)
+def test_all_questions_between_two_leaves_have_one_leaf() -> None:
+    cache = kernel.LeafCache(1 << 20)
     [low, high] = leaves_of([5, MODULUS >> 3], b"")
     cache.keep_leaf(field_from_int(9), low.key, low.pack(), 0)
     assert cache.low(field_from_int(4)) is None
@@ -64,9 +57,8 @@ def test_all_questions_between_two_leaves_have_one_leaf(module: Any) -> None:
         assert cache.low(field_from_int(key)) == (low.key, low.pack())
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_changed_tile_is_dropped_with_its_leaves_and_no_other(module: Any) -> None:
-    cache = module.LeafCache(1 << 20)
+def test_a_changed_tile_is_dropped_with_its_leaves_and_no_other() -> None:
+    cache = kernel.LeafCache(1 << 20)
     leaves = leaves_of([number << 246 for number in range(64)], VALUES[1])
     for leaf in leaves:
         cache.keep_leaf(leaf.key, leaf.key, leaf.pack(), 0)
@@ -82,12 +74,11 @@ def test_a_changed_tile_is_dropped_with_its_leaves_and_no_other(module: Any) -> 
     cache.clear()
     assert cache.generation == 2
     assert cache.tile(0) is cache.low(leaves[0].key) is None
-    assert cache.memory_bytes() == module.LeafCache(1 << 20).memory_bytes()
+    assert cache.memory_bytes() == kernel.LeafCache(1 << 20).memory_bytes()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_was_read_before_a_change_is_not_kept_after_it(module: Any) -> None:
-    cache = module.LeafCache(1 << 20)
+def test_what_was_read_before_a_change_is_not_kept_after_it() -> None:
+    cache = kernel.LeafCache(1 << 20)
     [leaf] = leaves_of([3], b"")
     cache.drop([])
     cache.keep_tile(0, b"old", 0)
@@ -97,10 +88,9 @@ def test_what_was_read_before_a_change_is_not_kept_after_it(module: Any) -> None
     assert cache.tile(0) == b"new"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_more_memory_is_taken_than_was_given(module: Any) -> None:
-    bytes_max = 4 * module.PLACE_BYTES
-    cache = module.LeafCache(bytes_max)
+def test_no_more_memory_is_taken_than_was_given() -> None:
+    bytes_max = 4 * kernel.PLACE_BYTES
+    cache = kernel.LeafCache(bytes_max)
     for leaf in leaves_of([number << 243 for number in range(640)], VALUES[1]):
         cache.keep_leaf(leaf.key, leaf.key, leaf.pack(), 0)
         cache.keep_tile(leaf.index >> 5, bytes(2240), 0)
@@ -109,8 +99,8 @@ def test_no_more_memory_is_taken_than_was_given(module: Any) -> None:
     assert cache.low(field_from_int(100 << 243)) is None
     cache.keep_tile(0, bytes(2241), 0)
     assert cache.tile(0) is None
-    for too_small in (0, module.PLACE_BYTES - 1):
-        cache = module.LeafCache(too_small)
+    for too_small in (0, kernel.PLACE_BYTES - 1):
+        cache = kernel.LeafCache(too_small)
         cache.keep_tile(0, b"tile", 0)
         cache.keep_leaf(leaf.key, leaf.key, leaf.pack(), 0)
         cache.drop([0])
@@ -119,9 +109,8 @@ def test_no_more_memory_is_taken_than_was_given(module: Any) -> None:
         assert (cache.memory_bytes(), cache.generation) == (0, 2)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_is_no_leaf_is_refused_and_places_beyond_all_trees_are_not_kept(module: Any) -> None:
-    cache = module.LeafCache(1 << 20)
+def test_what_is_no_leaf_is_refused_and_places_beyond_all_trees_are_not_kept() -> None:
+    cache = kernel.LeafCache(1 << 20)
     [leaf] = leaves_of([3], b"")
     for key, record in ((bytes(31), leaf.pack()), (leaf.key, leaf.pack()[1:]), (leaf.key, b"")):
         with pytest.raises(ValueError, match="bytes"):

@@ -1,21 +1,14 @@
-"""Who pays for the calls that the reader of simple requests answers: the kernel and its twin."""
+"""Who pays for the calls that the reader of simple requests answers."""
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
-import pytest
 from tests._ext.test_simple_request import ASKED, everything_read, make_reader
 from tests.serving.sockets import post
-from tests.serving.two_paths import random_pieces
 
-from fastnode._twins import payer as twin
-from fastnode._twins import simple_request as twin_reader
-from fastnode.kernels import payer as kernel
-from fastnode.kernels import simple_request as kernel_reader
+from fastnode.kernels import payer
 
-PAIRS = [(kernel_reader, kernel), (twin_reader, twin)]
 ANSWER = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
 NUMBER = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber"}'
 
@@ -54,45 +47,38 @@ class Clients:
         return None
 
 
-def paid_reader(
-    pair: tuple[Any, Any], clients: Clients, left_out: frozenset[str] = frozenset(), body_bytes_max: int = 1000
-) -> Any:
-    reader_module, module = pair
-    reader = make_reader(reader_module)
-    reader.payer = module.Payer(clients.identify, clients, left_out, body_bytes_max)
+def paid_reader(clients: Clients, left_out: frozenset[str] = frozenset(), body_bytes_max: int = 1000) -> Any:
+    reader = make_reader()
+    reader.payer = payer.Payer(clients.identify, clients, left_out, body_bytes_max)
     return reader
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_each_call_is_charged_to_who_asked(pair: tuple[Any, Any]) -> None:
+def test_each_call_is_charged_to_who_asked() -> None:
     clients = Clients()
     data = post(ASKED, "Who: alice") * 2 + post(ASKED, "Who: bob")
-    answers, position, count, *_ = everything_read(paid_reader(pair, clients), data)
+    answers, position, count, *_ = everything_read(paid_reader(clients), data)
     assert (answers, position, count) == (ANSWER * 3, len(data), 3)
     assert [client.budget for client in clients.clients.values()] == [98.0, 99.0]
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_a_request_of_nobody_is_left_as_it_came(pair: tuple[Any, Any]) -> None:
+def test_a_request_of_nobody_is_left_as_it_came() -> None:
     known = post(ASKED, "Who: bob")
-    answers, position, count, *_ = everything_read(paid_reader(pair, Clients()), known + post(ASKED, "Who: carol"))
+    answers, position, count, *_ = everything_read(paid_reader(Clients()), known + post(ASKED, "Who: carol"))
     assert (answers, position, count) == (ANSWER, len(known), 1)
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_a_call_that_its_client_may_not_make_is_left_and_not_charged(pair: tuple[Any, Any]) -> None:
+def test_a_call_that_its_client_may_not_make_is_left_and_not_charged() -> None:
     clients = Clients(budget=1.0)
     asked = post(ASKED, "Who: alice")
-    answers, position, *_ = everything_read(paid_reader(pair, clients), asked * 3)
+    answers, position, *_ = everything_read(paid_reader(clients), asked * 3)
     assert (answers, position) == (ANSWER, len(asked))
     assert clients.clients[b"alice"].budget == 0.0
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_what_a_batch_has_paid_is_given_back_when_others_answer_it(pair: tuple[Any, Any]) -> None:
+def test_what_a_batch_has_paid_is_given_back_when_others_answer_it() -> None:
     """Its last call has no budget left, so the whole batch is left to those who refuse that one call."""
     clients = Clients(budget=2.0)
-    reader = paid_reader(pair, clients)
+    reader = paid_reader(clients)
     assert everything_read(reader, post(b"[%b,%b,%b]" % (ASKED, NUMBER, ASKED), "Who: alice"))[:3] == (None, 0, 0)
     reader.payer.refund()  # of what the caller of the reader leaves too
     client = clients.clients[b"alice"]
@@ -100,18 +86,16 @@ def test_what_a_batch_has_paid_is_given_back_when_others_answer_it(pair: tuple[A
     assert client.budget == 2.0
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_a_method_that_is_left_out_is_neither_answered_nor_charged(pair: tuple[Any, Any]) -> None:
+def test_a_method_that_is_left_out_is_neither_answered_nor_charged() -> None:
     clients = Clients()
-    reader = paid_reader(pair, clients, frozenset({"node_getVersion"}))
+    reader = paid_reader(clients, frozenset({"node_getVersion"}))
     assert everything_read(reader, post(ASKED, "Who: alice"))[:3] == (None, 0, 0)
     assert clients.clients[b"alice"].asked == []
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_a_long_body_is_left_and_not_charged(pair: tuple[Any, Any]) -> None:
+def test_a_long_body_is_left_and_not_charged() -> None:
     clients = Clients()
-    reader = paid_reader(pair, clients, body_bytes_max=len(ASKED))
+    reader = paid_reader(clients, body_bytes_max=len(ASKED))
     data = post(ASKED, "Who: alice")
     answers, position, *_ = everything_read(reader, data + post(ASKED + b" ", "Who: alice"))
     assert (answers, position) == (ANSWER, len(data))
@@ -120,7 +104,7 @@ def test_a_long_body_is_left_and_not_charged(pair: tuple[Any, Any]) -> None:
 
 def test_who_sent_a_head_is_asked_once_until_the_rules_change() -> None:
     clients = Clients()
-    reader = paid_reader(PAIRS[0], clients)
+    reader = paid_reader(clients)
     data = post(ASKED, "Who: alice")
     for _ in range(5):
         assert everything_read(reader, data)[0] == ANSWER
@@ -131,10 +115,9 @@ def test_who_sent_a_head_is_asked_once_until_the_rules_change() -> None:
     assert len(clients.heads) == 2
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_new_rules_hold_for_the_last_head_too_when_another_was_left_meanwhile(pair: tuple[Any, Any]) -> None:
+def test_new_rules_hold_for_the_last_head_too_when_another_was_left_meanwhile() -> None:
     clients = Clients()
-    reader, asked = paid_reader(pair, clients), post(ASKED, "Who: alice")
+    reader, asked = paid_reader(clients), post(ASKED, "Who: alice")
     everything_read(reader, asked)
     clients.version += 1
     clients.clients = {b"alice": Client(5.0)}
@@ -145,7 +128,7 @@ def test_new_rules_hold_for_the_last_head_too_when_another_was_left_meanwhile(pa
 
 def test_only_some_heads_of_a_connection_are_remembered() -> None:
     clients = Clients(budget=2000.0)
-    reader = paid_reader(PAIRS[0], clients)
+    reader = paid_reader(clients)
     for number in range(1000):
         assert everything_read(reader, post(ASKED, "Who: alice", f"X-Number: {number}"))[0] == ANSWER
     assert len(clients.heads) == 1000
@@ -153,18 +136,3 @@ def test_only_some_heads_of_a_connection_are_remembered() -> None:
     assert len(clients.heads) == 1000
     assert everything_read(reader, post(ASKED, "Who: alice", "X-Number: 1"))[0] == ANSWER
     assert len(clients.heads) == 1001
-
-
-def test_both_charge_and_answer_random_streams_alike() -> None:
-    for seed in range(300):
-        dice = random.Random(seed)
-        data = b"".join(random_pieces(dice))
-        name = dice.choice((b"Host: ", b"host: "))
-        data = data.replace(name, b"Who: alice\r\n" + name)
-        longest = dice.choice((60, 1000))
-        seen = []
-        for pair in PAIRS:
-            clients = Clients(budget=3.0)
-            outcome = everything_read(paid_reader(pair, clients, body_bytes_max=longest), data)
-            seen.append((outcome, [client.budget for client in clients.clients.values()]))
-        assert seen[0] == seen[1], seed

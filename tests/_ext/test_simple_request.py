@@ -1,31 +1,23 @@
-"""The reader of simple requests and its twin: the same requests, the same answers."""
+"""The reader of simple requests: what it answers, and what it leaves alone."""
 
 from __future__ import annotations
 
 import gzip
-import random
 from typing import Any
 
 import pytest
 from tests.serving.sockets import post
-from tests.serving.two_paths import HTTP_ODDITIES, JSON_ODDITIES, random_pieces
 
-from fastnode._twins import cached_responses as twin_results
-from fastnode._twins import call_meter as twin_meter
-from fastnode._twins import simple_request as twin
-from fastnode.kernels import cached_responses as kernel_results
-from fastnode.kernels import call_meter as kernel_meter
-from fastnode.kernels import simple_request as kernel
+from fastnode.kernels import cached_responses, call_meter, simple_request
 
-MODULES = [kernel, twin]
 RESULTS = {"node_getVersion": b"7", "node_getBlockNumber": b"106", "node_getNodeInfo": b'"%b"' % (b"i" * 1200)}
 BLOCKS = {bytes(31) + b"\x07": 7}
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"node_getVersion"}'
 
 
-def make_reader(module: Any, **options: Any) -> Any:
-    results = options.setdefault("results", results_of(module))
-    reader = module.SimpleRequests(
+def make_reader(**options: Any) -> Any:
+    results = options.setdefault("results", results_of())
+    reader = simple_request.SimpleRequests(
         **{
             "head_bytes_max": 600,
             "headers_max": 12,
@@ -47,8 +39,8 @@ def make_reader(module: Any, **options: Any) -> Any:
     return reader
 
 
-def results_of(module: Any) -> Any:
-    return (kernel_results if module is kernel else twin_results).CachedResponses(
+def results_of() -> Any:
+    return cached_responses.CachedResponses(
         bytes_max=16_000,
         result_bytes_max=4000,
         find_block=lambda view, block_hash: BLOCKS.get(block_hash),
@@ -65,19 +57,17 @@ def everything_read(reader: Any, data: bytes, start: int = 0, bytes_max: int = 5
     return seen
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_requests_are_answered_up_to_the_first_without_a_result(module: Any) -> None:
+def test_requests_are_answered_up_to_the_first_without_a_result() -> None:
     other = post(b'{"method":"other","params":[1],"id":"x"}', "Accept-Encoding: gzip")
     data = post(ASKED) * 2 + other + post(ASKED)
     answer = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
     position = 2 * len(post(ASKED))
     read = (answer * 2, position, 2, 2 * len(answer), "other", position + len(other), b"[1]", b'"x"', b"gzip")
-    assert everything_read(make_reader(module), data) == read
+    assert everything_read(make_reader(), data) == read
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_cached_response_is_sent_packed_to_who_accepts_gzip(module: Any) -> None:
-    reader = make_reader(module)
+def test_a_cached_response_is_sent_packed_to_who_accepts_gzip() -> None:
+    reader = make_reader()
     body = b'{"jsonrpc":"2.0","id":"a","result":"%b"}' % (b"i" * 1200)
     asked = post(b'{"id":"a","method":"node_getNodeInfo"}', "Accept-Encoding: gzip")
     for _ in range(2):
@@ -89,9 +79,8 @@ def test_a_cached_response_is_sent_packed_to_who_accepts_gzip(module: Any) -> No
     assert reader.answer(for_another, 0, 5000).startswith(b"HEAD ")
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_body_in_a_coding_that_is_not_to_be_had_is_left_to_the_caller(module: Any) -> None:
-    reader = make_reader(module, choose_coding=lambda accepted: "deflate")
+def test_a_body_in_a_coding_that_is_not_to_be_had_is_left_to_the_caller() -> None:
+    reader = make_reader(choose_coding=lambda accepted: "deflate")
     asked = b'{"id":1,"method":"node_getNodeInfo"}'
     body = [b'{"jsonrpc":"2.0","id":1,"result":', b'"%b"' % (b"i" * 1200), b"}"]
     request = post(asked, "Accept-Encoding: deflate")
@@ -101,18 +90,15 @@ def test_a_body_in_a_coding_that_is_not_to_be_had_is_left_to_the_caller(module: 
     assert everything_read(reader, post(asked))[2] == 1
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_is_not_simple_is_left_alone(module: Any) -> None:
-    reader = make_reader(module)
+def test_what_is_not_simple_is_left_alone() -> None:
+    reader = make_reader()
     for request in (post(b"[1]"), post(ASKED)[:-1], post(ASKED, version="1.0"), b"", post(ASKED, "Expect: x")):
         assert everything_read(reader, request) == (None, 0, 0, 0, None)
 
 
-@pytest.mark.parametrize("meters", [kernel_meter, twin_meter])
-def test_answered_calls_are_counted(meters: Any) -> None:
-    module = kernel if meters is kernel_meter else twin
-    reader = make_reader(module)
-    calls = meters.CallMeter(["node_getVersion", "node_getNodeInfo"], [1000, 10**12])
+def test_answered_calls_are_counted() -> None:
+    reader = make_reader()
+    calls = call_meter.CallMeter(["node_getVersion", "node_getNodeInfo"], [1000, 10**12])
     batches: list[int] = []
     reader.set_meters(calls, batches.append)
     reader.answer(post(ASKED) * 2 + post(b"[%b,%b]" % (ASKED, ASKED)), 0, 5000)
@@ -142,11 +128,10 @@ def call(name: str, params: str) -> bytes:
     return b'{"jsonrpc":"2.0","id":1,"method":"%b","params":%b}' % (name.encode(), params.encode())
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_several_calls_of_a_batch_need_is_prepared_together(module: Any) -> None:
-    results, double = results_of(module), Doubling()
+def test_what_several_calls_of_a_batch_need_is_prepared_together() -> None:
+    results, double = results_of(), Doubling()
     results.add_method("double", keeps=True, shape=b"n", handler=double, items_max=0, read=None)
-    reader = make_reader(module, results=results, batch_calls_max=100, body_bytes_max=20_000)
+    reader = make_reader(results=results, batch_calls_max=100, body_bytes_max=20_000)
     results.keep("double", b"[3]", b"6")
     # What is kept asks for nothing; what is not in the usual form is not looked at.
     batch = [call("double", text) for text in ("[3]", "[1]", "[2]")] + [ASKED, call("double", "[4]")]
@@ -170,27 +155,7 @@ def test_what_several_calls_of_a_batch_need_is_prepared_together(module: Any) ->
     assert [number for calls in double.prepared for _, number in calls] == list(numbers)
 
 
-@pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("start", [-1, 2])
-def test_a_start_outside_of_the_data_is_refused(module: Any, start: int) -> None:
+def test_a_start_outside_of_the_data_is_refused(start: int) -> None:
     with pytest.raises(ValueError, match="position"):
-        make_reader(module).answer(b"P", start, 5000)
-
-
-@pytest.mark.parametrize("start", [0, 7])
-def test_kernel_and_twin_read_random_streams_alike(start: int) -> None:
-    for seed in range(4000):
-        rng = random.Random(seed)
-        limits = {"depth_max": rng.choice([3, 8]), "headers_max": rng.choice([2, 12])}
-        readers = [make_reader(module, **limits) for module in MODULES]
-        for piece in random_pieces(rng):
-            data = b"x" * start + piece
-            first, second = (everything_read(reader, data, start, 900) for reader in readers)
-            assert first == second, data
-
-
-def test_kernel_and_twin_read_oddities_alike() -> None:
-    readers = [make_reader(module) for module in MODULES]
-    for request in (*HTTP_ODDITIES, *map(post, JSON_ODDITIES)):
-        first, second = (everything_read(reader, request * 2) for reader in readers)
-        assert first == second, request
+        make_reader().answer(b"P", start, 5000)

@@ -15,13 +15,11 @@ from tests._ext.test_witness_text import Iterator
 
 from fastnode._twins import append_tree as twin_append
 from fastnode._twins import indexed_tree as twin_tree
-from fastnode._twins import leaf_cache as twin_cache
 from fastnode._twins import state_answers as twin
 from fastnode._twins import witness_text as witness_twin
 from fastnode.kernels import append_tree as kernel_append
-from fastnode.kernels import block_text
+from fastnode.kernels import block_text, leaf_cache
 from fastnode.kernels import indexed_tree as kernel_tree
-from fastnode.kernels import leaf_cache as kernel_cache
 from fastnode.kernels import state_answers as kernel
 from fastnode.kernels import witness_text as kernel_text
 from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT
@@ -79,8 +77,7 @@ class State:
         }
         self.on_get: Any = lambda: None
         self.slots = module.LeafSlots(slots, SEPARATOR)
-        cache = kernel_cache if module is kernel else twin_cache
-        self.kept = [cache.LeafCache(kept_bytes), cache.LeafCache(kept_bytes)]
+        self.kept = [leaf_cache.LeafCache(kept_bytes), leaf_cache.LeafCache(kept_bytes)]
         grown = append_tree(module)
         self.entries.update(entries_of(grown))
         note_hashes, archive = (

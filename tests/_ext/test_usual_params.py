@@ -1,4 +1,4 @@
-"""Parameters in their usual form: the kernel, its twin, and the parameter types of the method table."""
+"""Parameters in their usual form: the kernel, and the parameter types of the method table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastnode._twins import usual_params as twin
 from fastnode.api.chain_parameters import DEVELOPMENT_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.api.logs import TagList
 from fastnode.kernels import usual_params as kernel
@@ -19,7 +18,6 @@ from fastnode.values.field_elements import ADDRESS, FIELD, TX_HASH
 from fastnode.values.numbers import Integer
 from fastnode.values.value_type import ValueType
 
-MODULES = [kernel, twin]
 TIP = 106
 ITEMS_MAX = 3
 
@@ -77,14 +75,6 @@ def calls(draw: Any) -> tuple[str, str]:
 
 @given(call=calls())
 @settings(max_examples=3000)
-def test_kernel_and_twin_read_the_same(call: tuple[str, str]) -> None:
-    shape, text = call
-    first, second = (module.read(shape.encode(), text.encode(), TIP, ITEMS_MAX) for module in MODULES)
-    assert first == second
-
-
-@given(call=calls())
-@settings(max_examples=3000)
 def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) -> None:
     shape, text = call
     values = kernel.read(shape.encode(), text.encode(), TIP, ITEMS_MAX)
@@ -100,37 +90,33 @@ def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) ->
             assert value == (TIP if decoded == BlockReference(BlockReferenceKind.TIP, "proposed") else decoded)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_usual_forms_are_read(module: Any) -> None:
+def test_the_usual_forms_are_read() -> None:
     field = f"0x{7:064x}"
     usual = f'["latest","0x7", "{field}"]'.encode()
-    assert module.read(b"bfh", usual, TIP, 0) == (TIP, bytes(31) + b"\x07", bytes(31) + b"\x07")
-    assert module.read(b"b", b"[0]", TIP, 0) == (0,)
-    assert module.read(b"b", b" [ 123456789 ] ", TIP, 0) == (123456789,)
-    assert module.read(b"b", f'["{field}"]'.encode(), TIP, 0) == (bytes(31) + b"\x07",)
-    assert module.read(b"t", f'[["{field}" , "{field}"]]'.encode(), TIP, 2) == ((bytes(31) + b"\x07") * 2,)
+    assert kernel.read(b"bfh", usual, TIP, 0) == (TIP, bytes(31) + b"\x07", bytes(31) + b"\x07")
+    assert kernel.read(b"b", b"[0]", TIP, 0) == (0,)
+    assert kernel.read(b"b", b" [ 123456789 ] ", TIP, 0) == (123456789,)
+    assert kernel.read(b"b", f'["{field}"]'.encode(), TIP, 0) == (bytes(31) + b"\x07",)
+    assert kernel.read(b"t", f'[["{field}" , "{field}"]]'.encode(), TIP, 2) == ((bytes(31) + b"\x07") * 2,)
 
 
-@pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize(
     "text",
     ["", "[", "[]", "[1", "[1,", "[1]x", "[01]", "[-1]", "[1234567890]", '["0x7"]', "[1,2]", "1", "[1.0]", "[1e2]"],
 )
-def test_unusual_forms_are_left_alone(module: Any, text: str) -> None:
-    assert module.read(b"b", text.encode(), TIP, 0) is None
+def test_unusual_forms_are_left_alone(text: str) -> None:
+    assert kernel.read(b"b", text.encode(), TIP, 0) is None
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_more_items_than_allowed_are_left_alone(module: Any) -> None:
+def test_more_items_than_allowed_are_left_alone() -> None:
     tag = f'"0x{7:064x}"'
-    assert module.read(b"t", f"[[{tag},{tag}]]".encode(), TIP, 1) is None
-    assert module.read(b"t", b"[ [ ] ]", TIP, 1) == (b"",)
+    assert kernel.read(b"t", f"[[{tag},{tag}]]".encode(), TIP, 1) is None
+    assert kernel.read(b"t", b"[ [ ] ]", TIP, 1) == (b"",)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_is_optional_may_be_left_out_from_the_end_on(module: Any) -> None:
-    assert module.read(b"n|nn", b"[1]", TIP, 0) == (1, None, None)
-    assert module.read(b"n|nn", b"[1,2]", TIP, 0) == (1, 2, None)
-    assert module.read(b"n|nn", b"[1,2 , 3]", TIP, 0) == (1, 2, 3)
+def test_what_is_optional_may_be_left_out_from_the_end_on() -> None:
+    assert kernel.read(b"n|nn", b"[1]", TIP, 0) == (1, None, None)
+    assert kernel.read(b"n|nn", b"[1,2]", TIP, 0) == (1, 2, None)
+    assert kernel.read(b"n|nn", b"[1,2 , 3]", TIP, 0) == (1, 2, 3)
     for text in (b"[1,]", b"[1,null]", b"[1,2,3,4]", b"[]"):
-        assert module.read(b"n|nn", text, TIP, 0) is None
+        assert kernel.read(b"n|nn", text, TIP, 0) is None

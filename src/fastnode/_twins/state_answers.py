@@ -14,9 +14,9 @@ from fastnode._twins import poseidon2
 from fastnode._twins.witness_text import leaf_key, low_entry, membership, message, tail_of, unchanged
 
 if TYPE_CHECKING:
+    from fastnode._ext.trees.leaf_cache import LeafCache
     from fastnode._twins.append_tree import AppendNodes
     from fastnode._twins.indexed_tree import IndexedNodes
-    from fastnode._twins.leaf_cache import LeafCache
 
 __all__ = [
     "BLOCK_HASH_WITNESS",
@@ -218,7 +218,9 @@ class StateAnswers:
         """The record of the leaf with this key."""
         # Where the whole tree has room, the leaf below one that is not there is worth finding: it answers for all
         # keys up to the next one.
-        if self._is_newest(tree) and (tree.leaves.low(key) is not None or tree.leaves.has_room_for(size)):
+        if self._is_newest(tree) and (
+            tree.leaves.low(key) is not None or tree.leaves.has_room_for(-1 if size is None else size)
+        ):
             found = self._low(tree, key)
             return found[1] if found is not None and found[0] == key else None
         record = self._get(leaf_key(tree.leaf_prefix, key))

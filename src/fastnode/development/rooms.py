@@ -44,7 +44,7 @@ ROOMS: Final = (
     Room("log", "the log: text for people, JSON for machines", _only("trace"), is_module=True),
     Room("loop", "work that is done again and again in a thread, whatever happens in it", _only("log"), is_module=True),
     Room("_ext", "Cython and C: bytes in, bytes out; no asyncio, no settings, no logging", _only("errors")),
-    Room("_twins", "the same modules in plain Python", _only("errors")),
+    Room("_twins", "hashes, trees, machine and encodings in plain Python", _only("errors _ext")),
     Room("kernels", "the one door to the extensions", _only("errors _ext _twins"), is_module=True),
     Room("interpreter", "how many threads keep the interpreter from the event loop", _only(""), is_module=True),
     Room("values", "the types of settings and parameters: read from text and JSON, described, JSON schemas", _GROUND),

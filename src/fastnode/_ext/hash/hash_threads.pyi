@@ -3,8 +3,6 @@
 The hash of a transaction's 2,785 fields is one chain of permutations and takes milliseconds.  It goes on while the
 transaction is looked at and executed; runs of the same length that wait for a thread are hashed together where
 the kernel has lanes.
-
-The readable form of everything here is ``fastnode/_twins/hash_threads.py``.
 """
 
 from typing import Final

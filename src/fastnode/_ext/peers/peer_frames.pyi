@@ -2,7 +2,6 @@
 
 Each function gets untrusted bytes, and the most that it may make of them.  ValueError says that what
 was sent makes no sense, or is larger than allowed; what is not complete yet is left for the next call.
-The readable form of everything here is ``fastnode/_twins/peer_frames.py``.
 """
 
 def read_varint(data: bytes, at: int) -> tuple[int, int] | None:

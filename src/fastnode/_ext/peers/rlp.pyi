@@ -1,7 +1,4 @@
-"""RLP, the encoding of node records and of messages of discovery.
-
-The readable form of everything here is ``fastnode/_twins/rlp.py``.
-"""
+"""RLP, the encoding of node records and of messages of discovery."""
 
 from typing import TypeAlias
 

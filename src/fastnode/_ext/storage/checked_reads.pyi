@@ -1,8 +1,7 @@
 """Reads of a LevelDB snapshot that verify checksums and say in one place what went wrong.
 
 LevelDB maps its tables, so a block is checked each time it is looked at: there is no instant at which it was "read from
-disk".  What plyvel raises goes to ``error_of``, which returns what is raised instead; the readable form is
-``fastnode/_twins/checked_reads.py``.
+disk".  What plyvel raises goes to ``error_of``, which returns what is raised instead.
 """
 
 from collections.abc import Callable

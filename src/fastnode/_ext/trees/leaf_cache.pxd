@@ -38,9 +38,7 @@ cdef class LeafCache:
     # record has no memory for more: to be copied by its length.
     cdef const KeptLeaf *low_leaf(self, const uint8_t *key) noexcept
     cdef int put_leaf(self, const uint8_t *asked, const KeptLeaf *leaf, uint64_t generation) except -1
-    # Whether all leaves of a tree of ``size`` can be here; not of one whose size is not known, which is negative.
-    cdef inline bint has_room_for(self, int64_t size) noexcept:
-        return 0 <= size <= <int64_t>(self._count * LEAVES_PER_TILE)
+    cpdef bint has_room_for(self, int64_t size) noexcept
     cdef KeptTile *_place(self, uint64_t index) noexcept
     cdef KeptTile *_taken_place(self, uint64_t index) noexcept
     cdef void _free(self, KeptTile *place) noexcept

@@ -1,7 +1,6 @@
 """Tiles of an indexed tree and leaves of them that were asked for, as the newest block has left them.
 
-The readable form of everything here is ``fastnode/_twins/leaf_cache.py``; tiles and leaf records are drawn in
-world_state/layout.py.
+Tiles and leaf records are drawn in world_state/layout.py.
 """
 
 from collections.abc import Iterable
@@ -34,6 +33,9 @@ class LeafCache:
 
     def clear(self) -> None:
         """Anything may have changed."""
+
+    def has_room_for(self, size: int) -> bool:
+        """True where all leaves of a tree of ``size`` can be here; a negative size is one that is not known."""
 
     def memory_bytes(self) -> int: ...
     def tile(self, index: int) -> bytes | None:

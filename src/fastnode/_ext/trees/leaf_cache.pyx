@@ -72,6 +72,9 @@ cdef class LeafCache:
         for number in range(self._count):
             self._free(&self._places[number])
 
+    cpdef bint has_room_for(self, int64_t size) noexcept:
+        return 0 <= size <= <int64_t>(self._count * LEAVES_PER_TILE)
+
     def memory_bytes(self):
         return self._bytes + self._count * (sizeof(KeptTile) + HINTS_PER_PLACE * sizeof(uint32_t))
 

@@ -1,7 +1,4 @@
-"""Results of calls: kept until the chain changes, or made at once by a direct handler.
-
-The readable form of everything here is ``fastnode/_twins/cached_responses.py``.
-"""
+"""Results of calls: kept until the chain changes, or made at once by a direct handler."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,4 @@
-"""Counts and times of calls, cheap enough to be kept for every one of them.
-
-The readable form of everything here is ``fastnode/_twins/call_meter.py``.
-"""
+"""Counts and times of calls, cheap enough to be kept for every one of them."""
 
 from collections import Counter
 from collections.abc import Sequence

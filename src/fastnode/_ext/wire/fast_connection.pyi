@@ -1,7 +1,4 @@
-"""What a connection receives, answered without Python being asked as long as it is usual.
-
-The readable form of everything here is ``fastnode/_twins/fast_connection.py``.
-"""
+"""What a connection receives, answered without Python being asked as long as it is usual."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

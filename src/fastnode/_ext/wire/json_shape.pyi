@@ -1,7 +1,6 @@
 """What a JSON text is made of, before anything is built from it, and the texts of the ids in a request.
 
-Neither judges whether a text is JSON: that is the parser's.  The readable form of everything here is
-``fastnode/_twins/json_shape.py``.
+Neither judges whether a text is JSON: that is the parser's.
 """
 
 def measure(text: bytes, *, depth_max: int, containers_max: int, values_max: int) -> tuple[int, int, int]:

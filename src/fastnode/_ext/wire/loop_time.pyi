@@ -1,6 +1,6 @@
 """What connections have used of the event loop, counted where the fast path can count it.
 
-The readable form is ``fastnode/_twins/loop_time.py``; :mod:`fastnode.http.turns` decides from these numbers.
+:mod:`fastnode.http.turns` decides from these numbers.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Texts compressed once and sent in many envelopes, each as one gzip file.
-
-The readable form of everything here is ``fastnode/_twins/packed.py``.
-"""
+"""Texts compressed once and sent in many envelopes, each as one gzip file."""
 
 from collections.abc import Iterable
 

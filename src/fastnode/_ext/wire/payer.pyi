@@ -1,7 +1,4 @@
-"""Who pays for the calls of a connection, when clients have budgets.
-
-The readable form of everything here is ``fastnode/_twins/payer.py``.
-"""
+"""Who pays for the calls of a connection, when clients have budgets."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -1,6 +1,6 @@
 """Whole simple requests of one read: found in place, answered from results that are kept or made at once.
 
-The readable form of everything here is ``fastnode/_twins/simple_request.py``.  A request is simple if it is
+A request is simple if it is
 
     POST / HTTP/1.1, with a Host and a Content-Length, without anything that changes the framing, the coding of the
         body or the connection; names and values of headers of plain characters

@@ -1,7 +1,4 @@
-"""Parameters read straight from the text of a request, in the form in which clients write them.
-
-The readable form of everything here is ``fastnode/_twins/usual_params.py``.
-"""
+"""Parameters read straight from the text of a request, in the form in which clients write them."""
 
 def read(shape: bytes, text: bytes, tip: int, items_max: int) -> tuple[int | bytes | None, ...] | None:
     """The values of the JSON array ``text``, one for each letter of ``shape``; None if one has an unusual form.
