@@ -190,7 +190,7 @@ def test_a_contract_of_an_unpublished_class_is_an_error() -> None:
     unpublished = ExecutableTx(
         **{name: getattr(tx, name) for name in ExecutableTx.__slots__ if name != "setup"}, setup=setup
     )
-    with pytest.raises(TxExecutionError, match=r"Contract class 0x[0-9a-f]{64} is not published"):
+    with pytest.raises(TxExecutionError, match=r"Contract class not found"):
         BlockExecutor(MemoryState(), BLOCK, programs=ProgramCache()).execute(unpublished, skip_fee_enforcement=True)
 
 

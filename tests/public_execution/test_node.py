@@ -49,8 +49,13 @@ def reverted(node: Any, program: bytes, calldata: bytes = b"") -> str:
     return str(result["revertReason"]["originalMessage"])
 
 
-def test_hostile_programs_end_as_everywhere_and_the_node_goes_on(node: Any) -> None:
+def test_hostile_programs_end_as_everywhere_and_the_node_goes_on(
+    start_node: Callable[..., Any], short_chain: Any
+) -> None:
     """Pages of memory written over their edges, bytecode that ends with zeros, debug logs without end."""
+    limits = ("--rpc-simulate-timeout-ms", "60000", "--rpc-simulate-public-max-gas-limit", ENDLESS_GAS)
+    node = start_node("--chain-file", short_chain, *limits).wait_until_serving()
+    node.wait_for_line("chain file loaded")
     head = put(0, U32, 64) + put(1, U32, 2) + put(2, U32, 0) + put(3, U32, 1024 * 16)
     copies = b"".join(assemble("CALLDATACOPY", 1, 2, 7 + 16 * k, mode=0b100000) for k in range(1024))
     pages = head + copies + assemble("ADD", 0, 3, 0) + assemble("JUMP", len(head))
