@@ -70,6 +70,8 @@ class Block:
     committees: tuple[tuple[int, tuple[bytes, ...]], ...] = ()
     proposals: tuple[Published, ...] = ()  # in this block
     can_prune: bool = False
+    #: From this time on; None: ``can_prune`` says it for any time.
+    prunable_from: int | None = None
 
     @property
     def pending(self) -> int:
@@ -335,7 +337,9 @@ class ScriptedL1(ScriptedServer):
             contracts.ARCHIVE_AT: lambda block, number: [
                 block.archives[number] if number < len(block.archives) else bytes(WORD)
             ],
-            contracts.CAN_PRUNE_AT_TIME: lambda block, _: [int(block.can_prune)],
+            contracts.CAN_PRUNE_AT_TIME: lambda block, time: [
+                int(block.can_prune if block.prunable_from is None else time >= block.prunable_from)
+            ],
             contracts.COMMITTEE_AT: self._committee_at,
             contracts.ESCAPE_HATCH: lambda block: [0],
             contracts.CHECKPOINT: lambda block, number: [0] * 6 + [number, 0, 0, 10**7, 0, 0],

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fastnode.errors import UpstreamFault
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
+from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, contract_call
 from fastnode.sources.l1.inbox import InboxState
 from fastnode.sources.l1.multicall import BLOCK_NUMBER, BLOCK_TIMESTAMP, PARENT_HASH, Read, read_together
 from fastnode.sources.l1.rollup import RollupFacts
@@ -61,13 +61,15 @@ def read_head_state(
     rollup = facts.rollup
     slot = facts.slot_at(timestamp)
     minimum_times = (max(facts.start_of_slot(slot + 1), timestamp + l1_slot_duration), timestamp + l1_slot_duration)
+    # Of the block that is due, and of the one that was there: nothing new is seen more often than not.
+    prune_times = (timestamp, timestamp + l1_slot_duration)
     fee_times = [facts.start_of_slot(slot + place) for place in range(SLOTS_OF_FEES)]
     parents = tuple(dict.fromkeys((before.pending, before.pending + 1, before.proven)))
     reads = [
         *_BLOCK_READS,
         Read(contracts.STATUS, (stored,), rollup),
         Read(contracts.INBOX_STATE, (), facts.inbox),
-        Read(contracts.CAN_PRUNE_AT_TIME, (timestamp + l1_slot_duration,), rollup),
+        *[Read(contracts.CAN_PRUNE_AT_TIME, (time,), rollup) for time in prune_times],
         Read(contracts.MANA_TARGET, (), rollup),
         Read(contracts.MANA_LIMIT, (), rollup),
         Read(contracts.PROVING_COST_PER_MANA, (), rollup),
@@ -78,10 +80,15 @@ def read_head_state(
     answers = read_together(endpoint, reads)
     if answers is None:
         return None
-    sure_count = len(_BLOCK_READS) + 3
-    block_number, time, parent_hash, status, inbox, can_prune = (_sure(item) for item in answers[:sure_count])
+    sure_count = len(_BLOCK_READS) + 2 + len(prune_times)
+    block_number, time, parent_hash, status, inbox, *prunable = (_sure(item) for item in answers[:sure_count])
     proven, proven_archive, pending, pending_archive, stored_archive, _ = status
-    parent = proven if can_prune[0] else pending
+    next_time = time[0] + l1_slot_duration
+    can_prune = _can_prune_at(next_time, dict(zip(prune_times, (item[0] for item in prunable), strict=True)))
+    if can_prune is None:
+        call = contract_call(rollup, contracts.CAN_PRUNE_AT_TIME, next_time, block=block_number[0])
+        can_prune = bool(contracts.CAN_PRUNE_AT_TIME.decode(endpoint.results([call])[0])[0])
+    parent = proven if can_prune else pending
     fees = None
     if parent in parents and facts.slot_at(time[0]) == slot:
         fees = _fees(facts, answers[sure_count:], parents.index(parent), slot)
@@ -94,12 +101,19 @@ def read_head_state(
         proven_archive=proven_archive,
         stored=stored,
         stored_archive=stored_archive,
-        can_prune=can_prune[0],
+        can_prune=can_prune,
         finalized=None,
         inbox=InboxState(*inbox),
         fees=fees,
     )
     return HeadState(block_number[0], time[0], parent_hash[0], state)
+
+
+def _can_prune_at(time: int, known: dict[int, bool]) -> bool | None:
+    """From the answers for other times: what can be pruned can be later too.  None if they do not tell."""
+    if any(answer and other <= time for other, answer in known.items()):
+        return True
+    return None if all(answer or other < time for other, answer in known.items()) else False
 
 
 def _sure(answer: tuple[Any, ...] | None) -> tuple[Any, ...]:

@@ -259,6 +259,25 @@ def test_what_can_be_pruned_is_given_up_before_the_contract_does_it(
     assert has(node, chain)
 
 
+@without_messages
+@pytest.mark.parametrize("looks", [1, 2], ids=["at a new block", "again at the same one"])
+@pytest.mark.parametrize("elapsed", [1, 12, 20, 24, 240], ids="{} seconds behind the one before".format)
+def test_what_can_be_pruned_is_given_up_one_l1_slot_before_and_not_sooner(
+    node: Deriving, l1: PublishingL1, elapsed: int, looks: int
+) -> None:
+    l1.mine(proven=1)
+    node.pass_()
+    l1.mine(timestamp=l1.head.timestamp + 12)
+    node.pass_()
+    # The time of the newest block and one slot of L1: when the next one comes.
+    for seconds, is_given_up in ((13, False), (12, True)):
+        at = l1.head.timestamp + elapsed
+        l1.mine(timestamp=at, prunable_from=at + seconds)
+        for _ in range(looks):
+            node.pass_()
+        assert (node.checkpoint == 1) is is_given_up
+
+
 def test_proposed_blocks_go_when_their_slot_is_over(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
     node.pass_()
     chain.propose(2)
