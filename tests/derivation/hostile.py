@@ -60,7 +60,7 @@ BENT: Mapping[str, tuple[str, Callable[[random.Random, bytes], bytes]]] = {
 #: What is done to the two byte strings behind the signatures.
 PACKED: Mapping[str, tuple[str, Callable[[Attestations], Attestations]]] = {
     "extra bits": (
-        UNSURE,
+        GOOD,
         lambda item: _packed(item, item.signature_indices[:-1] + bytes([item.signature_indices[-1] | 5])),
     ),
     "extra byte": (UNSURE, lambda item: _packed(item, item.signature_indices + b"\xff")),

@@ -39,8 +39,8 @@ def hexed(data: bytes) -> str:
 class ScenarioL1(Anvil):
     """Blocks are four seconds apart; blobs are kept with their transactions, so that these can be sent again."""
 
-    #: More is final than a scenario takes back.
-    finality_epoch = 16
+    #: A scenario takes back less than what is not final; fastnode looks for what is at each block if it is so close.
+    finality_epoch = 15
 
     def __init__(self, port: int) -> None:
         super().__init__()
