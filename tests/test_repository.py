@@ -222,6 +222,15 @@ def test_every_link_between_pages_leads_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_pages_install_what_is_there_and_nothing_from_an_index() -> None:
+    """The name is on none yet."""
+    for page in pages():
+        for line in page.read_text().splitlines():
+            assert not re.search(r"pip install '?aztec-fastnode", line) or "finds nothing" in line, (
+                f"{page.name}: {line}"
+            )
+
+
 def test_every_flag_that_a_page_names_exists() -> None:
     from fastnode.cli.app import root
     from fastnode.config.settings import Settings, rows

@@ -12,16 +12,18 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator
+from jsonschema import Draft7Validator, FormatChecker
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 from tests.serving.fixtures import ServedSets
 
 import fastnode
+from fastnode.api.discovery import PUBLIC_URL
 from fastnode.api.openrpc import document
 from fastnode.api.record_schemas import RECORDS
 from fastnode.api.schema_language import schema_of
@@ -37,6 +39,15 @@ DATA = Path(__file__).parents[1] / "data"
 META_SCHEMA = json.loads((DATA / "openrpc_meta_schema.json").read_text())
 #: Where the meta-schema looks for the schema of schemas; a document's schemas are those of draft 7.
 SCHEMA_OF_SCHEMAS = "https://meta.json-schema.tools"
+
+
+FORMATS = FormatChecker()
+
+
+@FORMATS.checks("uri")
+def is_uri(value: object) -> bool:
+    """A URI begins with a scheme; what does not refers to something else."""
+    return not isinstance(value, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+", value) is not None
 
 
 def recorded() -> list[dict[str, Any]]:
@@ -100,6 +111,7 @@ def release() -> Described:
 @pytest.mark.parametrize("method_set", METHOD_SETS)
 def test_the_document_is_valid_against_the_meta_schema(method_set: Any) -> None:
     assert flaws_of(document(all_methods(), method_set)) == []
+    assert flaws_of(document(all_methods(), method_set, url="http://[::1]:8080")) == []
 
 
 def flaws_of(made: Any) -> list[str]:
@@ -111,7 +123,8 @@ def flaws_of(made: Any) -> list[str]:
         json.dumps({"$ref": f"{SCHEMA_OF_SCHEMAS}/#/definitions/JSONSchemaObject/properties/$ref"}),
         json.dumps({"type": "string"}),
     )
-    return [error.message for error in Draft7Validator(json.loads(text), registry=registry).iter_errors(made)]
+    validator = Draft7Validator(json.loads(text), registry=registry, format_checker=FORMATS)
+    return [error.message for error in validator.iter_errors(made)]
 
 
 def test_the_check_against_the_meta_schema_finds_flaws() -> None:
@@ -119,7 +132,8 @@ def test_the_check_against_the_meta_schema_finds_flaws() -> None:
     made["methods"][0]["result"]["schema"] = 7
     made["methods"][1]["surprise"] = True
     del made["methods"][2]["params"]
-    assert len(flaws_of(made)) == 3
+    made["servers"][0]["url"] = "/"
+    assert len(flaws_of(made)) == 4
 
 
 @pytest.mark.parametrize("method_set", METHOD_SETS)
@@ -194,9 +208,35 @@ def test_methods_of_the_admin_port_have_that_server_and_a_ports_own_document_its
     for method in made["methods"]:
         urls = [server["url"] for server in method.get("servers", made["servers"])]
         assert urls == [f"http://127.0.0.1:{8880 if method['name'].startswith('nodeAdmin_') else 8080}"]
-    own = served.client("both").result("rpc.discover")
-    assert [server["url"] for server in own["servers"]] == ["/"]
+    client = served.client("both")
+    own = client.result("rpc.discover")
+    assert [server["url"] for server in own["servers"]] == [f"http://127.0.0.1:{served.ports('both')[0]}"]
     assert not any("servers" in method for method in own["methods"])
+
+
+@pytest.mark.parametrize("method_set", METHOD_SETS)
+def test_every_schema_has_a_title_of_its_own_so_generated_types_have_names(method_set: Any) -> None:
+    """Generators name what has no title by a digest, which changes whenever the content does."""
+    made = document(all_methods(), method_set)
+    contents = [part for method in made["methods"] for part in (*method["params"], method["result"])]
+    titles: dict[str, Any] = {}
+    for schema in (*(part["schema"] for part in contents), *made["components"]["schemas"].values()):
+        for each in schemas_in(schema):
+            assert titles.setdefault(each["title"].lower(), each) == each, each["title"]
+    assert {"nodegetblocksfrom", "nodegetblockslimit"} <= titles.keys()
+
+
+def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema with those inside, but references."""
+    if "$ref" in schema:
+        return
+    yield schema
+    inner = [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
+    inner += schema["items"] if isinstance(schema.get("items"), list) else []
+    inner += [each for key in ("anyOf", "oneOf", "allOf") for each in schema.get(key, ())]
+    inner += [each for key in ("properties", "patternProperties") for each in schema.get(key, {}).values()]
+    for each in inner:
+        yield from schemas_in(each)
 
 
 def test_parameters_are_named_in_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,8 +26,10 @@ DEREFERENCED_S_MAX = 1.0
 
 DEREFERENCE = """
 import fs from 'node:fs';
-import { parseOpenRPCDocument } from '@open-rpc/schema-utils-js';
+import { parseOpenRPCDocument, validateOpenRPCDocument } from '@open-rpc/schema-utils-js';
 const read = JSON.parse(fs.readFileSync(process.argv[2]));
+const verdict = validateOpenRPCDocument(read);
+if (verdict !== true) throw verdict;
 const begun = performance.now();
 const whole = await parseOpenRPCDocument(read, { dereference: true });
 console.log(JSON.stringify({ seconds: (performance.now() - begun) / 1000, methods: whole.methods.length }));
@@ -96,6 +99,11 @@ def test_types_that_are_generated_from_the_document_compile(tools: Path, written
     programs = tools / "node_modules" / ".bin"
     run(programs / "open-rpc-typings", "-d", written, "--output-ts", tmp_path, "--name-ts", "types", cwd=tmp_path)
     run(programs / "tsc", "--noEmit", "--strict", tmp_path / "types.ts", cwd=tmp_path)
+    written_types = (tmp_path / "types.ts").read_text()
+    assert "(from: NodeGetBlocksFrom, limit: NodeGetBlocksLimit, options?: NodeGetBlocksOptions)" in written_types
+    # So begin names that are made of a digest, but for the one of everything at once.
+    digests = re.findall(r"^export (?:type|interface) (?:AnyOf|ObjectOf|UnorderedSetOf)\w+", written_types, re.M)
+    assert len(digests) == 1
 
 
 def test_a_client_that_is_generated_from_the_document_compiles_and_asks_a_node(

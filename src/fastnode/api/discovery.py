@@ -5,7 +5,7 @@ The document is made when it is asked for the first time, in a thread: a start n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -14,17 +14,20 @@ import orjson
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, common
 from fastnode.jsonrpc.rate_limits import Client
 
-__all__ = ["DISCOVER", "DOCUMENT_PATH", "discovery"]
+__all__ = ["DISCOVER", "DOCUMENT_PATH", "PUBLIC_URL", "discovery"]
 
 DISCOVER: Final = "rpc.discover"
+#: Where a node with default settings listens.
+PUBLIC_URL: Final = "http://127.0.0.1:8080"
 #: Where GET finds the same document.
 DOCUMENT_PATH: Final = b"/openrpc.json"
 #: Documents that are kept; clients that may call the same methods share one.
 DOCUMENTS_MAX: Final = 16
 
 
-def discovery(methods: Iterable[Method]) -> Method:
-    """The method that answers the document of ``methods``, without those that the client may not call."""
+def discovery(methods: Iterable[Method], url: Callable[[], str] = lambda: PUBLIC_URL) -> Method:
+    """The method that answers the document of ``methods``, without those that the client may not call; ``url`` says
+    where they are asked for, once that is known."""
     described = list(methods)
 
     @lru_cache(DOCUMENTS_MAX)
@@ -32,7 +35,7 @@ def discovery(methods: Iterable[Method]) -> Method:
         from fastnode.api.openrpc import document
 
         offered = [method for method in described if method.name not in hidden]
-        return orjson.dumps(document(offered, method_set, is_of_one_port=True))
+        return orjson.dumps(document(offered, method_set, url=url()))
 
     def discover(context: Context) -> bytes:
         return rendered(context.method_set, _hidden_from(context.client, described))

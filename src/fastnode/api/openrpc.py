@@ -18,9 +18,11 @@ from typing import Any, Final
 import orjson
 
 from fastnode import __version__
+from fastnode.api.discovery import PUBLIC_URL
 from fastnode.api.method_errors import error_components, errors_of
 from fastnode.api.record_schemas import components
 from fastnode.api.schema_language import schema_of
+from fastnode.api.schema_titles import pascal, titled
 from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet
 from fastnode.values.schemas import Schema
 from fastnode.values.value_type import definitions_of
@@ -38,15 +40,12 @@ _DESCRIPTION: Final = (
 
 _ADMIN_PREFIX: Final = "nodeAdmin_"
 _RESERVED_PREFIX: Final = "rpc."
-#: Where a node with default settings listens.
-_PUBLIC_SERVER: Final = {"name": "public", "summary": "The public port.", "url": "http://127.0.0.1:8080"}
+_PUBLIC_SERVER: Final = {"name": "public", "summary": "The public port.", "url": PUBLIC_URL}
 _ADMIN_SERVER: Final = {
     "name": "admin",
     "summary": "The admin port; it asks for a key in x-api-key or Authorization: Bearer.",
     "url": "http://127.0.0.1:8880",
 }
-#: The server that gave the document.
-_THIS_SERVER: Final = {"name": "this port", "url": "/"}
 
 #: Subjects of methods (OpenRPC tags) by the module that answers them; the others get the name of their namespace.
 _TAGS: Final = {
@@ -71,17 +70,20 @@ _TAGS: Final = {
 }
 
 
-def document(
-    methods: Sequence[Method], method_set: MethodSet = "both", *, is_of_one_port: bool = False
-) -> dict[str, Any]:
-    """The document of the methods that are in a method set; with ``is_of_one_port``, as that port gives it itself."""
+def document(methods: Sequence[Method], method_set: MethodSet = "both", *, url: str | None = None) -> dict[str, Any]:
+    """The document of the methods that are in a method set; with ``url``, as the port that listens there gives it."""
     offered = [method for method in methods if not method.name.startswith(_RESERVED_PREFIX)]
     served = [method for method in offered if method.signature(method_set) is not None]
     described = [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)]
-    if not is_of_one_port:
+    if url is None:
         for method in described:
             if method["name"].startswith(_ADMIN_PREFIX):
                 method["servers"] = [_ADMIN_SERVER]
+    for method in described:
+        whole = pascal(method["name"])
+        for content in (*method["params"], method["result"]):
+            content["schema"] = titled(content["schema"], whole + pascal(content["name"]))
+    schemas = {**components(), **_parameter_components(served, method_set)}
     return {
         "openrpc": OPENRPC_VERSION,
         "info": {
@@ -90,10 +92,10 @@ def document(
             "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0"},
         },
-        "servers": [_THIS_SERVER if is_of_one_port else _PUBLIC_SERVER],
+        "servers": [dict(_PUBLIC_SERVER) if url is None else {"name": "this port", "url": url}],
         "methods": described,
         "components": {
-            "schemas": {**components(), **_parameter_components(served, method_set)},
+            "schemas": {name: titled(schema, schema["title"]) for name, schema in schemas.items()},
             "errors": error_components(),
         },
     }

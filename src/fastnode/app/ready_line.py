@@ -23,8 +23,8 @@ def ready_line(node: Node) -> dict[str, Any]:
     """Where to reach a node that serves, and what is there from the beginning."""
     settings = node.settings
     line: dict[str, Any] = {
-        "url": f"http://{_reachable(settings.host)}:{node.public.port}{settings.api_prefix}",
-        "adminUrl": f"http://{_reachable(settings.admin_host)}:{node.admin.port}",
+        "url": node.public.client_url + settings.api_prefix,
+        "adminUrl": node.admin.client_url,
         "pid": os.getpid(),
     }
     if node.explorer is not None:
@@ -43,12 +43,6 @@ def ready_line(node: Node) -> dict[str, Any]:
             "sponsoredFPC": hex_text(SPONSORED_FPC),
         }
     return line
-
-
-def _reachable(host: str) -> str:
-    """Clients cannot connect to the address of all networks; this is one that they can."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"[{host}]" if ":" in host else host
 
 
 def announce(node: Node) -> None:

@@ -51,7 +51,7 @@ def rpc_server(
     """Not listening yet."""
     settings = parts.settings
     table = MethodTable(
-        [*methods, discovery(methods)],
+        [*methods, discovery(methods, lambda: server.client_url)],
         cast(MethodSet, settings.method_set),
         namespaces=cast(Namespaces, settings.namespaces),
     )
@@ -67,7 +67,7 @@ def rpc_server(
         if settings.metrics_port or settings.metrics_collector_url or settings.local_network
         else None,
     )
-    return RpcServer(
+    server = RpcServer(
         engine,
         host=host,
         port=port,
@@ -78,6 +78,7 @@ def rpc_server(
         turns=parts.turns,
         budget=parts.budget,
     )
+    return server
 
 
 def tell_events(

@@ -127,6 +127,12 @@ class HttpServer:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
+    def client_url(self) -> str:
+        """Where a client on this machine connects: nobody can connect to the address of all networks."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
     def connection_count(self) -> int:
         return len(self._connections)
 
