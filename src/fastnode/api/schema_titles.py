@@ -1,7 +1,8 @@
 """Names for the schemas of a document that have none: generators of code name their types after the titles.
 
 Without a title a generator names a type by a digest of its content (``AnyOfIntegerOmVsfaNvString1J8Cby5T``), and
-otherwise in each release.  Here a schema is named by its place: ``NodeGetBlocksFrom``, and below it ``NodeGetBlocksFromInteger``.
+otherwise in each release.  Here a schema is named by its place: ``NodeGetBlocksFrom``, and inside of that
+``NodeGetBlocksFromInteger``.
 """
 
 from __future__ import annotations
