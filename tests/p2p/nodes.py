@@ -21,6 +21,7 @@ from fastnode.p2p.identity import Identity
 from fastnode.p2p.messages import StatusMessage
 from fastnode.p2p.network import PeerNetwork
 from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
+from fastnode.p2p.peer import Peer
 from fastnode.p2p.topics import Topic
 
 #: Fast, so that tests are.
@@ -103,6 +104,11 @@ class Node:
     @property
     def address(self) -> StaticPeer:
         return StaticPeer("127.0.0.1", self.network.snapshot.port)
+
+    def peers(self) -> list[Peer]:
+        """As they are now."""
+        assert self.network._overlay is not None
+        return list(self.network._overlay.swarm.peers.values())
 
     def wait_until(self, is_so: Callable[[Any], bool], timeout_s: float = PATIENCE_S) -> None:
         """Of its snapshot, which is made each second."""

@@ -61,6 +61,25 @@ def test_bootstrap_nodes_are_dialled_where_they_are_to_be(start: Start) -> None:
     assert second.network.snapshot.peers[0].is_outbound
 
 
+@pytest.mark.parametrize("was_a_peer", [True, False])
+def test_a_bootstrap_node_that_comes_back_under_another_identity_is_dialled(start: Start, was_a_peer: bool) -> None:
+    """Without its key and its memory it cannot find anybody itself."""
+    port = free_port()
+    first = start(listen_port=port, **discovering())
+    told = discovering(first, dials_bootnodes=was_a_peer)
+    if was_a_peer:
+        second = start(check_interval_s=0.5, **told)
+        second.wait_for_peers(1)
+        first.network.stop()
+        second.wait_for_peers(0)
+    else:
+        first.network.stop()
+        second = start(check_interval_s=0.5, **told)
+    again = start(listen_port=port, **discovering())
+    second.wait_for_mesh(1)
+    assert second.network.snapshot.peers[0].peer_id == again.identity.peer_id
+
+
 def test_ten_nodes_find_each_other_from_one_record(start: Start) -> None:
     first = start(**discovering())
     nodes = [first, *(start(**discovering(first)) for _ in range(9))]

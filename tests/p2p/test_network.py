@@ -209,6 +209,34 @@ def test_a_node_that_stops_says_no_goodbye_and_is_dialled_again(start: Start) ->
     assert second.network.snapshot.peers[0].peer_id == again.identity.peer_id
 
 
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_a_peer_that_comes_back_under_another_identity_is_taken_as_any_other(start: Start, is_direct: bool) -> None:
+    port = free_port()
+    first = start(listen_port=port)
+    named = first.address._replace(peer_id=first.identity.peer_id, is_direct=is_direct)
+    second = start(static_peers=(named,), protected=frozenset({first.identity.peer_id}))
+    second.wait_for_peers(1)
+    assert [peer.is_protected for peer in second.peers()] == [True]
+    first.network.stop()
+    second.wait_for_peers(0)
+    again = start(listen_port=port)
+    second.wait_for_mesh(1)
+    (peer,) = second.peers()
+    assert peer.id == again.identity.peer_id
+    assert not peer.is_protected, "the operator has not named this one"
+
+
+def test_who_was_never_a_peer_must_be_who_its_record_says(start: Start) -> None:
+    first, second = start(), start()
+    assert second.network._overlay is not None
+    swarm = second.network._overlay.swarm
+    stranger = first.address._replace(peer_id=Identity().peer_id)
+    assert second.network._loop is not None
+    second.network._loop.call_soon_threadsafe(swarm.found, stranger)
+    second.wait_until(lambda snapshot: snapshot.events.get("dialled", 0) >= 2)
+    assert "connected" not in second.network.snapshot.events
+
+
 def test_a_node_that_stops_as_others_connect_leaves_no_connection_open(start: Start) -> None:
     node = start()
     loop, stopping = node.network._loop, node.network._stopping

@@ -1,4 +1,8 @@
-"""A transaction anchored at a block that has just come waits until peers have that block too."""
+"""Transactions anchored at blocks that peers have and this node does not, or not yet the other way round.
+
+One that is anchored at a block that has just come waits until peers have that block too; who sends one that is anchored
+at a block that was taken back here, or was proposed and is not stored, loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,40 @@ from typing import Any
 from tests.mempool.made import made_txs
 
 from fastnode.http.allowance import MemoryBudget
+from fastnode.mempool.validation import DUPLICATE_NULLIFIER, UNKNOWN_ANCHOR, TxValidationResult
 from fastnode.p2p import gossip_sink
+from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.gossip_sink import GossipSink
 from fastnode.p2p.node_host import NodeHost
+from fastnode.p2p.standing import Penalty
+from fastnode.p2p.topics import Topic
 from fastnode.protocol.tx import Tx
 from fastnode.view import Committed
 
 
-def host() -> NodeHost:
-    nothing: Any = SimpleNamespace(judge=None, pool=None)
+def host(*stored: bytes, reasons: tuple[str, ...] = ()) -> NodeHost:
+    """``stored``: blocks that L1 does not have, at the start; ``reasons``: what is wrong with every transaction."""
+    pool = SimpleNamespace(is_waiting=lambda tx_hash: False, protect=lambda hashes, slot: None)
+    result = TxValidationResult("invalid", reasons, ())
+    judge = SimpleNamespace(verifies=False)
+    mempool: Any = SimpleNamespace(judge=judge, pool=pool, validate=lambda tx, view, client: result)
+    chain = SimpleNamespace(
+        tips=SimpleNamespace(checkpointed=SimpleNamespace(block=SimpleNamespace(number=0))),
+        tip_number=len(stored),
+        block_info=lambda number: SimpleNamespace(hash=stored[number - 1]),
+    )
+    view: Any = SimpleNamespace(chain=chain, state=object())
     return NodeHost(
-        "V", nothing, lambda: None, is_ready=lambda: True, old_spend_blocks=30, budget=MemoryBudget(1 << 20)
+        "V", mempool, lambda: view, is_ready=lambda: True, old_spend_blocks=30, budget=MemoryBudget(1 << 20)
     )
 
 
-def committed(*hashes: bytes, published: int = 0) -> Committed:
+def committed(*hashes: bytes, published: int = 0, undone: range = range(0)) -> Committed:
     """Blocks number 1; ``published``: the newest that is on L1."""
     blocks: Any = tuple(SimpleNamespace(hash=lambda found=found: found, number=1) for found in hashes)
     tips = SimpleNamespace(checkpointed=SimpleNamespace(block=SimpleNamespace(number=published)))
     view: Any = SimpleNamespace(chain=SimpleNamespace(tips=tips))
-    return Committed(view, blocks)
+    return Committed(view, blocks, undone)
 
 
 def test_only_the_block_that_has_just_come_is_waited_for(monkeypatch: Any) -> None:
@@ -59,3 +77,55 @@ def test_what_clients_send_waits_before_it_is_published(monkeypatch: Any) -> Non
     tx = Tx.from_json(next(made_txs(1)))
     assert sink.forward(tx.to_json_bytes())
     assert done == [0.7, tx.to_buffer()]
+
+
+def test_who_sends_what_stands_on_a_block_that_was_taken_back_loses_nothing(monkeypatch: Any) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    tx = Tx.from_json(next(made_txs(1)))
+    anchor, payload = tx.data.anchor_block_hash, tx.to_buffer()
+
+    def judged(node: NodeHost) -> tuple[Verdict, Penalty | None]:
+        judgement = node.judge(Topic.TX, payload, "peer")
+        return judgement.verdict, judgement.penalty
+
+    ignored, rejected = (Verdict.IGNORE, None), (Verdict.REJECT, Penalty.HIGH_TOLERANCE)
+    node = host(reasons=(UNKNOWN_ANCHOR,))
+    assert judged(node) == rejected
+    node.on_committed(committed(anchor))
+    assert judged(node) == rejected, "it is not taken back"
+    node.on_committed(committed(bytes(32), undone=range(1, 2)))
+    assert judged(node) == ignored
+    now += 599
+    assert judged(node) == ignored
+    now += 1
+    assert judged(node) == rejected, "by now everybody knows that it was taken back"
+
+    before_start = host(anchor, reasons=(UNKNOWN_ANCHOR,))
+    before_start.on_committed(committed(undone=range(1, 2)))
+    assert judged(before_start) == ignored
+    worse = host(anchor, reasons=(UNKNOWN_ANCHOR, DUPLICATE_NULLIFIER))
+    worse.on_committed(committed(undone=range(1, 2)))
+    assert judged(worse) == rejected, "nobody can have thought that right"
+
+
+def test_who_sends_what_stands_on_a_proposed_block_that_is_not_stored_loses_nothing() -> None:
+    tx = Tx.from_json(next(made_txs(1)))
+    node = host(reasons=(UNKNOWN_ANCHOR,))
+    header: Any = SimpleNamespace(hash=lambda: tx.data.anchor_block_hash)
+    block: Any = SimpleNamespace(header=header, tx_hashes=(), slot=1, txs=None, archive_root=bytes(32))
+    assert node.has_txs(block, "peer")
+    judgement = node.judge(Topic.TX, tx.to_buffer(), "peer")
+    assert (judgement.verdict, judgement.penalty) == (Verdict.IGNORE, None)
+
+
+def test_of_blocks_that_were_taken_back_the_newest_are_remembered() -> None:
+    node = host()
+    for number in range(2000):
+        node.on_committed(committed(number.to_bytes(32, "big")))
+        node.on_committed(committed(undone=range(1, 2)))
+    tx = Tx.from_json(next(made_txs(1)))
+    for number, is_known in ((1999, True), (1488, True), (1487, False)):
+        anchored: Any = SimpleNamespace(data=SimpleNamespace(anchor_block_hash=number.to_bytes(32, "big")))
+        assert node._is_excused(anchored) == is_known
+    assert not node._is_excused(tx)

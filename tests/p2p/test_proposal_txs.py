@@ -186,7 +186,9 @@ def test_what_a_proposal_has_is_not_evicted_before_its_slot_is_over(made: Txs) -
     node.txs = made.txs
     made.takes = True
     node.fetch = lambda root, hashes, missing, peer: [fetched.to_buffer()]
-    block: Any = SimpleNamespace(tx_hashes=(here.hash, fetched.hash), slot=7, archive_root=bytes(32), txs=None)
+    header = SimpleNamespace(hash=lambda: bytes(32))
+    hashes = (here.hash, fetched.hash)
+    block: Any = SimpleNamespace(header=header, tx_hashes=hashes, slot=7, archive_root=bytes(32), txs=None)
     assert node.has_txs(block, "peer")
     pool.options = replace(pool.options, pending_max=1)
     made.add(rich, proof_checked=True)

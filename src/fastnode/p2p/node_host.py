@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from fastnode import interpreter
@@ -37,6 +37,10 @@ _PROPOSALS_MAX: Final = 64
 _SETTLED_S: Final = 1.5
 #: The same of a block that was not proposed to this node first: others have not been told of it by peers either.
 _PUBLISHED_SETTLED_S: Final = 4.0
+#: How long honest peers may send transactions that are anchored at a block which is not in this chain, or not any more.
+_EXCUSED_S: Final = 600.0
+#: Blocks whose hashes are known, of those that came newest.
+_BLOCKS_MAX: Final = 512
 #: Bytes of the hash before the data of a transaction.
 _HASH_BYTES: Final = 32
 
@@ -77,6 +81,11 @@ class NodeHost:
         self._lock = threading.Lock()
         #: The newest blocks that have come while this node ran, by hash, and until when peers may not know them.
         self._new_until: OrderedDict[bytes, float] = OrderedDict()
+        #: Hashes of the newest blocks by number, those of before the start that L1 may not bring among them.
+        self._hashes: OrderedDict[int, bytes] = OrderedDict(_unpublished(view()))
+        #: Blocks that the slot's proposer has proposed and those that were taken back, and until when peers may take
+        #: them for a part of the chain.
+        self._excused_until: OrderedDict[bytes, float] = OrderedDict()
 
     # ---- the chain -----------------------------------------------------------------------------
 
@@ -84,12 +93,29 @@ class NodeHost:
         """The chain has changed; in the thread that ingests."""
         now = time.monotonic()
         with self._lock:
+            for number in committed.undone:
+                if (block_hash := self._hashes.pop(number, None)) is not None:
+                    self._excuse(block_hash, now)
             for block in committed.blocks:
                 is_proposed = block.number > committed.view.chain.tips.checkpointed.block.number
                 self._new_until[block.hash()] = now + (_SETTLED_S if is_proposed else _PUBLISHED_SETTLED_S)
+                self._hashes[block.number] = block.hash()
+            while len(self._hashes) > _BLOCKS_MAX:
+                self._hashes.popitem(last=False)
             for block_hash, until in list(self._new_until.items()):
                 if now >= until:
                     del self._new_until[block_hash]
+
+    def _excuse(self, block_hash: bytes, now: float) -> None:
+        """With the lock."""
+        self._excused_until[block_hash] = now + _EXCUSED_S
+        self._excused_until.move_to_end(block_hash)
+        while len(self._excused_until) > _BLOCKS_MAX:
+            self._excused_until.popitem(last=False)
+
+    def _is_excused(self, tx: Tx) -> bool:
+        """Whether who sends it may take its anchor for a part of the chain: it was one, or may become one."""
+        return time.monotonic() < self._excused_until.get(tx.data.anchor_block_hash, 0.0)
 
     def settling_s(self, tx: bytes) -> float:
         """How long a transaction in its binary form must wait until peers know the block that it is anchored at."""
@@ -160,7 +186,7 @@ class NodeHost:
             return Judgement(Verdict.IGNORE, None, "known")
         result = self._mempool.validate(tx, view, client=f"peer {peer}")
         is_old = EXISTING_NULLIFIER in result.reasons and self._is_old_spend(tx, view)
-        judgement = judgement_of(result, is_old_double_spend=is_old)
+        judgement = judgement_of(result, is_old_double_spend=is_old, is_anchor_excused=self._is_excused(tx))
         if judgement is not None:
             return judgement
         is_proven = result.is_valid and self._mempool.judge.verifies
@@ -200,10 +226,13 @@ class NodeHost:
         return self.judge_proposal(message, peer)
 
     def has_txs(self, block: BlockProposal, peer: str) -> bool:
-        """Whether the transactions of a proposal are here; what is missing is asked for, judged and kept.
+        """Whether the transactions of a proposal of the slot's proposer are here; what is missing is asked for, judged
+        and kept.
 
         The pool evicts none of them before the slot is over.
         """
+        with self._lock:
+            self._excuse(block.header.hash(), time.monotonic())
         self._mempool.pool.protect(block.tx_hashes, block.slot)
         missing = self.txs.missing(block.tx_hashes)
         if missing and block.txs is not None:
@@ -226,3 +255,12 @@ class NodeHost:
             self._proposed[block.archive_root] = block.tx_hashes
             while len(self._proposed) > _PROPOSALS_MAX:
                 self._proposed.popitem(last=False)
+
+
+def _unpublished(view: View | None) -> Iterator[tuple[int, bytes]]:
+    """Numbers and hashes of the blocks that L1 did not have when the node stopped."""
+    if view is not None:
+        chain = view.chain
+        for number in range(chain.tips.checkpointed.block.number + 1, chain.tip_number + 1)[-_BLOCKS_MAX:]:
+            if (info := chain.block_info(number)) is not None:
+                yield number, info.hash

@@ -99,6 +99,8 @@ class Swarm:
         self._known = KnownPeers(options.folder)
         #: What discovery has said of peers, by their ids.
         self._records: dict[str, NodeRecord] = {}
+        #: Bootstrap nodes that discovery does not hear, by their ids, and since when.
+        self._silent_since: dict[str, float] = {}
         #: None before the start, and where nothing is discovered.
         self.discovery: Discovery | None = None
         #: None before the start.
@@ -124,7 +126,7 @@ class Swarm:
         for record in records:
             self._offer(record)
         for peer in dialled:
-            self.found(peer)
+            self.found(peer, is_trusted=True)
         if bound is not None and options.discovery is not None:
             self.discovery = Discovery(
                 self.identity,
@@ -250,8 +252,8 @@ class Swarm:
 
     async def dial(self, candidate: Candidate) -> None:
         """Connect to it, and say how that went."""
-        peer, limits = candidate.peer, self.options.limits
-        link = Link(self.identity, limits, self._budget, self._events, is_dialer=True, expected=peer.peer_id)
+        peer, expected, limits = candidate.peer, candidate.expected, self.options.limits
+        link = Link(self.identity, limits, self._budget, self._events, is_dialer=True, expected=expected)
         self._links.add(link)
         self.counts["dialled"] += 1
         try:
@@ -264,7 +266,10 @@ class Swarm:
         except (OSError, TimeoutError, PeerUnavailable) as error:
             link.close("it cannot be dialled")
             self._links.discard(link)
-            self.plan.failed(candidate, self._loop.time())
+            if expected is None or link.peer_id in (None, expected):
+                self.plan.failed(candidate, self._loop.time())
+            else:
+                self.plan.mistaken(candidate, self._loop.time())
             logger.debug("a peer cannot be dialled", extra=log_facts(host=peer.host, port=peer.port, reason=str(error)))
             return
         assert link.peer_id is not None
@@ -282,6 +287,8 @@ class Swarm:
             return
         peer = self.peers[link.peer_id] = Peer(link.peer_id, link, self._loop.time())
         static = self._static.get(link.address) if link.is_dialer else None
+        if static is not None and static.peer_id not in (None, link.peer_id):
+            static = None  # another node than the operator has named
         direct = {other.peer_id for other in self.options.static_peers if other.is_direct}
         peer.is_direct = link.peer_id in direct or (static is not None and static.is_direct)
         peer.is_protected = peer.is_direct or link.peer_id in self.options.protected
@@ -307,6 +314,8 @@ class Swarm:
         self.counts["lost"] += 1
         logger.info("peer disconnected", extra=log_facts(peer=peer.id, reason=reason))
         self._on_gone(peer)
+        if peer.is_outbound and not peer.is_leaving:
+            self.found(StaticPeer(*peer.address, peer.id), is_trusted=True)
 
     # ---- the beginning -----------------------------------------------------------------------
 
@@ -405,16 +414,33 @@ class Swarm:
             others.sort(key=lambda peer: (self.standing.score(peer.id), -peer.since))
             for peer in others[:surplus]:
                 self.spawn(self.leave(peer, Goodbye.MAX_PEERS, "there are too many peers"))
+        self._seek_bootnodes(now)
 
     def leave_outcast(self, peer: Peer) -> None:
         """Leave a peer whose score is so low that it is not heard in gossip: all that it does is to cost."""
         if not peer.is_protected and not peer.is_leaving and self.score(peer.id) < _OUTCAST:
             self.spawn(self.leave(peer, Goodbye.LOW_SCORE, "it is not heard any more"))
 
-    def found(self, peer: StaticPeer) -> None:
-        """Discovery knows of it."""
+    def found(self, peer: StaticPeer, *, is_trusted: bool = False) -> None:
+        """Discovery knows of it, or it was a peer (``is_trusted``)."""
         if peer.peer_id != self.identity.peer_id and self.standing.verdict(peer.peer_id or "") is None:
-            self.plan.discovered(peer, self._loop.time())
+            self.plan.discovered(peer, self._loop.time(), is_trusted=is_trusted)
+
+    def _seek_bootnodes(self, now: float) -> None:
+        """While peers are few, dial bootstrap nodes that discovery has not heard of for long: they may be there under
+        another identity, which discovery cannot find out."""
+        discovery, known = self.discovery, self.options.discovery
+        if discovery is None or known is None:
+            return
+        for record in known.bootnodes:
+            if record.peer_id in self.peers or discovery.table.find(record.node_id) is not None:
+                self._silent_since.pop(record.peer_id, None)
+                continue
+            since = self._silent_since.setdefault(record.peer_id, now)
+            host, port = record.ip, record.port("tcp")
+            is_needed = len(self.peers) < self.options.gossip.degree
+            if host is not None and port is not None and is_needed and now - since >= self.options.check_interval_s:
+                self.found(StaticPeer(host, port, record.peer_id), is_trusted=True)
 
     def _offer(self, record: NodeRecord) -> None:
         """A record of this network whose node may be dialled."""

@@ -1,6 +1,7 @@
 """What becomes of a gossiped transaction, and what it costs who has sent it.
 
-    timestamp, anchor block                              reject, H
+    timestamp, anchor block                              reject, H; ignore an anchor that was taken back
+                                                         lately, or was proposed and is not stored
     permission, size, metadata, setup, gas, data,
     deployments                                          reject, M
     double spend                                         reject, H; L when the nullifier was there long ago
@@ -64,8 +65,13 @@ _PENALTIES: Final[Mapping[str, Penalty | None]] = {
 }
 
 
-def judgement_of(result: TxValidationResult, *, is_old_double_spend: bool) -> Judgement | None:
-    """None when nothing is wrong with it, as far as it can be judged here."""
+def judgement_of(
+    result: TxValidationResult, *, is_old_double_spend: bool, is_anchor_excused: bool = False
+) -> Judgement | None:
+    """None when nothing is wrong with it, as far as it can be judged here.
+
+    ``is_anchor_excused``: an honest node may have the block that it is anchored at.
+    """
     reasons = [reason for reason in result.reasons if reason not in result.unjudged]
     if not reasons:
         return None
@@ -73,6 +79,8 @@ def judgement_of(result: TxValidationResult, *, is_old_double_spend: bool) -> Ju
     for reason in reasons:
         if reason == validation.EXISTING_NULLIFIER:
             penalties.append(_L if is_old_double_spend else _H)
+        elif reason == validation.UNKNOWN_ANCHOR and is_anchor_excused:
+            penalties.append(None)
         else:
             # What is in no table is what the verifier says of a proof.
             penalties.append(_PENALTIES.get(reason, _L))
