@@ -32,7 +32,7 @@ class Tree:
         self.updates: list[Any] = []
         self.states: list[tuple[list[bytes], dict[int, bytes], dict[bytes, bytes]]] = []
 
-    def update(self, size: int, hashes: dict[int, bytes]) -> Any:
+    def update(self, size: int, hashes: dict[int, bytes], *, history: bool = True) -> Any:
         """Block ``len(states)`` sets these leaves and makes the tree this large."""
         indexes = sorted(hashes)
         update = self.nodes.update(
@@ -43,6 +43,7 @@ class Tree:
             b"".join(hashes[index] for index in indexes),
             {index >> 5: self.tiles.get(index >> 5, b"") for index in indexes},
             lambda key: self.stored.get(key, b""),
+            history=history,
         )
         self.nodes.publish(update)
         self.leaves = self.leaves + [bytes(32)] * (size - len(self.leaves))
@@ -134,6 +135,25 @@ def test_history_of_many_changes_is_found_at_every_block() -> None:
         path, missing = tree.path(index, number)
         assert missing == []
         assert root_from(tree.states[number][0][index], index, path) == tree.updates[number].root
+
+
+@pytest.mark.parametrize("module", [kernel, twin], ids=["kernel", "twin"])
+def test_an_update_without_history_keeps_nothing_of_what_it_replaces(module: Any) -> None:
+    rng = random.Random(11)
+    tree = Tree(module, history_bytes=1 << 20)
+    for _ in range(4):
+        tree.update(*random_block(rng, len(tree.leaves)))
+    kept, path = tree.nodes.history_length(), tree.path(3, 3)
+    changed = {index: b"\0" + rng.randbytes(31) for index in range(0, len(tree.leaves), 2)}
+    update = tree.update(len(tree.leaves), changed, history=False)
+    assert (update.history, tree.nodes.history_length()) == ([], kept)
+    assert update.root == root_of(tree.leaves, HEIGHT)
+    assert root_from(tree.leaves[3], 3, tree.path(3, 4)[0]) == update.root
+    # What is not there any more is asked for, never made up.
+    now, missing = tree.path(3, 3)
+    assert missing
+    for level in set(range(HEIGHT)) - set(missing):
+        assert now[32 * level : 32 * level + 32] == path[0][32 * level : 32 * level + 32]
 
 
 def test_the_oldest_history_falls_out_and_is_asked_for() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.source import BlockRecord, CheckpointRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.development.make_chain import make_chain
-from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
+from fastnode.development.synthetic_chain import ChainShape, SyntheticChain, _sample_effects, write_synthetic_chain
+from fastnode.development.synthetic_content import ContentGenerator
 from fastnode.errors import ChainFileError
 from fastnode.protocol.block import L2Block
+from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.genesis import genesis_tips
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
@@ -31,6 +34,7 @@ SHAPES = {
     "no txs": ChainShape(blocks=5, txs=0, l1_to_l2=0),
     "many messages": ChainShape(blocks=3, txs=1, nullifiers=1, l1_to_l2=1024, blocks_per_checkpoint=1),
     "only proposed": ChainShape(blocks=3, txs=1, proposed=3),
+    "wallets": ChainShape(blocks=6, txs=4, wallets=True, commitments=False),
 }
 #: Little enough for the tests that only need some chain.
 SMALL = ChainShape(blocks=4, txs=2, nullifiers=2, proposed=1)
@@ -83,7 +87,7 @@ def test_a_synthetic_chain_passes_every_check_of_an_import(shape: ChainShape, tm
         assert [view.block_info(number).tx_count for number in range(1, shape.blocks + 1)] == [*map(len, bodies)]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", ["mixed", "no txs", "many messages"])
+@pytest.mark.parametrize("name", ["mixed", "no txs", "many messages", "wallets"])
 def test_its_roots_are_those_of_the_plain_trees(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / "chain.jsonl", SHAPES[name])
     with ChainFileSource(path) as source:
@@ -132,6 +136,35 @@ def test_some_writes_go_to_known_slots(tmp_path: Path) -> None:
     blocks = [block for block, _ in blocks_of(write(tmp_path / "chain.jsonl", ChainShape(blocks=10, txs=4, writes=4)))]
     slots = [w.leaf_slot for b in blocks for e in b.body.tx_effects for w in e.public_data_writes]
     assert 40 < len(set(slots)) < len(slots) == 160
+
+
+def test_a_chain_of_wallets_has_txs_like_the_recorded_ones() -> None:
+    content = ContentGenerator(ChainShape(blocks=1, txs=1000, wallets=True), _sample_effects())
+    effects = [effect for _ in range(4) for effect in content.body().tx_effects]
+    recorded = {_counts(effect) for effect in _sample_effects()}
+    assert {_counts(effect) for effect in effects} <= recorded
+    assert len({nullifier for effect in effects for nullifier in effect.nullifiers}) == sum(
+        len(effect.nullifiers) for effect in effects
+    )
+    means = [sum(counts) / len(effects) for counts in zip(*map(_counts, effects), strict=True)]
+    assert means[:3] == pytest.approx([2.6, 0.35, 2.0], rel=0.25)  # nullifiers, note hashes, writes
+    published = sum(bool(effect.contract_class_logs) for effect in effects)
+    assert 0 < published < len(effects) / 100
+
+
+def _counts(effect: TxEffect) -> tuple[int, ...]:
+    lists = (effect.nullifiers, effect.note_hashes, effect.public_data_writes, effect.private_logs, effect.public_logs)
+    return (*map(len, lists), len(effect.l2_to_l1_msgs))
+
+
+def test_only_the_hashes_of_blobs_are_made_up_without_commitments() -> None:
+    with_them, without = (
+        [orjson.loads(b"{" + members + b"}") for _, members in SyntheticChain(shape).lines()]
+        for shape in (SMALL, replace(SMALL, commitments=False))
+    )
+    true, made_up = (lines[2]["published"]["checkpoint"] for lines in (with_them, without))
+    assert [key for key in true["header"] if true["header"][key] != made_up["header"][key]] == ["blobsHash"]
+    assert true["blocks"] == made_up["blocks"]
 
 
 # ---- the same chain again -----------------------------------------------------------------------

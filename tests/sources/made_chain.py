@@ -48,7 +48,7 @@ class MadeChain:
     epoch_slots = synthetic.EPOCH_SLOTS
 
     def __init__(self, directory: Path, shape: ChainShape = SHAPE) -> None:
-        self._chain = SyntheticChain(shape, directory)
+        self._chain = SyntheticChain(shape)
         self._state = WorldState(directory, self._chain.genesis)
         self.units: list[Unit] = []
         self.genesis = self._chain.genesis.to_json()

@@ -20,7 +20,7 @@ class RecordedChain(MadeChain):
     def __init__(self, directory: Path, chain_file: Path) -> None:
         made = directory / "made"
         made.mkdir(parents=True)
-        self._chain = SyntheticChain(SHAPE, made)
+        self._chain = SyntheticChain(SHAPE)
         with ChainFileSource(chain_file) as source:
             self.genesis, self.chain_record = source.genesis.to_json(), source.chain.to_json()
             self._chain.genesis = source.genesis

@@ -69,12 +69,15 @@ class IndexedNodes:
         hashes: bytes,
         tiles: Mapping[int, bytes],
         fetch: Callable[[bytes], bytes],
+        *,
+        history: bool = True,
     ) -> NodeUpdate:
         """Set the leaves ``indexes`` (ascending) to ``hashes`` (32 bytes each) in block ``block``.
 
         ``tiles`` has the tile of every index (empty bytes: none yet); ``fetch(level || index)`` returns the
         stored node of a level that is not in memory, or empty bytes.  When depth(size) exceeds
         depth(size_before), leaf 0 must be among the indexes, so that the old top becomes a stored node.
+        Without ``history`` nothing of what is replaced is kept.
         """
         if list(indexes) != sorted(set(indexes)):
             raise ValueError("the indexes of an update must ascend")
@@ -99,7 +102,7 @@ class IndexedNodes:
                 parents[parent] = poseidon2.hash_pair(left, right)
             for index, value in row.items():
                 key = node_key(level, index)
-                if level < depth(size_before) and index << level < size_before:
+                if history and level < depth(size_before) and index << level < size_before:
                     update.history.append((key, self._stored(level, index, open_tiles, fetch)))
                 if level < TILE_LEVELS:
                     nodes = open_tiles[index >> (TILE_LEVELS - level)]

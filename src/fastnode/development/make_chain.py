@@ -31,6 +31,12 @@ __all__ = ["make_chain"]
 @click.option("--proposed", type=int, default=0, metavar="P", help="Of all blocks, those behind the last checkpoint.")
 @click.option("--seed", type=int, default=1, metavar="S", help="The same seed and shape give the same chain.")
 @click.option("--vary", is_flag=True, help="Draw every number per tx and block up to the given one.")
+@click.option("--wallets", is_flag=True, help="Txs like those of a recorded wallet; the numbers for a tx do not count.")
+@click.option(
+    "--commitments/--no-commitments",
+    default=True,
+    help="Without, the hashes of blobs are made up: half of the time, and nothing to derive from L1.",
+)
 def make_chain(file: Path, **shape: Any) -> None:
     """Write a synthetic chain with true roots to the chain file FILE, compressed if its name ends in .gz.
 

@@ -1,7 +1,8 @@
 """Large chains for tests and measurements: random content, true roots.
 
-A synthetic chain passes every check of an import: the roots are computed by the state trees, in a temporary
-database, as the blocks are made; blob hashes, message trees and checkpoint headers are those of their content.
+A synthetic chain passes every check of an import: the roots are computed in memory as the blocks are made; blob
+hashes, message trees and checkpoint headers are those of their content.  Commitments to blobs take most of the time
+and are compared only where a chain is derived from L1, so a shape may do without.
 
 The same shape gives the same chain, byte for byte.
 """
@@ -9,16 +10,16 @@ The same shape gives the same chain, byte for byte.
 from __future__ import annotations
 
 import random
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
-from fastnode.archiver.source import GenesisRecord
+from fastnode.archiver.source import CheckpointRecord, GenesisRecord
+from fastnode.development.growing_trees import GrowingTrees
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator, random_fields
 from fastnode.protocol.blobs import (
     CHECKPOINT_FIELDS_MAX,
@@ -35,7 +36,7 @@ from fastnode.protocol.checkpoint import (
     PublishedCheckpoint,
     block_headers_hash,
 )
-from fastnode.protocol.effects import Body
+from fastnode.protocol.effects import Body, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_tips
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
@@ -45,9 +46,8 @@ from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, mess
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter, bundled_chain
-from fastnode.world_state.apply import BlockDraft
+from fastnode.world_state.apply import BlockDraft, Seal
 from fastnode.world_state.genesis import genesis_of
-from fastnode.world_state.state import WorldState
 
 __all__ = ["ChainShape", "SyntheticBlock", "SyntheticChain", "write_synthetic_chain"]
 
@@ -65,7 +65,20 @@ PROVEN_BEHIND: Final = 2
 FINALIZED_BEHIND: Final = 4
 #: A block's end data and the checkpoint's end marker.
 END_FIELDS_MAX: Final = 8
-WORLD_STATE_CACHE_MB: Final = 256
+
+
+class Trees(Protocol):
+    """Trees that blocks are made on."""
+
+    @property
+    def block_number(self) -> int: ...
+
+    @property
+    def block_hash(self) -> bytes: ...
+
+    def build(self, draft: BlockDraft, messages: Sequence[bytes], seal: Seal) -> tuple[L2Block, Any]: ...
+
+    def commit(self, prepared: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +90,14 @@ class SyntheticBlock:
 
 
 class SyntheticChain:
-    """One chain in the making: iterate over :meth:`lines` once, from begin to end.
+    """One chain in the making: iterate over :meth:`lines` once, from begin to end."""
 
-    ``directory`` takes the temporary databases and must be empty.
-    """
-
-    def __init__(self, shape: ChainShape, directory: Path) -> None:
+    def __init__(self, shape: ChainShape) -> None:
         shape.check()
         self._shape = shape
-        self._directory = directory
-        self._content = ContentGenerator(shape)
         self._network = random.Random(f"fastnode synthetic network {shape.seed}")
         self._sample_chain, self._sample_genesis = _sample_records()
+        self._content = ContentGenerator(shape, _sample_effects() if shape.wallets else ())
         self.rollup_version = self._network.randrange(1, 1 << 32)
         self.genesis = self._make_genesis()
         self._next_body: Body | None = None
@@ -108,14 +117,14 @@ class SyntheticChain:
         """(kind, members) of every line of the chain file, as ``ChainFileWriter.write`` takes them."""
         yield b"chain", _members({"version": CHAIN_FILE_VERSION, **self._chain_record()})
         yield b"genesis", _members(self.genesis.to_json())
-        with WorldState(self._directory, self.genesis, cache_mb=WORLD_STATE_CACHE_MB, history=1) as state:
-            for blocks in self._checkpoints_of_blocks(state):
-                yield self._checkpoint_line(blocks)
-            for made in self._blocks_of_checkpoint(state, self._shape.proposed):
-                yield _block_line(made)
+        state = GrowingTrees(self.genesis)
+        for blocks in self._checkpoints_of_blocks(state):
+            yield self._checkpoint_line(blocks)
+        for made in self._blocks_of_checkpoint(state, self._shape.proposed):
+            yield _block_line(made)
         yield b"tips", _members({"tips": self._tips().to_json()})
 
-    def _checkpoints_of_blocks(self, state: WorldState) -> Iterator[list[SyntheticBlock]]:
+    def _checkpoints_of_blocks(self, state: Trees) -> Iterator[list[SyntheticBlock]]:
         left = self._shape.blocks - self._shape.proposed
         while left > 0:
             blocks = self._blocks_of_checkpoint(state, min(left, self._shape.blocks_per_checkpoint))
@@ -124,7 +133,7 @@ class SyntheticChain:
 
     # ---- blocks ----------------------------------------------------------------------------------
 
-    def _blocks_of_checkpoint(self, state: WorldState, count: int) -> list[SyntheticBlock]:
+    def _blocks_of_checkpoint(self, state: Trees, count: int) -> list[SyntheticBlock]:
         """At most ``count`` blocks: fewer when the next one does not fit the blobs of the checkpoint."""
         self._slot += 1
         checkpoint = _CheckpointInTheMaking(self._globals_of_slot(), self._content.messages())
@@ -132,7 +141,8 @@ class SyntheticChain:
         while len(checkpoint.blocks) < count:
             body = self._next_body or self._content.body()
             self._next_body = None
-            fields = sum(len(tx_blob_fields(effect)) for effect in body.tx_effects) // FIELD_BYTES
+            blob_fields = _fields_of(body)
+            fields = len(blob_fields) // FIELD_BYTES
             if checkpoint.blob_fields + fields + END_FIELDS_MAX > CHECKPOINT_FIELDS_MAX:
                 if not checkpoint.blocks:
                     raise ValueError(
@@ -140,25 +150,28 @@ class SyntheticChain:
                     )
                 self._next_body = body
                 break
-            self._make_block(state, checkpoint, body, number)
+            self._make_block(state, checkpoint, body, number, blob_fields)
         return checkpoint.blocks
 
-    def _make_block(self, state: WorldState, checkpoint: _CheckpointInTheMaking, body: Body, number: int) -> None:
+    def _make_block(
+        self, state: Trees, checkpoint: _CheckpointInTheMaking, body: Body, number: int, blob_fields: bytes = b""
+    ) -> None:
         index = len(checkpoint.blocks)
         messages = checkpoint.messages if index == 0 else None
         draft = BlockDraft(body, number, index)
-        variables = checkpoint.global_variables(state.view.tip.number + 1)
+        variables = checkpoint.global_variables(state.block_number + 1)
         mana = self._content.mana(body)
 
         def seal(last_archive: AppendOnlyTreeSnapshot, after: StateReference) -> BlockHeader:
             unsealed = BlockHeader(last_archive, after, bytes(FIELD_BYTES), variables, body.total_fees, mana)
-            blob_hash = checkpoint.absorb(L2Block(last_archive, unsealed, body, number, index))
+            block = L2Block(last_archive, unsealed, body, number, index)
+            blob_hash = checkpoint.absorb(block, blob_fields or _fields_of(body))
             return BlockHeader(last_archive, after, blob_hash, variables, body.total_fees, mana)
 
         block, prepared = state.build(draft, messages or (), seal)
         state.commit(prepared)
         checkpoint.blocks.append(SyntheticBlock(block, messages))
-        self._proposed = BlockId(block.number, state.view.tip.block_hash)
+        self._proposed = BlockId(block.number, state.block_hash)
 
     def _globals_of_slot(self) -> GlobalVariables:
         return GlobalVariables(
@@ -199,7 +212,7 @@ class SyntheticChain:
         return CheckpointHeader(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash([block.hash() for block in blocks]),
-            blobs_hash=_blobs_hash(blocks),
+            blobs_hash=_blobs_hash(blocks) if self._shape.commitments else random_fields(self._network, 1),
             in_hash=in_hash(messages),
             epoch_out_hash=epoch_out_hash(self._out_hashes[epoch]),
             slot_number=variables.slot_number,
@@ -297,12 +310,16 @@ class _CheckpointInTheMaking:
             gas_fees=shared.gas_fees,
         )
 
-    def absorb(self, block: L2Block) -> bytes:
+    def absorb(self, block: L2Block, fields_of_txs: bytes) -> bytes:
         """Take in a block's blob fields; returns its ``spongeBlobHash``."""
-        fields = b"".join([tx_blob_fields(effect) for effect in block.body.tx_effects]) + block_end_fields(block)
+        fields = fields_of_txs + block_end_fields(block)
         self.blob_fields += len(fields) // FIELD_BYTES
         self._sponge = self._sponge.absorb(fields)
         return self._sponge.squeeze()
+
+
+def _fields_of(body: Body) -> bytes:
+    return b"".join([tx_blob_fields(effect) for effect in body.tx_effects])
 
 
 def _blobs_hash(blocks: list[L2Block]) -> bytes:
@@ -314,6 +331,17 @@ def _sample_records() -> tuple[dict[str, Any], dict[str, Any]]:
     """The chain record and the genesis record of the chain that comes with the package."""
     with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         return source.chain.to_json(), source.genesis.to_json()
+
+
+def _sample_effects() -> tuple[TxEffect, ...]:
+    """What the transactions of the chain that comes with the package did: a wallet sent them."""
+    effects: list[TxEffect] = []
+    with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
+        for record in source.records():
+            if isinstance(record, CheckpointRecord):
+                for block in record.published.checkpoint.blocks:
+                    effects += block.body.tx_effects
+    return tuple(effects)
 
 
 def _members(record: dict[str, Any]) -> bytes:
@@ -334,8 +362,8 @@ def write_synthetic_chain(path: Path, shape: ChainShape, *, progress: Callable[[
     ``progress(blocks, of all)`` is called after each line.  ValueError for a shape that no chain can have,
     ChainFileError when the file cannot be written.
     """
-    with tempfile.TemporaryDirectory(prefix="fastnode-synthetic-") as directory, ChainFileWriter(path) as writer:
-        chain = SyntheticChain(shape, Path(directory))
+    with ChainFileWriter(path) as writer:
+        chain = SyntheticChain(shape)
         for kind, members in chain.lines():
             writer.write(kind, members)
             if progress is not None:

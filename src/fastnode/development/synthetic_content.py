@@ -7,6 +7,7 @@ hashes are on a real chain, where they are the outcome of Poseidon2.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Final
 
 from fastnode.protocol.constants import (
@@ -34,6 +35,9 @@ REWRITE_SHARE: Final = 0.5
 #: Slots remembered for that.
 REMEMBERED_SLOTS: Final = 4096
 FEE_MAX: Final = 10**18
+#: Of the txs of wallets, the share of those that publish a contract class or have hundreds of logs.
+LONG_SHARE: Final = 1 / 256
+LOGS_OF_SHORT_MAX: Final = 64
 #: With the top three bits cleared any value is below the field modulus.
 _BELOW_MODULUS: Final = bytes(byte & 0x1F for byte in range(256))
 
@@ -44,6 +48,10 @@ class ChainShape:
 
     With ``vary`` every count of a tx, of messages and of txs in a block is drawn between its minimum and the
     number given here; without it, it is that number.  ``proposed`` blocks stand behind the last checkpoint.
+
+    With ``wallets`` each tx has as much of everything as one of a recorded wallet, and the numbers for a tx given here
+    do not count; few are long: a contract class published, hundreds of logs.  Without ``commitments`` the blobs
+    hashes of checkpoints are made up, which only a node that derives the chain from L1 would see.
     """
 
     blocks: int
@@ -59,6 +67,8 @@ class ChainShape:
     proposed: int = 0
     seed: int = 1
     vary: bool = False
+    wallets: bool = False
+    commitments: bool = True
 
     @property
     def notes(self) -> int:
@@ -95,8 +105,11 @@ def random_fields(source: random.Random, count: int) -> bytes:
 class ContentGenerator:
     """Makes one body after the other."""
 
-    def __init__(self, shape: ChainShape) -> None:
+    def __init__(self, shape: ChainShape, recorded: Sequence[TxEffect] = ()) -> None:
+        """``recorded``: what the txs are to be like, for a shape of wallets."""
         self._shape = shape
+        self._short = [effect for effect in recorded if not _is_long(effect)]
+        self._long = [effect for effect in recorded if _is_long(effect)]
         self._source = random.Random(f"fastnode synthetic chain {shape.seed}")
         self._contracts = self.fields(CONTRACTS)
         self._slots: list[bytes] = []
@@ -119,6 +132,9 @@ class ContentGenerator:
         return self._source.randint(min(low, high), high) if self._shape.vary else high
 
     def _tx(self) -> TxEffect:
+        if self._shape.wallets:
+            is_long = self._source.random() < LONG_SHARE
+            return self._tx_like(self._source.choice(self._long if is_long else self._short))
         shape = self._shape
         return TxEffect(
             revert_code=0,
@@ -131,6 +147,26 @@ class ContentGenerator:
             private_logs=tuple(self._private_log() for _ in range(self._count(0, shape.private_logs))),
             public_logs=tuple(self._public_log() for _ in range(self._count(0, shape.public_logs))),
             contract_class_logs=(),
+        )
+
+    def _tx_like(self, model: TxEffect) -> TxEffect:
+        """As much of everything as ``model`` has, with other keys and values; its contract class as it is."""
+        fields = self.fields
+        messages, notes, nullifiers = len(model.l2_to_l1_msgs), len(model.note_hashes), len(model.nullifiers)
+        drawn = fields(1 + notes + nullifiers + messages)
+        return TxEffect(
+            revert_code=model.revert_code,
+            tx_hash=drawn[0],
+            transaction_fee=self._source.randrange(1, FEE_MAX),
+            note_hashes=drawn[1 : 1 + notes],
+            nullifiers=drawn[1 + notes : 1 + notes + nullifiers],
+            l2_to_l1_msgs=tuple(b"\0" + field[1:] for field in drawn[1 + notes + nullifiers :]),
+            public_data_writes=tuple(self._write() for _ in model.public_data_writes),
+            private_logs=tuple(self._private_log_of(log.emitted_length) for log in model.private_logs),
+            public_logs=tuple(
+                PublicLog(self._source.choice(self._contracts), fields(len(log.fields))) for log in model.public_logs
+            ),
+            contract_class_logs=model.contract_class_logs,
         )
 
     def _write(self) -> PublicDataWrite:
@@ -146,8 +182,14 @@ class ContentGenerator:
         return PublicDataWrite(slot, self.fields(1)[0])
 
     def _private_log(self) -> PrivateLog:
-        length = self._count(1, PRIVATE_LOG_FIELDS)
+        return self._private_log_of(self._count(1, PRIVATE_LOG_FIELDS))
+
+    def _private_log_of(self, length: int) -> PrivateLog:
         return PrivateLog((*self.fields(length), *[ZERO_FIELD] * (PRIVATE_LOG_FIELDS - length)), length)
 
     def _public_log(self) -> PublicLog:
         return PublicLog(self._source.choice(self._contracts), self.fields(PUBLIC_LOG_FIELDS))
+
+
+def _is_long(effect: TxEffect) -> bool:
+    return len(effect.public_logs) > LOGS_OF_SHORT_MAX or bool(effect.contract_class_logs)

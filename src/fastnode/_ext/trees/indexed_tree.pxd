@@ -45,8 +45,6 @@ cdef class NodeUpdate:
         readonly uint32_t block
         readonly bytes root
         readonly list tiles             # (tile index, tile)
-        readonly list nodes             # (level || index, stored node)
-        readonly list history           # (level || index, stored node)
         NodeChange *changes             # owned
         uint64_t change_count
         uint64_t change_capacity
@@ -76,5 +74,5 @@ cdef class IndexedNodes:
     cdef int _find(self, int level, uint64_t index, OpenTile *tile, object fetch, StoredNode *node) except -1
     cdef int _work_in(
         self, NodeUpdate update, uint64_t size_before, uint64_t size, uint64_t count, uint64_t *indexes,
-        uint8_t *values, uint8_t *pairs, OpenTile *tiles, object fetch,
+        uint8_t *values, uint8_t *pairs, OpenTile *tiles, object fetch, bint history,
     ) except -1

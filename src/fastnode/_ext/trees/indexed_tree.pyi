@@ -53,13 +53,16 @@ class IndexedNodes:
         hashes: bytes,
         tiles: Mapping[int, bytes],
         fetch: Callable[[bytes], bytes],
+        *,
+        history: bool = True,
     ) -> NodeUpdate:
         """Set the leaves ``indexes`` (ascending) to ``hashes`` (32 bytes each) in block ``block``.
 
         Each changed node is hashed once, level by level, without the GIL.  ``tiles`` has the tile of every
         index (empty bytes: none yet); ``fetch(level || index)`` returns the stored node of a level that is
         not in memory, or empty bytes.  When depth(size) exceeds depth(size_before), leaf 0 must be among the
-        indexes, so that the old top becomes a stored node.  ValueError: anything that does not fit.
+        indexes, so that the old top becomes a stored node.  Without ``history`` nothing of what is replaced is
+        kept.  ValueError: anything that does not fit.
         """
 
     def publish(self, update: NodeUpdate) -> None:

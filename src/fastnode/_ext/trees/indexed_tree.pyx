@@ -94,14 +94,37 @@ cdef bytes close_tile(const OpenTile *tile):
 cdef class NodeUpdate:
     def __cinit__(self):
         self.tiles = []
-        self.nodes = []
-        self.history = []
 
     def __init__(self):
         raise TypeError("a NodeUpdate is made by IndexedNodes.update")
 
     def __dealloc__(self):
         free(self.changes)
+
+    @property
+    def nodes(self):
+        cdef uint8_t[STAMP_BYTES] stamp
+        cdef NodeChange *change
+        cdef uint64_t i
+        cdef list nodes = []
+        write_number(stamp, self.block, STAMP_BYTES)
+        for i in range(self.change_count):
+            change = &self.changes[i]
+            if change.key >> LEVEL_SHIFT >= LEVELS_PER_TILE:
+                nodes.append((key_bytes(change.key), stored_bytes(change.after, stamp)))
+        return nodes
+
+    @property
+    def history(self):
+        cdef NodeChange *change
+        cdef uint64_t i
+        cdef list history = []
+        for i in range(self.change_count):
+            change = &self.changes[i]
+            if change.replaces:
+                stored = stored_bytes(change.before.hash, change.before.changed)
+                history.append((key_bytes(change.key), stored))
+        return history
 
     cdef NodeChange *add(self, int level, uint64_t index) except NULL:
         cdef void *changes
@@ -148,6 +171,8 @@ cdef class IndexedNodes:
         bytes hashes not None,
         tiles,
         fetch,
+        *,
+        bint history=True,
     ):
         cdef uint64_t count = len(indexes)
         if count == 0 or PyBytes_GET_SIZE(hashes) != <Py_ssize_t>(HASH_BYTES * count):
@@ -168,19 +193,18 @@ cdef class IndexedNodes:
             memcpy(values, PyBytes_AS_STRING(hashes), HASH_BYTES * count)
             read_indexes(row, indexes, count)
             tile_count = open_tiles(opened, row, count, tiles)
-            self._work_in(update, size_before, size, count, row, values, pairs, opened, fetch)
+            self._work_in(update, size_before, size, count, row, values, pairs, opened, fetch, history)
             close_tiles(update, opened, tile_count)
         finally:
             free(row)
             free(values)
             free(pairs)
             free(opened)
-        list_changes(update)
         return update
 
     cdef int _work_in(
         self, NodeUpdate update, uint64_t size_before, uint64_t size, uint64_t count, uint64_t *indexes,
-        uint8_t *values, uint8_t *pairs, OpenTile *tiles, object fetch,
+        uint8_t *values, uint8_t *pairs, OpenTile *tiles, object fetch, bint history,
     ) except -1:
         cdef int level, failed = 0
         cdef int levels = fastnode_depth(size), levels_before = fastnode_depth(size_before)
@@ -197,10 +221,10 @@ cdef class IndexedNodes:
                 while level < LEVELS_PER_TILE and tile.index != indexes[i] >> (LEVELS_PER_TILE - level):
                     tile += 1
                 self._change(update, level, indexes[i], values + HASH_BYTES * i, tile, fetch,
-                             level < levels_before and indexes[i] << level < size_before)
+                             history and level < levels_before and indexes[i] << level < size_before)
                 if i + 1 < count and indexes[i + 1] == indexes[i] | 1 and not indexes[i] & 1:
                     self._change(update, level, indexes[i + 1], values + HASH_BYTES * (i + 1), tile, fetch,
-                                 level < levels_before and indexes[i + 1] << level < size_before)
+                                 history and level < levels_before and indexes[i + 1] << level < size_before)
                     memcpy(pair, values + HASH_BYTES * i, PAIR_BYTES)
                     i += 1
                 else:
@@ -422,20 +446,4 @@ cdef int close_tiles(NodeUpdate update, const OpenTile *opened, uint64_t tile_co
     cdef uint64_t i
     for i in range(tile_count):
         update.tiles.append((opened[i].index, close_tile(&opened[i])))
-    return 0
-
-
-cdef int list_changes(NodeUpdate update) except -1:
-    """The changes once more as the keys and values that go into the database."""
-    cdef uint8_t[STAMP_BYTES] stamp
-    cdef NodeChange *change
-    cdef uint64_t i
-    write_number(stamp, update.block, STAMP_BYTES)
-    for i in range(update.change_count):
-        change = &update.changes[i]
-        key = key_bytes(change.key)
-        if change.key >> LEVEL_SHIFT >= LEVELS_PER_TILE:
-            update.nodes.append((key, stored_bytes(change.after, stamp)))
-        if change.replaces:
-            update.history.append((key, stored_bytes(change.before.hash, change.before.changed)))
     return 0
