@@ -106,8 +106,9 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
     answer = call(url_of(url, admin=is_admin), method, [_parameter(text) for text in parameters], headers, timeout)
     if "error" in answer:
         _print_json(answer["error"], error=True)
-        if not key and UNAUTHORIZED in str(answer["error"]):
-            say(f"the key is taken from --api-key or {key_name}", err=True)
+        if UNAUTHORIZED in str(answer["error"]) and not (key and is_admin):
+            is_elsewhere = "" if is_admin else "; is this an admin port? other methods are answered at the public port"
+            say(f"the key is taken from --api-key or {key_name}{is_elsewhere}", err=True)
         if isinstance(answer["error"], dict) and answer["error"].get("code") == _METHOD_NOT_FOUND:
             _suggest(method)
         return 1

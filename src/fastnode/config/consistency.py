@@ -38,6 +38,8 @@ def check_settings(settings: Settings) -> None:
             "--prover-node: proofs are sent to L1, so the chain must be read there: give --l1-rpc-urls and a place of "
             "blobs (--l1-consensus-host-urls, --blob-file-store-urls or --blob-archive-api-url)"
         )
+    if settings.port and settings.port == settings.admin_port and settings.host == settings.admin_host:
+        raise SettingError(f"--port and --admin-port are both {settings.port}: choose another one for one of them")
     if settings.bus_publish and settings.bus_url is None:
         raise SettingError("--bus-publish: say where the bus is with --bus-url")
     if settings.validator_ha_signing_enabled and not settings.sequencer:

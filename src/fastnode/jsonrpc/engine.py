@@ -359,7 +359,7 @@ class Engine:
                 raise refusal
             method = self.table.get(name)
             if method is None:
-                raise MethodNotFound(f"Method not found: {_shorten(name)}")
+                raise MethodNotFound(f"Method not found: {_shorten(name)}{self.table.hint_for(name)}")
             arguments = method.decode(_positional(request))
             if begun is None and method.wants_thread(arguments):
                 return self._answer_from_thread(method, request, arguments, id_text, context)

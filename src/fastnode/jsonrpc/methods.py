@@ -332,10 +332,14 @@ class BoundMethod:
         return f"at most {count} parameter{'' if count == 1 else 's'}"
 
 
+#: Which port answers the methods of a namespace.
+_PORTS: Final = {"node": "public", "aztec": "public", "nodeAdmin": "admin", "aztecAdmin": "admin"}
+
+
 class MethodTable:
     """The methods that one server serves, by name."""
 
-    __slots__ = ("_by_wire_name", "_methods", "method_set")
+    __slots__ = ("_by_wire_name", "_methods", "_namespaces", "method_set")
 
     def __init__(
         self, methods: Iterable[Method], method_set: MethodSet = "both", *, namespaces: Namespaces = "both"
@@ -352,10 +356,19 @@ class MethodTable:
             bound = self._methods[method.name] = BoundMethod(method, signature, method_set)
             for name in wire_names(method.name, namespaces):
                 self._by_wire_name[name] = bound
+        self._namespaces = dict.fromkeys(name.partition("_")[0] for name in self._by_wire_name)
 
     def get(self, name: str) -> BoundMethod | None:
         """The method that a client calls so."""
         return self._by_wire_name.get(name)
+
+    def hint_for(self, name: str) -> str:
+        """What to add for the caller of a method that is not here: the name with its prefix, or the other port."""
+        namespace = name.partition("_")[0]
+        if namespace in _PORTS and namespace not in self._namespaces:
+            return f" (ask the {_PORTS[namespace]} port)"
+        meant = [f"{served}_{name}" for served in self._namespaces if f"{served}_{name}" in self._by_wire_name]
+        return f" (did you mean {meant[0]}?)" if meant else ""
 
     def method(self, name: str) -> BoundMethod | None:
         """The method of this name or other name."""

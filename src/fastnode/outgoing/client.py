@@ -97,7 +97,7 @@ class RpcClient:
         limits = self._limits.here
         answer = self._network.post(self._url, _encode(calls), limits, headers)
         document = decoded(answer.body, limits.memory_bytes_max)
-        if answer.status in _BUSY or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if answer.status in _BUSY or answer.status > HTTPStatus.NOT_IMPLEMENTED or answer.status == 500:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
         # Any other status may come with an answer: the reference node's errors have status 400.
         if not isinstance(document, dict | list):

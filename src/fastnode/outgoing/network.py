@@ -47,6 +47,9 @@ _ANY_HEAD: Final = 32 + zlib.MAX_WBITS
 _THIS_MACHINE: Final = ("localhost", "127.", "[::1]", "::1")
 
 
+#: What OpenSSL says of a server whose first bytes are HTTP.
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
+
 STOPPING: Final = "the node is stopping"
 #: Servers beyond this number are counted together.
 _SERVERS_COUNTED_MAX: Final = 64
@@ -278,6 +281,8 @@ class Network:
             except TimeoutError:
                 raise UpstreamUnavailable(f"no connection within {connection.timeout:g} s") from None
             except OSError as error:
+                if getattr(error, "reason", None) in _NO_TLS:
+                    raise UpstreamFault("it does not speak TLS: use http://") from error
                 raise UpstreamUnavailable(_describe("cannot connect", error)) from error
             self._note_busy(connection, connection.sock)
         sock: socket.socket = connection.sock

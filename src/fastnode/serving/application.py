@@ -47,6 +47,10 @@ from fastnode.serving.event_streams import EVENTS_PATH, EventStreams
 
 __all__ = ["Pages", "RpcApplication", "path_of"]
 
+#: What people see who come with a browser or by a wrong path, after the words that the network's other nodes say.
+_ONLY_CALLS: Final = b": calls of JSON-RPC are POST; GET /status says how the node is, the admin port has a page"
+_KNOWN_PATHS: Final = b": calls of JSON-RPC are POST /; GET has /status, /livez, /readyz and /openrpc.json"
+
 #: A smaller answer fits in one packet.
 COMPRESSED_BYTES_MIN: Final = 1024
 #: A larger answer is compressed in a thread: it takes longer than 0.4 ms.
@@ -187,7 +191,7 @@ class RpcApplication:
             if method in (b"GET", b"HEAD"):
                 return self._on_document(headers, client, allowance)
             return self._on_other_verb(method, headers, "HEAD, GET")
-        return self._text(HTTPStatus.NOT_FOUND)
+        return self._text(HTTPStatus.NOT_FOUND, _KNOWN_PATHS)
 
     def _without_prefix(self, path: bytes) -> bytes:
         prefix = self._path_prefix
@@ -210,7 +214,7 @@ class RpcApplication:
     def _on_other_verb(self, method: bytes, headers: dict[bytes, bytes], allowed: str) -> Response:
         allow = header_fields(("Allow", allowed))
         if method != b"OPTIONS":
-            return Response(HTTPStatus.METHOD_NOT_ALLOWED, self._text_fields + allow, b"Method Not Allowed")
+            return self._text(HTTPStatus.METHOD_NOT_ALLOWED, _ONLY_CALLS if "POST" in allowed else b"", allow)
         if b"origin" not in headers or b"access-control-request-method" not in headers:
             return Response(HTTPStatus.OK, self._text_fields + allow, b"")
         fields = self._preflight_fields
@@ -280,8 +284,8 @@ class RpcApplication:
         """Count a request that a limit refuses."""
         self._engine.traffic.rejected[limit] += 1
 
-    def _text(self, status: HTTPStatus) -> Response:
-        return Response(status, self._text_fields, status.phrase.encode())
+    def _text(self, status: HTTPStatus, hint: bytes = b"", fields: bytes = b"") -> Response:
+        return Response(status, self._text_fields + fields, status.phrase.encode() + hint)
 
     # ---- JSON-RPC ----------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ __all__ = ["Upstream", "Upstreams", "check_identity"]
 #: The generation of nodes whose blocks and rules this node knows.
 NODE_VERSION_MAJOR: Final = "4"
 #: Asked of every upstream at first; only a fastnode has the second method.
+#: What an admin port says that asks for a key: of this node, and of the published one.
+_KEY_MISSING: Final = "Unauthorized: invalid or missing API key"
 _IDENTITY_CALLS: Final[Sequence[RpcCall]] = (("node_getNodeInfo", []), ("fastnode_getSyncStatus", []))
 
 
@@ -76,7 +78,12 @@ class Upstream(Endpoint):
     def identify(self) -> None:
         """UpstreamFault names both sides of a difference."""
         self._has_newer_names = None  # another release may answer there by now
-        reply = self.ask(_IDENTITY_CALLS)
+        try:
+            reply = self.ask(_IDENTITY_CALLS)
+        except UpstreamRejection as refusal:
+            if refusal.message == _KEY_MISSING:
+                raise UpstreamFault(f"{refusal.message}; is it an admin port? give the node's public port") from None
+            raise
         info, sync = reply.answers
         if isinstance(info, UpstreamRejection):
             raise info

@@ -103,11 +103,11 @@ class Host(_TextType):
     """A name or an address; an IPv6 address may stand in brackets, as in URLs."""
 
     metavar: str = "ADDRESS"
-    expects: str = "a host name or an address"
+    expects: str = "a host name or an address, without http:// and without a port"
 
     def from_text(self, text: str) -> str:
         host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-        if not host or any(character.isspace() or character in "/[]@" for character in host):
+        if not host or any(character.isspace() or character in "/[]@" for character in host) or host.count(":") == 1:
             raise self.refuse_text(text)
         return host
 

@@ -22,6 +22,8 @@ def is_http_url(text: str) -> bool:
 
 def check_url(text: str, setting: str) -> str:
     """``text``, if it is an http:// or https:// URL; SettingError, which names the setting, otherwise."""
+    if "://" not in text and is_http_url(meant := f"http://{text}"):
+        raise SettingError(f"{setting}: a URL begins with http:// or https://; is {without_secrets(meant)} meant?")
     if not is_http_url(text):
         raise SettingError(f"{setting} {without_secrets(text)!r} is no http:// or https:// URL")
     return text
