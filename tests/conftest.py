@@ -24,7 +24,6 @@ from hypothesis import HealthCheck, settings
 
 from fastnode import files
 from fastnode.config.settings import Settings, rows
-from fastnode.protocol.kzg_cell_points import keep_cell_points_in
 
 #: Served chains, for the tests of everything between a socket and a method.
 pytest_plugins = ["tests.serving.fixtures"]
@@ -64,15 +63,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(skip)
-
-
-@pytest.fixture(scope="session")
-def kept_cell_points() -> Path:
-    """The folder where the points for proofs of cells are kept between runs: they take 8 s to make."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastnode-tests"
-    folder.mkdir(parents=True, exist_ok=True)
-    keep_cell_points_in(folder)
-    return folder
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import lzma
-import random
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment
-from fastnode.protocol.kzg_proofs import BLS_ORDER, cell_proofs, opening_at
-from fastnode.protocol.kzg_transforms import roots_in_order
+from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, trusted_setup
+from fastnode.protocol.kzg_proofs import BLS_ORDER, blob_proof, cell_proofs, opening_at
 
 DATA = Path(__file__).parents[1] / "data"
+NOTHING = b"\xc0" + bytes(47)
+
+
+def test_the_setup_is_the_one_of_the_ceremony() -> None:
+    """The numbers of trusted_setup.txt, as it comes with c-kzg-4844, one a line."""
+    setup = trusted_setup()
+    lines = ["4096", "65"]
+    for points, width in ((setup.lagrange, 48), (setup.g2, 96), (setup.monomial, 48)):
+        lines += [points[at : at + width].hex() for at in range(0, len(points), width)]
+    digest = hashlib.sha256(("\n".join(lines) + "\n").encode()).hexdigest()
+    assert digest == "d39b9f2d047cc9dca2de58f264b6a09448ccd34db967881a6713eacacf0f26b7"
 
 
 def test_an_opening_is_the_one_of_the_reference() -> None:
@@ -36,24 +49,55 @@ def test_an_opening_is_the_one_of_the_reference() -> None:
 
 
 def test_at_a_root_the_value_is_the_field_itself() -> None:
-    """And the proof commits to the same quotient as near it: p(X) = w - X has the quotient -1 everywhere."""
-    roots = roots_in_order(4096)
-    place = random.Random(7).randrange(4096)
-    blob = b"".join(((roots[place] - root) % BLS_ORDER).to_bytes(32, "big") for root in roots)
-    proof, y = opening_at(blob, roots[place])
-    assert y == 0
-    assert proof == blob_commitment((BLS_ORDER - 1).to_bytes(32, "big") * 4096)
-    assert opening_at(blob, 12345) == (proof, (roots[place] - 12345) % BLS_ORDER)
+    blob = b"".join(number.to_bytes(32, "big") for number in range(7, 7 + 4096))
+    assert opening_at(blob, 1)[1] == 7
+    assert opening_at(blob, BLS_ORDER - 1)[1] == 8
 
 
-@pytest.mark.usefixtures("kept_cell_points")
 def test_a_constant_has_no_quotient() -> None:
     blob = (5).to_bytes(32, "big") * 4096
-    nothing = b"\xc0" + bytes(47)
-    assert opening_at(blob, 99) == (nothing, 5)
-    assert set(cell_proofs(blob)) == {nothing}
+    assert opening_at(blob, 99) == (NOTHING, 5)
+    assert set(cell_proofs(blob)) == {NOTHING}
+    assert blob_proof(blob, blob_commitment(blob)) == NOTHING
 
 
-def test_more_than_a_blob_is_refused() -> None:
+def test_what_is_no_blob_no_place_and_no_commitment_is_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
         opening_at(bytes(BLOB_BYTES + 1), 1)
+    with pytest.raises(ValueError, match="refuses"):
+        opening_at(b"\xff" * 32, 1)
+    with pytest.raises(ValueError, match="refuses"):
+        opening_at(b"", BLS_ORDER)
+    with pytest.raises(ValueError, match="refuses"):
+        blob_proof(b"", bytes(48))
+    with pytest.raises(ValueError, match="refuses"):
+        cell_proofs(b"\xff" * BLOB_BYTES)
+
+
+def test_other_threads_run_while_proofs_are_made() -> None:
+    blob = b"".join(number.to_bytes(32, "big") for number in range(1, 4097))
+    cell_proofs(blob)
+    interval = sys.getswitchinterval()
+    steps, is_begun, is_done = 0, threading.Event(), threading.Event()
+
+    def prove() -> None:
+        is_begun.set()
+        cell_proofs(blob)
+        is_done.set()
+
+    try:
+        sys.setswitchinterval(1e-5)
+        worker = threading.Thread(target=prove)
+        worker.start()
+        while not is_done.is_set():
+            steps += is_begun.is_set()
+    finally:
+        sys.setswitchinterval(interval)
+        worker.join()
+    # With Python's lock kept there would be the few steps before it is taken and after it is given back.
+    assert steps > 2000
+
+
+def test_library_and_setup_are_loaded_when_a_proof_is_due() -> None:
+    code = "import sys, fastnode.app.publishing, fastnode.protocol.kzg_proofs; assert 'ckzg' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -48,7 +48,6 @@ def signed(wrappers: Any, bundle: BlobBundle) -> SignedTransaction:
     return transaction.sign(lambda digest: key.sign_recoverable(digest, hasher=None))
 
 
-@pytest.mark.usefixtures("kept_cell_points")
 @pytest.mark.parametrize("form", BOTH)
 def test_both_forms_of_blobs_are_those_of_the_reference(wrappers: Any, bundle: BlobBundle, form: str) -> None:
     assert [item.hex() for item in bundle.commitments] == [text[2:] for text in wrappers["commitments"]]

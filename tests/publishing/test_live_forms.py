@@ -17,7 +17,7 @@ from fastnode.publishing.envelope import BlobBundle, SidecarForm, SignedTransact
 from fastnode.publishing.wire import Wire
 from fastnode.sources.l1.endpoints import L1Client
 
-pytestmark = [needs_anvil, pytest.mark.usefixtures("kept_cell_points")]
+pytestmark = [needs_anvil]
 
 KEY = test_key(0)
 ADDRESS = bytes.fromhex(KEY.address[2:])

@@ -14,7 +14,7 @@ from fastnode.kernels import encode
 from fastnode.keystore.from_settings import keystore_of_settings, names_keys
 from fastnode.log import log_facts
 from fastnode.outgoing.network import Network
-from fastnode.protocol.kzg_cell_points import cell_points, keep_cell_points_in
+from fastnode.protocol.kzg_proofs import load_setup
 from fastnode.publishing.account import WatchLimits
 from fastnode.publishing.envelope import SidecarForm, sidecar_form_of
 from fastnode.publishing.fees import FeeLimits
@@ -63,7 +63,6 @@ class Publishing:
         self.keys = KeyDoor(self.door, self.keystore)
         directory = opened.data.directory.path / _DIRECTORY
         make_folder(directory)
-        keep_cell_points_in(directory)
         self.guard = SlotGuard(directory / "slot")
         self.attested_guard = SlotGuard(directory / "attested slot")
         self._own_blobs = OwnBlobs(directory / "blobs")
@@ -155,10 +154,10 @@ class Publishing:
     def start(self) -> None:
         """Watch what was in flight at the last stop.
 
-        Where blobs need proofs of cells, what these take is made now and not when the first block is due.
+        Where blobs need proofs of cells, the setup is loaded now and not when the first block is due.
         """
         if sidecar_form_of(self._chain_id, int(time.time())) is SidecarForm.EIP_7594:
-            threading.Thread(target=cell_points, name="fastnode-cell-points", daemon=True).start()
+            threading.Thread(target=load_setup, name="fastnode-kzg-setup", daemon=True).start()
         count = self.publishers.start()
         if count:
             logger.info("transactions are in flight since before the start", extra=log_facts(count=count))

@@ -4,9 +4,10 @@
     versioned hash  = 0x01 | sha256(commitment)[1:]                     what transactions and events of L1 name
     blobs hash      = sha256_to_field(versioned hashes, joined)         ``blobsHash`` of a checkpoint header
 
-The points are those of the ceremony of Ethereum's mainnet, which all networks use: the Lagrange points in the order
-of a blob's fields (the order of the setup file with the 12 bits of each place reversed).  Each is unpacked when a
-blob needs it first: fields that are zero cost nothing, and most blobs are short.
+The points are those of the ceremony of Ethereum's mainnet, which all networks use.  The file ``kzg_trusted_setup.bin``
+has the numbers of its ``trusted_setup.txt`` in the same order, as bytes.  Point i is the Lagrange point of that file at
+the place i with its 12 bits reversed.  Each is unpacked when a blob needs it first: fields that are zero cost nothing,
+and most blobs are short.
 
 The sum is made outside Python's lock: call it in a thread, and the event loop goes on.  A full blob takes some
 80 ms, one of 300 fields some 7 ms.
@@ -31,18 +32,20 @@ __all__ = [
     "BLOB_BYTES",
     "COMMITMENT_BYTES",
     "KnownSum",
+    "TrustedSetup",
     "blob_commitment",
     "blobs_hash",
     "blobs_of_fields",
-    "points_of_blobs",
-    "sum_of_points",
+    "trusted_setup",
     "versioned_hash",
 ]
 
 BLOB_BYTES: Final = FIELDS_PER_BLOB * FIELD_BYTES
 COMMITMENT_BYTES: Final = 48
 _POINT_BYTES: Final = 48
-_POINTS_FILE: Final = "kzg_lagrange_points.bin"
+_LAGRANGE_BYTES: Final = FIELDS_PER_BLOB * _POINT_BYTES
+_G2_BYTES: Final = 65 * 96
+_PLACE_BITS: Final = 12
 #: First byte of the hash of a blob that is committed to with KZG.
 _VERSION: Final = b"\x01"
 _NO_FIELDS_COMMITMENT: Final = b"\xc0" + bytes(COMMITMENT_BYTES - 1)
@@ -58,6 +61,20 @@ class KnownSum(NamedTuple):
 
     def is_of(self, blob: bytes) -> bool:
         return hashlib.sha256(blob[: self.fields * FIELD_BYTES]).digest() == self.digest
+
+
+class TrustedSetup(NamedTuple):
+    """Compressed points: 4096 of G1, 65 of G2, and 4096 of G1."""
+
+    lagrange: bytes
+    g2: bytes
+    monomial: bytes
+
+
+def trusted_setup() -> TrustedSetup:
+    content = (resources.files("fastnode") / "data" / "kzg_trusted_setup.bin").read_bytes()
+    g2_end = _LAGRANGE_BYTES + _G2_BYTES
+    return TrustedSetup(content[:_LAGRANGE_BYTES], content[_LAGRANGE_BYTES:g2_end], content[g2_end:])
 
 
 class _Points:
@@ -81,10 +98,11 @@ class _Points:
         from py_arkworks_bls12381 import G1Point
 
         if self._packed is None:
-            self._packed = (resources.files("fastnode") / "data" / _POINTS_FILE).read_bytes()
+            self._packed = trusted_setup().lagrange
         for place in range(start, stop):
             if place not in self._unpacked:
-                packed = self._packed[place * _POINT_BYTES : (place + 1) * _POINT_BYTES]
+                at = _POINT_BYTES * int(f"{place:0{_PLACE_BITS}b}"[::-1], 2)
+                packed = self._packed[at : at + _POINT_BYTES]
                 # Unchecked: the file is our own, and a test compares the sum of all points.
                 self._unpacked[place] = G1Point.from_compressed_bytes_unchecked(packed)
 
@@ -114,19 +132,6 @@ def blob_commitment(blob: bytes, known: KnownSum | None = None) -> bytes:
         assert known is not None
         total += G1Point.from_compressed_bytes_unchecked(known.commitment)
     return total.to_compressed_bytes()
-
-
-def sum_of_points(factors: Sequence[int]) -> bytes:
-    """The commitment (48 bytes) to a polynomial, by its values at the places of a blob's fields."""
-    from py_arkworks_bls12381 import G1Point, Scalar
-
-    scalars = [Scalar.from_be_bytes(factor.to_bytes(FIELD_BYTES, "big")) for factor in factors]
-    return G1Point.multiexp_unchecked(_points.between(0, len(scalars)), scalars).to_compressed_bytes()
-
-
-def points_of_blobs() -> list[G1Point]:
-    """All 4096 points, in the order of a blob's fields."""
-    return _points.between(0, FIELDS_PER_BLOB)
 
 
 def versioned_hash(commitment: bytes) -> bytes:
