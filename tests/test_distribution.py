@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import lzma
 import os
 import platform
 import re
@@ -14,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import tokenize
 import tomllib
 import zipfile
 from collections.abc import Iterable
@@ -26,8 +23,6 @@ import yaml
 
 from fastnode import __version__
 from fastnode.extras import ALSO_IN, DISTRIBUTIONS, EXTRAS, advice_for
-from fastnode.sources.chain_file import ChainFileSource
-from fastnode.sources.packed_texts import unpacked
 from fastnode.testing import call_url
 
 PROJECT = Path(__file__).parents[1]
@@ -38,9 +33,8 @@ BESIDE = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "
 #: What setuptools adds.
 ADDED = {"PKG-INFO", "setup.cfg"}
 
-#: Of a wheel for x86_64 Linux as a release packs it: 0.82 MB are Python, 0.57 extensions, 0.44 data that hardly
-#: shrinks (points of KZG, a chain).
-WHEEL_BYTES_MAX = 2_000_000
+#: Limit for a wheel for x86_64 Linux.
+WHEEL_BYTES_MAX = 6_000_000
 #: Of an installation without extras, beside Python.
 INSTALLED_BYTES_MAX = 60_000_000
 #: From the start of the installation, with the files of the index on this machine.
@@ -109,12 +103,11 @@ def test_the_source_distribution_has_every_source_its_c_and_nothing_else_that_a_
         names = {member.name.partition("/")[2] for member in file.getmembers() if member.isfile()}
         made = {name for name in names - {*sources()} if name.endswith(".c")}
         root = archive.name.removesuffix(".tar.gz")
-        texts = {name: content(file, root, name) for name in (*made, "pyproject.toml")}
+        texts = {name: content(file, root, name) for name in made}
     assert {name for name in names if ".egg-info/" not in name} == {*sources(), *ADDED, *made}
-    # Who installs it needs a C compiler and no Cython.
+    # Whoever installs it waits for the C compiler only.
     assert made == {str(Path(name).with_suffix(".c")) for name in sources() if name.endswith(".pyx")}
     assert not [name for name in made if STALE in texts[name]]
-    assert names_in(tomllib.loads(texts["pyproject.toml"])["build-system"]["requires"]) == {"setuptools"}
 
 
 @pytest.mark.parametrize("name", ["hash/poseidon2.pyx", "hash/c/poseidon2_portable.c"])
@@ -129,53 +122,13 @@ def test_a_build_without_a_source_of_an_extension_fails_and_names_it(tmp_path: P
         assert f"sources of extensions are missing: {EXTENSIONS / name}" in done.stderr
 
 
-def statements(text: str, *, keep_docstrings: bool) -> list[tuple[int, str]]:
-    """Where each statement begins, and what the whole module says."""
-    module = ast.parse(text)
-    for node in [] if keep_docstrings else ast.walk(module):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if ast.get_docstring(node, clean=False) is not None:
-            alone = ast.Pass(lineno=node.body[0].lineno)
-            node.body = node.body[1:] or ([] if isinstance(node, ast.Module) else [alone])
-    places = [(node.lineno, type(node).__name__) for node in ast.walk(module) if isinstance(node, ast.stmt)]
-    return [*places, (0, ast.dump(module))]
-
-
-def test_modules_of_a_wheel_say_the_same_in_the_same_lines_without_comments(tmp_path: Path) -> None:
+def test_modules_of_a_wheel_are_those_of_the_repository(tmp_path: Path) -> None:
     tree = copy_sources(tmp_path / "tree")
     run(sys.executable, "setup.py", "-q", "build_py", "--build-lib", tmp_path / "built", cwd=tree)
-    built = sorted((tmp_path / "built").rglob("*.py"))
-    assert len(built) > 500
-    documented = set()
-    for path in built:
-        name = path.relative_to(tmp_path / "built")
-        text, original = path.read_text(), (PROJECT / "src" / name).read_text()
-        is_documented = bool(ast.get_docstring(ast.parse(text)))
-        if is_documented:
-            documented.add(name.parts[1])
-        made = statements(text, keep_docstrings=True)
-        assert made == statements(original, keep_docstrings=is_documented), name
-        assert text.count("\n") == original.count("\n")
-        assert not [token for token in tokens(path) if token.type == tokenize.COMMENT]
-    modules = {"__init__.py", "errors.py", "pytest_plugin.py", "testing.py", "verify.py"}
-    assert documented == {"client", "cli", *modules}
-
-
-def test_the_packed_texts_of_a_wheel_are_those_of_the_repository(tmp_path: Path) -> None:
-    run(sys.executable, "setup.py", "-q", "build_py", "--build-lib", tmp_path, cwd=copy_sources(tmp_path / "tree"))
-    here, there = PROJECT / "src" / "fastnode" / "data", tmp_path / "fastnode" / "data"
-    for name in ("sample_chain.jsonl.xz", "l1_contracts.json.xz"):
-        original, content = (here / name).read_bytes(), (there / name).read_bytes()
-        assert len(content) < 0.96 * len(original)
-        assert unpacked(content, bytes_max=64 << 20) == lzma.decompress(original)
-    with ChainFileSource(there / "sample_chain.jsonl.xz") as source:
-        assert sum(1 for _ in source.records()) == 42
-
-
-def tokens(path: Path) -> list[tokenize.TokenInfo]:
-    with path.open("rb") as file:
-        return list(tokenize.tokenize(file.readline))
+    built = {path.relative_to(tmp_path / "built"): path for path in (tmp_path / "built").rglob("*") if path.is_file()}
+    assert {path.suffix for path in built} >= {".py", ".pyi", ".typed", ".bin", ".xz", ".json", ".html"}
+    for name, path in built.items():
+        assert path.read_bytes() == (PROJECT / "src" / name).read_bytes(), name
 
 
 # ---- what is installed ----------------------------------------------------------------------------------
@@ -419,15 +372,13 @@ class Published(NamedTuple):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
-    """Made as the workflow of a release does: both of the repository, and the wheel packed."""
+    """Made as the workflow of a release does: both of the repository."""
     folder = tmp_path_factory.mktemp("published")
     tree = copy_sources(folder / "tree")
     archive = source_distribution(tree, folder / "dist")
     builder = Installed(folder / "builder")
     builder.pip("wheel", "--no-deps", "-w", folder / "wheels", tree, path=os.environ["PATH"])
     [wheel] = (folder / "wheels").iterdir()
-    builder.pip("install", "zopfli")
-    run(builder.bin / "python", PROJECT / "scripts" / "pack-wheel", wheel, cwd=folder)
     # What the index has is fetched before: how fast it is says nothing about what is published here.
     builder.pip("download", "--only-binary=:all:", "-d", folder / "index", wheel, "setuptools", "wheel")
     return Published(archive, wheel, ("--no-index", "--find-links", folder / "index"))
@@ -437,7 +388,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 def test_a_wheel_has_every_extension_and_no_sources_of_them_and_is_as_small_as_promised(published: Published) -> None:
     with zipfile.ZipFile(published.wheel) as file:
         built = [name for name in file.namelist() if name.endswith(".so")]
-        assert not [name for name in file.namelist() if name.endswith((".pyx", ".pyi", ".c", ".h"))]
+        assert not [name for name in file.namelist() if name.endswith((".pyx", ".c", ".h"))]
     assert len(built) == len(list((PROJECT / EXTENSIONS).rglob("*.pyx")))
     print(f"sdist {published.archive.stat().st_size:,} bytes, wheel {published.wheel.stat().st_size:,} bytes")
     if (sys.platform, platform.machine()) == ("linux", "x86_64"):

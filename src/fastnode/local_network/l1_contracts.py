@@ -20,7 +20,6 @@ from fastnode.outgoing.client import RpcCall
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data
-from fastnode.sources.packed_texts import is_packed, unpacked
 
 __all__ = ["NewContracts", "contract_names"]
 
@@ -29,16 +28,13 @@ __all__ = ["NewContracts", "contract_names"]
 _TIME_SLOT: Final = int.from_bytes(keccak_256(b"aztec.time.storage"), "big")
 _PROOF_EPOCHS: Final = 1
 _VERSION_BYTES: Final = 4
-#: Ten times the document.
-_TEXT_BYTES_MAX: Final = 4 << 20
 
 
 @cache
 def _document() -> dict[str, Any]:
     """Made from a deployment by the tool of the same name among those for development."""
     packed = (resources.files("fastnode") / "data" / "l1_contracts.json.xz").read_bytes()
-    text = unpacked(packed, bytes_max=_TEXT_BYTES_MAX) if is_packed(packed) else lzma.decompress(packed)
-    document: dict[str, Any] = json.loads(text)
+    document: dict[str, Any] = json.loads(lzma.decompress(packed))
     return document
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import lzma
 import os
 import zlib
@@ -40,7 +39,6 @@ from fastnode.archiver.source import (
 )
 from fastnode.errors import ChainFileError, DecodeError
 from fastnode.protocol.tips import L2Tips
-from fastnode.sources.packed_texts import is_packed, unpacked
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -143,17 +141,7 @@ class ChainFileSource:
             return gzip.GzipFile(fileobj=self._file, mode="rb")  # type: ignore[return-value]
         if magic == _XZ_MAGIC:
             return lzma.LZMAFile(self._file)
-        if is_packed(magic):
-            return io.BytesIO(self._unpacked())
         return self._file
-
-    def _unpacked(self) -> bytes:
-        try:
-            return unpacked(self._file.read(LINE_BYTES_MAX), bytes_max=LINE_BYTES_MAX)
-        except EOFError as error:
-            raise self._error("the packed text ends in the middle") from error
-        except (OSError, lzma.LZMAError) as error:
-            raise self._error(f"cannot be read: {error}") from error
 
     def _expect(self, kind: str) -> dict[str, Any]:
         raw = self._next()
