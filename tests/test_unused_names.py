@@ -22,7 +22,6 @@ LIBRARY = {"client", "testing", "verify"}
 
 #: Users outside the package.
 KNOWN = {
-    "can_propose": "who proposes",
     "format_options": "click",
 }
 

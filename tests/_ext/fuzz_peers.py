@@ -9,7 +9,7 @@ from typing import Any
 
 from fastnode import kernels
 from fastnode.p2p import gossip_wire
-from fastnode.p2p.encoding import rlp as write_rlp
+from fastnode.protocol.rlp import encode as write_rlp
 
 Spoil = Callable[[random.Random, bytes], bytes]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.kernels import rlp
-from fastnode.p2p.encoding import rlp as write
+from fastnode.protocol.rlp import encode as write
 
 MAXIMA = {"items_max": 1000, "depth_max": 10}
 
@@ -38,6 +39,12 @@ def test_an_item_is_read_as_it_was_written(item: Any) -> None:
 def test_other_forms_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="RLP"):
         rlp.decode(data, **MAXIMA)
+
+
+@given(data=st.binary(max_size=40))
+def test_anything_is_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        assert write(rlp.decode(data, **MAXIMA)) == data
 
 
 def test_neither_many_items_nor_deep_lists_are_built() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import json
@@ -10,12 +9,10 @@ from typing import Any
 
 import pytest
 from coincurve import PrivateKey
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.publishing.recorded import DATA, data_of
 
 from fastnode.errors import DecodeError
-from fastnode.publishing import rlp
+from fastnode.protocol import rlp
 from fastnode.publishing.envelope import BlobBundle, SidecarForm, SignedTransaction, Transaction, sidecar_form_of
 
 BOTH = {"4844": SidecarForm.EIP_4844, "7594": SidecarForm.EIP_7594}
@@ -58,7 +55,7 @@ def test_both_forms_of_blobs_are_those_of_the_reference(wrappers: Any, bundle: B
 
 def test_the_hash_does_not_depend_on_the_form_and_the_key_signed_it(wrappers: Any, bundle: BlobBundle) -> None:
     transaction = signed(wrappers, bundle)
-    content = rlp.decode(transaction.raw(bundle)[1:])
+    content = rlp.decode(transaction.raw(bundle)[1:], items_max=200, depth_max=3)
     assert isinstance(content, list)
     from fastnode.protocol.ethereum import keccak_256
 
@@ -101,17 +98,6 @@ def test_a_plain_transaction_has_no_blobs() -> None:
     key = PrivateKey(b"\7" * 32)
     raw = transaction.sign(lambda digest: key.sign_recoverable(digest, hasher=None)).raw()
     assert raw[0] == 2
-    fields = rlp.decode(raw[1:])
+    fields = rlp.decode(raw[1:], items_max=20, depth_max=2)
     assert isinstance(fields, list)
     assert fields[:9] == [b"\x7a\x69", b"", b"\1", b"\2", b"\x52\x08", b"\1" * 20, b"\5", b"\xab", []]
-
-
-@given(st.recursive(st.binary(max_size=70), lambda items: st.lists(items, max_size=4), max_leaves=12))
-def test_rlp_reads_what_it_writes(item: Any) -> None:
-    assert rlp.decode(rlp.encode(item)) == item
-
-
-@given(st.binary(max_size=40))
-def test_rlp_reads_or_refuses_anything(data: bytes) -> None:
-    with contextlib.suppress(DecodeError):
-        rlp.decode(data)

@@ -145,15 +145,6 @@ def test_a_blob_that_is_not_in_the_transaction_is_named(l1: LiveL1) -> None:
 
 
 @needs_anvil
-def test_whether_a_slot_may_be_proposed_is_asked_before(l1: LiveL1) -> None:
-    slot, simulator = l1.next_slot, l1.publishers.simulator
-    archive = l1.header(slot, BUNDLE).last_archive_root
-    assert simulator.can_propose(l1.start_of(slot), archive) == (slot, 1)
-    with pytest.raises(CallReverted, match="does not follow the pending tip of L1"):
-        simulator.can_propose(l1.start_of(slot), b"\0" * 31 + b"\5")
-
-
-@needs_anvil
 def test_what_is_wrong_with_attestations_is_named(committee: Committee) -> None:
     assert committee.simulate().gas_used
     members, signatures, proposer = committee.members, committee.signatures, committee.proposer
@@ -187,17 +178,6 @@ def test_what_is_wrong_with_attestations_is_named(committee: Committee) -> None:
         with pytest.raises(CallReverted) as caught:
             committee.simulate(**changes)
         assert caught.value.name == name, caught.value
-
-
-@needs_anvil
-def test_another_proposer_s_slot_is_named(committee: Committee) -> None:
-    stranger = next(member for member in committee.members if member != committee.proposer)
-    archive = committee.header.last_archive_root
-    simulator = committee.l1.publishers.simulator
-    assert simulator.can_propose(committee.time, archive, committee.proposer) == (committee.slot, 1)
-    with pytest.raises(CallReverted, match="another proposer has this slot") as caught:
-        simulator.can_propose(committee.time, archive, stranger)
-    assert caught.value.name == "ValidatorSelection__InvalidProposer"
 
 
 @needs_anvil

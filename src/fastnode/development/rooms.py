@@ -102,7 +102,7 @@ ROOMS: Final = (
     ),
     Room(
         "jsonrpc",
-        "the engine, the method table, waiting for a block, rate limits; knows no chain",
+        "the engine, the method table, waiting for a block, rate limits; of the chain it knows the view alone",
         _GROUND | _only("values http view"),
     ),
     Room("api", "the methods: handlers by subject, parameter types, records, schemas"),

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fastnode.kernels import rlp as rlp_kernel
 from fastnode.p2p.discovery_wire import MESSAGE_BYTES_MAX
-from fastnode.p2p.encoding import RlpValue, rlp
+from fastnode.protocol import rlp
 
 __all__ = [
     "DISTANCE_MAX",
@@ -87,7 +86,7 @@ def read_message(plain: bytes) -> Message:
     """ValueError for what is none."""
     if not plain:
         raise ValueError("an empty message of discovery")
-    items = rlp_kernel.decode(plain[1:], items_max=_ITEMS_MAX, depth_max=_DEPTH_MAX)
+    items = rlp.decode(plain[1:], items_max=_ITEMS_MAX, depth_max=_DEPTH_MAX)
     if not isinstance(items, list) or not items:
         raise ValueError("no message of discovery")
     request, rest = _bytes(items[0], _ID_BYTES_MAX), items[1:]
@@ -99,7 +98,7 @@ def read_message(plain: bytes) -> Message:
         case 3, [list() as distances]:
             return FindNode(request, tuple(_number(each, 2) for each in distances[: DISTANCE_MAX + 1]))
         case 4, [total, list() as records]:
-            return Nodes(request, _total(total), tuple(rlp(_whole(record)) for record in records[:RECORDS_MAX]))
+            return Nodes(request, _total(total), tuple(rlp.encode(record) for record in records[:RECORDS_MAX]))
         case 5, [protocol, content]:
             return TalkRequest(request, _bytes(protocol), _bytes(content))
         case 6, [content]:
@@ -108,13 +107,13 @@ def read_message(plain: bytes) -> Message:
 
 
 def write_message(message: Message) -> bytes:
-    fields: list[RlpValue] = []
+    fields: list[rlp.Value] = []
     for value in message:
         if isinstance(value, tuple):
             fields.append([_as_it_is(each) if isinstance(each, bytes) else each for each in value])
         else:
             fields.append(value)
-    return bytes([_KINDS.index(type(message)) + 1]) + rlp(fields)
+    return bytes([_KINDS.index(type(message)) + 1]) + rlp.encode(fields)
 
 
 def nodes_messages(request: bytes, records: Sequence[bytes]) -> Iterator[Nodes]:
@@ -131,26 +130,21 @@ def nodes_messages(request: bytes, records: Sequence[bytes]) -> Iterator[Nodes]:
         yield Nodes(request, len(groups), tuple(group))
 
 
-def _as_it_is(record: bytes) -> RlpValue:
-    items = rlp_kernel.decode(record, items_max=_ITEMS_MAX, depth_max=_DEPTH_MAX)
-    return _whole(items)
+def _as_it_is(record: bytes) -> rlp.Value:
+    return rlp.decode(record, items_max=_ITEMS_MAX, depth_max=_DEPTH_MAX)
 
 
-def _whole(items: rlp_kernel.Item) -> RlpValue:
-    return [_whole(item) for item in items] if isinstance(items, list) else items
-
-
-def _bytes(item: rlp_kernel.Item, bytes_max: int = MESSAGE_BYTES_MAX) -> bytes:
+def _bytes(item: rlp.Decoded, bytes_max: int = MESSAGE_BYTES_MAX) -> bytes:
     if not isinstance(item, bytes) or len(item) > bytes_max:
         raise ValueError("a message of discovery has a list, or too much, where bytes belong")
     return item
 
 
-def _number(item: rlp_kernel.Item, bytes_max: int = 8) -> int:
+def _number(item: rlp.Decoded, bytes_max: int = 8) -> int:
     return int.from_bytes(_bytes(item, bytes_max), "big")
 
 
-def _total(item: rlp_kernel.Item) -> int:
+def _total(item: rlp.Decoded) -> int:
     total = _number(item)
     if not 1 <= total <= _PACKETS_MAX:
         raise ValueError("an answer of discovery has too many packets")

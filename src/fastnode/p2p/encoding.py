@@ -1,4 +1,4 @@
-"""Small encodings: protobuf, RLP and base58 as they are written, raw snappy with its limit."""
+"""Small encodings: protobuf and base58 as they are written, raw snappy with its limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastnode.errors import PeerFault
 from fastnode.extras import LazyModule
 from fastnode.kernels import peer_frames
 
-__all__ = ["base58", "compress", "decompress", "protobuf", "rlp"]
+__all__ = ["base58", "compress", "decompress", "protobuf"]
 
 #: Imported when the first message comes: importing this module is cheap.
 _cramjam: Final = LazyModule("cramjam")
@@ -16,9 +16,6 @@ _cramjam: Final = LazyModule("cramjam")
 _ALPHABET: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 #: Wire type of what has a length.
 _LENGTH: Final = 2
-
-#: What RLP is made of.
-RlpValue = int | bytes | str | list["RlpValue"]
 
 
 def protobuf(*fields: tuple[int, int | bytes | str]) -> bytes:
@@ -39,24 +36,6 @@ def base58(data: bytes) -> str:
         number, digit = divmod(number, len(_ALPHABET))
         digits = _ALPHABET[digit] + digits
     return _ALPHABET[0] * (len(data) - len(data.lstrip(b"\0"))) + digits
-
-
-def rlp(value: RlpValue) -> bytes:
-    """The encoding of numbers, bytes, texts and lists of them."""
-    if isinstance(value, list):
-        body = b"".join(map(rlp, value))
-        return _with_length(body, 0xC0)
-    if isinstance(value, int):
-        value = value.to_bytes((value.bit_length() + 7) // 8, "big")
-    data = value.encode() if isinstance(value, str) else value
-    return data if len(data) == 1 and data[0] < 0x80 else _with_length(data, 0x80)
-
-
-def _with_length(body: bytes, base: int) -> bytes:
-    if len(body) < 56:
-        return bytes([base + len(body)]) + body
-    size = len(body).to_bytes((len(body).bit_length() + 7) // 8, "big")
-    return bytes([base + 55 + len(size)]) + size + body
 
 
 def compress(data: bytes) -> bytes:

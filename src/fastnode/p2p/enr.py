@@ -14,9 +14,9 @@ from typing import Final, Self
 
 from coincurve import PublicKey
 
-from fastnode.kernels import rlp as rlp_kernel
-from fastnode.p2p.encoding import RlpValue, protobuf, rlp
+from fastnode.p2p.encoding import protobuf
 from fastnode.p2p.identity import Identity, peer_id_of, verify_compact
+from fastnode.protocol import rlp
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.records import dataclass
 
@@ -47,7 +47,7 @@ class NodeRecord:
         """ValueError, with what is wrong, for anything that is no signed record."""
         if len(raw) > RECORD_BYTES_MAX:
             raise ValueError(f"a node record of {len(raw)} bytes, at most {RECORD_BYTES_MAX} are allowed")
-        items = rlp_kernel.decode(raw, items_max=_ITEMS_MAX, depth_max=2)
+        items = rlp.decode(raw, items_max=_ITEMS_MAX, depth_max=2)
         if not isinstance(items, list) or len(items) < 2 or len(items) % 2:
             raise ValueError("no node record")
         flat = [item for item in items[:2] if isinstance(item, bytes)]
@@ -105,7 +105,7 @@ class NodeRecord:
 def _content(raw: bytes, signature: bytes) -> bytes:
     """What is signed: the list without its first item, which stands behind the list's head."""
     head = 1 if raw[0] <= 0xF7 else 1 + raw[0] - 0xF7
-    body = raw[head + len(rlp(signature)) :]
+    body = raw[head + len(rlp.encode(signature)) :]
     return _list_of(body)
 
 
@@ -120,7 +120,7 @@ def make_record(
     identity: Identity, version: str, *, sequence: int, ip: str | None, port: int | None, client: str
 ) -> NodeRecord:
     """A signed record.  ``ip`` None: it does not say where the node is.  ``client``: version of the release."""
-    values: dict[str, RlpValue] = {
+    values: dict[str, rlp.Value] = {
         "aztec": version,
         "id": "v4",
         "secp256k1": identity.compressed,
@@ -128,8 +128,8 @@ def make_record(
     }
     if ip is not None and port is not None:
         values |= {"ip": ipaddress.IPv4Address(ip).packed, "tcp": port, "udp": port}
-    content: list[RlpValue] = [sequence]
+    content: list[rlp.Value] = [sequence]
     for name in sorted(values):
         content += [name, values[name]]
-    signature = identity.sign_digest_compact(keccak_256(rlp(content)))
-    return NodeRecord.from_bytes(rlp([signature, *content]))
+    signature = identity.sign_digest_compact(keccak_256(rlp.encode(content)))
+    return NodeRecord.from_bytes(rlp.encode([signature, *content]))

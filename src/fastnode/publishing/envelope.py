@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fastnode.errors import DecodeError
+from fastnode.protocol import rlp
 from fastnode.protocol.ethereum import keccak_256, recover_signer, with_recovery_byte
 from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, versioned_hash
 from fastnode.protocol.kzg_proofs import blob_proof, cell_proofs
-from fastnode.publishing import rlp
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import hex_data, quantity
 
@@ -36,6 +36,9 @@ _NO_ACCESS_LIST: Final = ()
 _SIGNATURE_BYTES: Final = 65
 _PART_BYTES: Final = 32
 _OLD_V: Final = 27
+#: More than a transaction with all blobs and the proofs of their cells has.
+_ITEMS_MAX: Final = 4096
+_DEPTH_MAX: Final = 3
 
 _MAINNET: Final = 1
 _SEPOLIA: Final = 11155111
@@ -110,8 +113,8 @@ class Transaction:
         return _PLAIN if self.blob_fee_max is None else _WITH_BLOBS
 
     @property
-    def fields(self) -> list[rlp.Item]:
-        found: list[rlp.Item] = [self.chain_id, self.nonce, self.tip_max, self.fee_max, self.gas, self.to, self.value]
+    def fields(self) -> list[rlp.Value]:
+        found: list[rlp.Value] = [self.chain_id, self.nonce, self.tip_max, self.fee_max, self.gas, self.to, self.value]
         found += [self.data, _NO_ACCESS_LIST]
         return found if self.blob_fee_max is None else [*found, self.blob_fee_max, self.versioned_hashes]
 
@@ -147,7 +150,10 @@ class Transaction:
         """What a remote signer made of it, with or without blobs; DecodeError when it signed something else."""
         if raw[:1] != bytes([self.type]):
             raise DecodeError("a signed transaction of another type")
-        content = rlp.decode(raw[1:])
+        try:
+            content = rlp.decode(raw[1:], items_max=_ITEMS_MAX, depth_max=_DEPTH_MAX)
+        except ValueError as error:
+            raise DecodeError(f"no signed transaction: {error}") from None
         if isinstance(content, list) and content and isinstance(content[0], list):
             content = content[0]
         if not isinstance(content, list) or len(content) != len(self.fields) + 3:
@@ -175,7 +181,7 @@ class SignedTransaction:
             raise ValueError(f"a signature has {_SIGNATURE_BYTES} bytes")
 
     @property
-    def _fields(self) -> list[rlp.Item]:
+    def _fields(self) -> list[rlp.Value]:
         r, s, v = self.signature[:32], self.signature[32:64], self.signature[64]
         parity = v - _OLD_V if v >= _OLD_V else v
         return [*self.transaction.fields, parity, int.from_bytes(r, "big"), int.from_bytes(s, "big")]
@@ -197,6 +203,6 @@ class SignedTransaction:
             return self._without_blobs()
         if bundle is None or bundle.versioned_hashes != self.transaction.versioned_hashes:
             raise ValueError("a transaction with other blobs")
-        version: list[rlp.Item] = [_CELL_PROOFS] if form is SidecarForm.EIP_7594 else []
-        body: list[rlp.Item] = [self._fields, *version, bundle.blobs, bundle.commitments, bundle.proofs(form)]
+        version: list[rlp.Value] = [_CELL_PROOFS] if form is SidecarForm.EIP_7594 else []
+        body: list[rlp.Value] = [self._fields, *version, bundle.blobs, bundle.commitments, bundle.proofs(form)]
         return bytes([_WITH_BLOBS]) + rlp.encode(body)

@@ -17,21 +17,19 @@ from fastnode.publishing.fees import GAS_MAX
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.reverts import reverted, reverted_of
 from fastnode.records import dataclass
-from fastnode.sources.l1.abi import Function, Kind, from_quantity, hex_data, quantity
+from fastnode.sources.l1.abi import from_quantity, hex_data, quantity
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
 from fastnode.sources.l1.proposals import call_data_of
 from fastnode.sources.l1.propose_calls import is_unknown_method
 
 __all__ = ["Simulated", "Simulator"]
 
-_CAN_PROPOSE: Final = Function("canProposeAtTime(uint256,bytes32,address)", Kind.NUMBER, Kind.NUMBER)
 _VALIDATE_BLOBS: Final = selector("validateBlobs(bytes)")
 #: Storage of the rollup: whether blobs are compared; pending << 128 | proven checkpoint.
 _CHECK_BLOBS_SLOT: Final = 4
 _TIPS_SLOT: Final = int.from_bytes(keccak_256(b"aztec.stf.storage"), "big")
 _TIP_BITS: Final = 128
 _BLOCK_GAS: Final = 33_554_432
-_NO_VALIDATOR: Final = bytes(20)
 #: What the check of one blob takes, the transaction around it included.
 _BLOB_GAS_MAX: Final = 60_000
 
@@ -53,25 +51,6 @@ class Simulator:
     def __init__(self, l1: L1Client, rollup: bytes) -> None:
         self._l1 = l1
         self._rollup = rollup
-
-    def can_propose(self, timestamp: int, archive_root: bytes, proposer: bytes = _NO_VALIDATOR) -> tuple[int, int]:
-        """Slot and checkpoint number that a proposal on ``archive_root`` would have in an L1 block of a time.
-
-        ``proposer``: the attester; the zero address where there is no committee.  CallReverted says why not.
-        """
-
-        def ask(endpoint: L1Endpoint) -> tuple[int, int] | CallReverted:
-            call = {
-                "to": hex_data(self._rollup),
-                "data": _CAN_PROPOSE.encode(timestamp, archive_root, proposer),
-            }
-            answer = endpoint.answers([("eth_call", [call, "latest"])])[0]
-            if isinstance(answer, UpstreamRejection):
-                return _refusal(answer, "a proposal now")
-            slot, number = _CAN_PROPOSE.decode(answer)
-            return slot, number
-
-        return _raised(self._l1.run(ask))
 
     def simulate(
         self,

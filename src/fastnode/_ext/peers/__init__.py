@@ -1,1 +1,1 @@
-"""Pages of logs by tag."""
+"""Wire formats of peers: frames and RLP."""

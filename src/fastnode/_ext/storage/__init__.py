@@ -1,1 +1,1 @@
-"""Pages of logs by tag."""
+"""Reads of LevelDB: tables of files, and reads that are checked."""
