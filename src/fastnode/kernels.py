@@ -31,6 +31,7 @@ __all__ = [
     "hash_threads",
     "indexed_tree",
     "json_shape",
+    "layouts",
     "leaf_cache",
     "leveldb_table",
     "loop_time",
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     from fastnode._ext.hash import field_runs, hash_threads, poseidon2
     from fastnode._ext.logs import tag_log
     from fastnode._ext.peers import peer_frames, rlp
-    from fastnode._ext.storage import checked_reads, leveldb_table
+    from fastnode._ext.storage import checked_reads, layouts, leveldb_table
     from fastnode._ext.trees import append_tree, indexed_tree, leaf_cache, tree_nodes
     from fastnode._ext.wire import (
         block_text,
@@ -115,6 +116,7 @@ else:
     indexed_tree = _load("trees", "indexed_tree")
     json_shape = _load("wire", "json_shape")
     cached_responses = _load("wire", "cached_responses")
+    layouts = _load("storage", "layouts")
     leaf_cache = _load("trees", "leaf_cache")
     leveldb_table = _load("storage", "leveldb_table")
     loop_time = _load("wire", "loop_time")

@@ -39,7 +39,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from fastnode.kernels import layouts
 from fastnode.storage.migration import Migration, version_after
+from fastnode.storage.placed import placed
 
 #: From each version of the layout to the next: there has been one so far.
 MIGRATIONS: Final[tuple[Migration, ...]] = ()
@@ -56,23 +58,23 @@ KEY_UNDO: Final = b"U"
 CLASS: Final = b"K"
 INSTANCE: Final = b"N"
 
-BLOCK: Final = b"b"
-EFFECT: Final = b"e"
+BLOCK: Final = bytes([layouts.BLOCK_LETTER])
+EFFECT: Final = bytes([layouts.EFFECT_LETTER])
 TX_HASHES: Final = b"y"
 L2_TO_L1: Final = b"m"
-CHECKPOINT: Final = b"c"
+CHECKPOINT: Final = bytes([layouts.CHECKPOINT_LETTER])
 L1_TO_L2: Final = b"i"
 
-BLOCK_BY_HASH: Final = b"H"
-BLOCK_BY_ARCHIVE: Final = b"A"
-TRANSACTION: Final = b"t"
+BLOCK_BY_HASH: Final = bytes([layouts.BY_HASH_LETTER])
+BLOCK_BY_ARCHIVE: Final = bytes([layouts.BY_ARCHIVE_LETTER])
+TRANSACTION: Final = bytes([layouts.TX_LETTER])
 CHECKPOINT_BY_SLOT: Final = b"s"
 MESSAGE: Final = b"x"
 
 _NUMBER = struct.Struct(">I")
 _INDEX = struct.Struct(">Q")
-_NUMBERED = struct.Struct(">cI")
-_EFFECT_KEY = struct.Struct(">cII")
+_NUMBERED = placed((0, "cI"), size=layouts.NUMBER_KEY_BYTES)
+_EFFECT_KEY = placed((0, "cII"), size=layouts.EFFECT_KEY_BYTES)
 
 
 def block_key(number: int) -> bytes:

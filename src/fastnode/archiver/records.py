@@ -22,6 +22,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from fastnode.kernels import layouts
+from fastnode.storage.placed import placed
+
 __all__ = [
     "BlockInfo",
     "StoredBlock",
@@ -30,10 +33,35 @@ __all__ = [
     "StoredTransaction",
 ]
 
-_BLOCK_HEAD = struct.Struct(">32s32sIIIQII")
-_CHECKPOINT_HEAD = struct.Struct(">32s32sIII32sIII")
+_BLOCK_HEAD = placed(
+    (layouts.BLOCK_HASH, "32s"),
+    (layouts.BLOCK_ARCHIVE_ROOT, "32s"),
+    (layouts.BLOCK_CHECKPOINT_NUMBER, "I"),
+    (layouts.BLOCK_INDEX_WITHIN_CHECKPOINT, "I"),
+    (layouts.BLOCK_SLOT, "I"),
+    (layouts.BLOCK_TIMESTAMP, "Q"),
+    (layouts.BLOCK_TX_COUNT, "I"),
+    (layouts.BLOCK_HEADER_LENGTH, "I"),
+    size=layouts.BLOCK_HEAD_BYTES,
+)
+_CHECKPOINT_HEAD = placed(
+    (layouts.CHECKPOINT_HEADER_HASH, "32s"),
+    (layouts.CHECKPOINT_OUT_HASH, "32s"),
+    (layouts.CHECKPOINT_START_BLOCK, "I"),
+    (layouts.CHECKPOINT_BLOCK_COUNT, "I"),
+    (layouts.CHECKPOINT_SLOT, "I"),
+    (layouts.CHECKPOINT_FEE_ASSET_PRICE_MODIFIER, "32s"),
+    (layouts.CHECKPOINT_FRAGMENT_LENGTHS, "III"),
+    size=layouts.CHECKPOINT_HEAD_BYTES,
+)
 _MODIFIER_BYTES = 32
-_TRANSACTION_HEAD = struct.Struct(">IIB32s")
+_TRANSACTION_HEAD = placed(
+    (layouts.TX_BLOCK, "I"),
+    (layouts.TX_INDEX, "I"),
+    (layouts.TX_REVERT_CODE, "B"),
+    (layouts.TX_BLOCK_HASH, "32s"),
+    size=layouts.TX_HEAD_BYTES,
+)
 _TIPS = struct.Struct(">IIII")
 
 
@@ -144,7 +172,7 @@ class StoredCheckpoint(NamedTuple):
 
 
 class StoredTransaction(NamedTuple):
-    """Where a mined transaction is, and the end of its receipt."""
+    """Place of a mined transaction, and the end of its receipt."""
 
     block_number: int
     index_in_block: int

@@ -39,8 +39,10 @@ from __future__ import annotations
 
 import struct
 
+from fastnode.kernels import layouts
 from fastnode.records import dataclass
 from fastnode.storage.migration import Migration, version_after
+from fastnode.storage.placed import placed
 
 #: From each version of the layout to the next: there has been one so far.
 MIGRATIONS: tuple[Migration, ...] = ()
@@ -61,9 +63,9 @@ LEAF = b"K"
 LEAF_HISTORY = b"P"
 CHANGED = b"U"
 
-INDEX_BYTES = 6
-BLOCK_BYTES = 4
-HASH_BYTES = 32
+INDEX_BYTES = layouts.INDEX_BYTES
+BLOCK_BYTES = layouts.NUMBER_BYTES
+HASH_BYTES = layouts.HASH_BYTES
 TREE_COUNT = 5
 
 _INVERT = bytes(255 - byte for byte in range(256))
@@ -127,8 +129,18 @@ def unpack_tip(data: bytes) -> tuple[int, int]:
 
 # ---- leaves of indexed trees -------------------------------------------------------------------
 
-_STATE_HEAD = struct.Struct(">I6s32s")  # changed, next index, next key
-_RECORD_TAIL = struct.Struct(">6sI32s")  # index, inserted, predecessor key
+_STATE_HEAD = placed(
+    (layouts.LEAF_CHANGED, "I"),
+    (layouts.LEAF_NEXT_INDEX, "6s"),
+    (layouts.LEAF_NEXT_KEY, "32s"),
+    size=layouts.LEAF_VALUE,
+)
+_RECORD_TAIL = placed(
+    (layouts.TAIL_INDEX, "6s"),
+    (layouts.TAIL_INSERTED, "I"),
+    (layouts.TAIL_PREDECESSOR, "32s"),
+    size=layouts.TAIL_BYTES,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +189,8 @@ def pack_place(index: int, block: int) -> bytes:
 
 
 def unpack_place(data: bytes) -> tuple[int, int]:
-    return int.from_bytes(data[:6], "big"), int.from_bytes(data[6:10], "big")
+    index, block = data[: layouts.PLACE_BLOCK], data[layouts.PLACE_BLOCK : layouts.PLACE_BYTES]
+    return int.from_bytes(index, "big"), int.from_bytes(block, "big")
 
 
 # ---- changed leaves of a block -----------------------------------------------------------------

@@ -6,43 +6,20 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport strlen
 
+from fastnode._ext.storage.layouts cimport (
+    BLOCK_CHECKPOINT_NUMBER, BLOCK_HASH, BLOCK_HEADER_LENGTH, BLOCK_HEAD_BYTES, BLOCK_INDEX_WITHIN_CHECKPOINT,
+    BLOCK_LETTER, BLOCK_TX_COUNT, BY_ARCHIVE_LETTER, BY_HASH_LETTER, CHECKPOINT_FRAGMENT_LENGTHS, CHECKPOINT_HEAD_BYTES,
+    CHECKPOINT_LETTER, EFFECT_KEY_BYTES, EFFECT_LETTER, HASH_BYTES, HASH_KEY_BYTES, NUMBER_BYTES, NUMBER_KEY_BYTES,
+    TX_BLOCK, TX_BLOCK_HASH, TX_HEAD_BYTES, TX_INDEX, TX_LETTER, TX_REVERT_CODE,
+)
 from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
 from fastnode._ext.numbers cimport read_number, write_number
 
 cdef enum:
-    # A block record, as archiver/records.py draws it; the header and the archive follow.
-    HASH = 0
-    CHECKPOINT_NUMBER = 64
-    INDEX_WITHIN_CHECKPOINT = 68
-    TX_COUNT = 84
-    HEADER_LENGTH = 88
-    HEAD_BYTES = 92
-    HASH_BYTES = 32
-    # The record of a complete checkpoint; header, archive, what L1 says and attestations follow.
-    FRAGMENT_LENGTHS = 108      # of the first three
-    CHECKPOINT_HEAD_BYTES = 120
-    # A transaction record; the end of its receipt follows.
-    TX_BLOCK = 0
-    TX_INDEX = 4
-    TX_REVERT_CODE = 8
-    TX_BLOCK_HASH = 9
-    TX_HEAD_BYTES = 41
-    # Keys: of a block's or a checkpoint's record a letter and a number, of a transaction's effect another one and two
-    # numbers, of a transaction's record, and of a block's number, another one and a hash.
-    BLOCK_LETTER = 98
-    CHECKPOINT_LETTER = 99
-    NUMBER_KEY_BYTES = 5
-    EFFECT_LETTER = 101
-    EFFECT_KEY_BYTES = 9
-    TX_LETTER = 116
-    BY_HASH_LETTER = 72
-    BY_ARCHIVE_LETTER = 65
-    HASH_KEY_BYTES = 33
-    NUMBER_BYTES = 4
-    # Of what is kept, how many and how long at most: 1 MB.
+    # Number and length of kept texts at most: 1 MB.
     KEPT_MAX = 128
     KEPT_BYTES_MAX = 8192
-    # What is written around the stored parts, with room to spare.
+    # Text around the stored parts, with room to spare.
     AROUND_BYTES_MAX = 256
     PARTS_MAX = 14
 
@@ -78,7 +55,7 @@ cdef struct Part:
     Py_ssize_t length
 
 
-# What is put together, in order; with effects behind the first ``before`` parts.
+# Parts of a text, in order; with effects behind the first ``before`` parts.
 cdef struct Parts:
     Part[PARTS_MAX] each
     int count
@@ -209,14 +186,14 @@ cdef bytes _block(int form, uint32_t number, object source, object options):
         raise LookupError(f"no block {number}")
     json = _header(record)
     archive.start = json.start + json.length
-    archive.length = PyBytes_GET_SIZE(record) - HEAD_BYTES - json.length
+    archive.length = PyBytes_GET_SIZE(record) - BLOCK_HEAD_BYTES - json.length
     head = <const uint8_t *>PyBytes_AS_STRING(record)
     parts.count = 0
     if form == C_CHECKPOINTED:
-        checkpoint = _checkpoint(read_number(head + CHECKPOINT_NUMBER, 4), source)
+        checkpoint = _checkpoint(read_number(head + BLOCK_CHECKPOINT_NUMBER, 4), source)
         if checkpoint is None:
             return None
-        _add(&parts, begin, _begin(begin, read_number(head + CHECKPOINT_NUMBER, 4)) - begin)
+        _add(&parts, begin, _begin(begin, read_number(head + BLOCK_CHECKPOINT_NUMBER, 4)) - begin)
     if form == C_DEVELOPMENT or form == C_DATA:
         _add_literal(&parts, b'{"header":')
         _add(&parts, json.start, json.length)
@@ -225,13 +202,13 @@ cdef bytes _block(int form, uint32_t number, object source, object options):
         _add(&parts, end, _end(end, form, number, head) - end)
         if form == C_DEVELOPMENT and options:
             if "includeTransactions" in options:
-                effects = _effects(number, read_number(head + TX_COUNT, 4), source)
+                effects = _effects(number, read_number(head + BLOCK_TX_COUNT, 4), source)
                 _add_body(&parts, b',"body":{"txEffects":[')
             if "includeL1PublishInfo" in options or "includeAttestations" in options:
-                checkpoint = _checkpoint(read_number(head + CHECKPOINT_NUMBER, 4), source)
+                checkpoint = _checkpoint(read_number(head + BLOCK_CHECKPOINT_NUMBER, 4), source)
                 _add_options(&parts, checkpoint, options)
     else:
-        effects = _effects(number, read_number(head + TX_COUNT, 4), source)
+        effects = _effects(number, read_number(head + BLOCK_TX_COUNT, 4), source)
         _add_literal(&parts, b'{"archive":')
         if number == 0:
             _add_bytes(&parts, EMPTY_ARCHIVE_TEXT)
@@ -274,7 +251,7 @@ cdef bytes _checkpoint(uint32_t number, object source):
 cdef Part _of_checkpoint(bytes record, Part *l1) except *:
     """Its attestations, and what L1 says of it."""
     cdef const uint8_t *head = <const uint8_t *>PyBytes_AS_STRING(record)
-    cdef const uint8_t *lengths = head + FRAGMENT_LENGTHS
+    cdef const uint8_t *lengths = head + CHECKPOINT_FRAGMENT_LENGTHS
     cdef int64_t size = PyBytes_GET_SIZE(record)
     cdef int64_t start = CHECKPOINT_HEAD_BYTES + <int64_t>read_number(lengths, 4)
     cdef Part attestations
@@ -356,15 +333,15 @@ cdef uint8_t *_end(uint8_t *at, int form, uint32_t number, const uint8_t *head) 
     elif form == C_DATA:
         at = text_put_literal(at, b',"blockHash":"0x')
     if form == C_DEVELOPMENT or form == C_DATA:
-        at = text_put_hex(at, head + HASH, HASH_BYTES)
+        at = text_put_hex(at, head + BLOCK_HASH, HASH_BYTES)
         at = text_put_literal(at, b'"')
     at = text_put_literal(at, b',"checkpointNumber":')
-    at = text_put_number(at, read_number(head + CHECKPOINT_NUMBER, 4))
+    at = text_put_number(at, read_number(head + BLOCK_CHECKPOINT_NUMBER, 4))
     at = text_put_literal(at, b',"indexWithinCheckpoint":')
-    at = text_put_number(at, read_number(head + INDEX_WITHIN_CHECKPOINT, 4))
+    at = text_put_number(at, read_number(head + BLOCK_INDEX_WITHIN_CHECKPOINT, 4))
     if form == C_JOINT:
         at = text_put_literal(at, b',"hash":"0x')
-        at = text_put_hex(at, head + HASH, HASH_BYTES)
+        at = text_put_hex(at, head + BLOCK_HASH, HASH_BYTES)
         at = text_put_literal(at, b'"')
     if form == C_JOINT or form == C_DEVELOPMENT:
         at = text_put_literal(at, b',"number":')
@@ -376,11 +353,11 @@ cdef Part _header(bytes record) except *:
     cdef Py_ssize_t size = PyBytes_GET_SIZE(record)
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(record)
     cdef Part json
-    if size < HEAD_BYTES:
+    if size < BLOCK_HEAD_BYTES:
         raise ValueError(f"a block record of {size} bytes")
-    json.start = start + HEAD_BYTES
-    json.length = read_number(start + HEADER_LENGTH, 4)
-    if json.length > size - HEAD_BYTES:
+    json.start = start + BLOCK_HEAD_BYTES
+    json.length = read_number(start + BLOCK_HEADER_LENGTH, 4)
+    if json.length > size - BLOCK_HEAD_BYTES:
         raise ValueError(f"a block record of {size} bytes with a header of {json.length}")
     return json
 

@@ -8,6 +8,7 @@ from libc.string cimport memcmp, memcpy
 
 from fastnode._ext.hash.poseidon2 cimport hash_fields_c, hash_runs_c
 from fastnode._ext.numbers cimport read_number
+from fastnode._ext.storage.layouts cimport INDEX_BYTES, LEAF_CHANGED, LEAF_VALUE, PLACE_BYTES, TAIL_BYTES, TAIL_INSERTED
 from fastnode._ext.trees.append_tree cimport AppendNodes
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.leaf_cache cimport BEFORE_RECORD, KeptLeaf, LeafCache
@@ -15,8 +16,7 @@ from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.wire.block_text cimport Blocks
 from fastnode._ext.wire.encode cimport text_put_hex, text_put_literal
 from fastnode._ext.wire.witness_text cimport (
-    CHANGED, INDEX_BYTES, RECORD_INSERTED, TAIL_BYTES, VALUE, index_of, leaf_key, low_record, membership_text,
-    message_text, stored_at, unchanged_witness, value_bytes_of,
+    index_of, leaf_key, low_record, membership_text, message_text, stored_at, unchanged_witness, value_bytes_of,
 )
 
 cdef enum:
@@ -27,8 +27,6 @@ cdef enum:
     HASHED_FIELDS = 3
     LEARNT_HASHED_BYTES = 3072  # written out, because a debug build cannot compute in an enum
     LEARNT_BYTES = 1024
-    # The place of a leaf of an append-only tree, as world_state/layout.py draws it.
-    PLACE_BYTES = 10
     EDGES_MAX = 64              # that are kept
 
 cdef uint64_t HASH_FACTOR = 0x9e3779b97f4a7c15
@@ -285,7 +283,7 @@ cdef class StateAnswers:
 
     cdef bytes _witness(self, TreeAnswers tree, const KeptLeaf *leaf, object block, int64_t size):
         cdef uint64_t generation = self._generation(tree)
-        cdef Py_ssize_t value_bytes = leaf.length - VALUE - TAIL_BYTES
+        cdef Py_ssize_t value_bytes = leaf.length - LEAF_VALUE - TAIL_BYTES
         cdef uint64_t tile_index = index_of(leaf.record, value_bytes) >> LEVELS_PER_TILE
         cdef bytes tile = None
         cdef bytes witness
@@ -375,24 +373,24 @@ cdef class StateAnswers:
             size = self._sizes[self.public_data.tree]
         if not self._find_own(self.public_data, self.slots.find_c(contract, slot), size, &leaf):
             return ZERO
-        if leaf.length != VALUE + SLOT_BYTES + TAIL_BYTES:
+        if leaf.length != LEAF_VALUE + SLOT_BYTES + TAIL_BYTES:
             raise ValueError(f"a leaf record of {leaf.length} bytes in the public data tree")
         if _inserted(&leaf) > <uint64_t>number:
             return ZERO
-        if read_number(leaf.record + CHANGED, 4) > <uint64_t>number:
+        if read_number(leaf.record + LEAF_CHANGED, 4) > <uint64_t>number:
             return None
-        text_put_literal(text_put_hex(text_put_literal(text, b'"0x'), leaf.record + VALUE, SLOT_BYTES), b'"')
+        text_put_literal(text_put_hex(text_put_literal(text, b'"0x'), leaf.record + LEAF_VALUE, SLOT_BYTES), b'"')
         return PyBytes_FromStringAndSize(<const char *>text, VALUE_TEXT_BYTES)
 
 
 cdef int _read_record(KeptLeaf *leaf, bytes record) except -1:
-    leaf.length = <uint8_t>(VALUE + value_bytes_of(record) + TAIL_BYTES)
+    leaf.length = <uint8_t>(LEAF_VALUE + value_bytes_of(record) + TAIL_BYTES)
     memcpy(leaf.record, PyBytes_AS_STRING(record), leaf.length)
     return 0
 
 
 cdef uint64_t _inserted(const KeptLeaf *leaf) noexcept:
-    return read_number(leaf.record + leaf.length - TAIL_BYTES + RECORD_INSERTED, 4)
+    return read_number(leaf.record + leaf.length - TAIL_BYTES + TAIL_INSERTED, 4)
 
 
 # ---- questions ------------------------------------------------------------------------------------

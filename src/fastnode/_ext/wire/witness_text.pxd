@@ -1,18 +1,8 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from fastnode._ext.numbers cimport read_number
+from fastnode._ext.storage.layouts cimport INDEX_BYTES, LEAF_VALUE, TAIL_INDEX
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
-
-cdef enum:
-    # A leaf record, as world_state/layout.py draws it.
-    CHANGED = 0
-    NEXT_INDEX = 4
-    NEXT_KEY = 10
-    VALUE = 42                  # HASH_BYTES in the public data tree, nothing in the nullifier tree
-    RECORD_INDEX = 0            # from here on behind the value
-    RECORD_INSERTED = 6
-    TAIL_BYTES = 42
-    INDEX_BYTES = 6
 
 
 # As the functions for Python, with the key as its 32 bytes.
@@ -23,8 +13,8 @@ cdef bytes unchanged_witness(
     bytes tile
 )
 cdef inline uint64_t index_of(const uint8_t *data, Py_ssize_t value_bytes) noexcept:
-    return read_number(data + VALUE + value_bytes + RECORD_INDEX, INDEX_BYTES)
-# What the database has of a tile or an edge; empty if there is none.
+    return read_number(data + LEAF_VALUE + value_bytes + TAIL_INDEX, INDEX_BYTES)
+# The stored bytes of a tile or an edge; empty if there is none.
 cdef bytes stored_at(bytes prefix, uint64_t index, object get)
 # MembershipWitness, and that of a message with its index, of a path.
 cdef bytes membership_text(uint64_t index, bytes path)

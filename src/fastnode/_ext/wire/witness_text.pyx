@@ -6,6 +6,9 @@ from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.wire.base64 cimport text_base64_length, text_write_base64
 from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
+from fastnode._ext.storage.layouts cimport (
+    INDEX_BYTES, LEAF_CHANGED, LEAF_NEXT_INDEX, LEAF_NEXT_KEY, LEAF_VALUE, TAIL_BYTES, TAIL_INSERTED,
+)
 from fastnode._ext.trees.indexed_tree cimport IndexedNodes
 from fastnode._ext.trees.tree_nodes cimport HASH_BYTES, LEVELS_PER_TILE
 from fastnode._ext.numbers cimport read_number, write_number
@@ -62,9 +65,9 @@ cdef bytes unchanged_witness(
     bytes tile
 ):
     cdef uint8_t[4 + PATH_BYTES_MAX] counted
-    cdef const uint8_t *tail = data + VALUE + value_bytes
+    cdef const uint8_t *tail = data + LEAF_VALUE + value_bytes
     cdef uint64_t index = index_of(data, value_bytes)
-    if read_number(tail + RECORD_INSERTED, 4) > block or read_number(data + CHANGED, 4) > block:
+    if read_number(tail + TAIL_INSERTED, 4) > block or read_number(data + LEAF_CHANGED, 4) > block:
         return None
     if nodes.write_path(index, block, size, tile, counted + 4, None, True):
         return None
@@ -89,11 +92,11 @@ cdef bytes _indexed(
         at = text_put_literal(at, b'","leafPreimage":{"leaf":{"slot":"0x')
         at = text_put_hex(at, key, HASH_BYTES)
         at = text_put_literal(at, b'","value":"0x')
-        at = text_put_hex(at, data + VALUE, HASH_BYTES)
+        at = text_put_hex(at, data + LEAF_VALUE, HASH_BYTES)
     at = text_put_literal(at, b'"},"nextKey":"0x')
-    at = text_put_hex(at, data + NEXT_KEY, HASH_BYTES)
+    at = text_put_hex(at, data + LEAF_NEXT_KEY, HASH_BYTES)
     at = text_put_literal(at, b'","nextIndex":"')
-    at = text_put_number(at, read_number(data + NEXT_INDEX, INDEX_BYTES))
+    at = text_put_number(at, read_number(data + LEAF_NEXT_INDEX, INDEX_BYTES))
     at = text_put_literal(at, b'"},"siblingPath":"')
     counted[0] = counted[1] = counted[2] = 0
     counted[3] = <uint8_t>height
@@ -154,7 +157,7 @@ cdef bytes membership_text(uint64_t index, bytes path):
 
 
 cdef Py_ssize_t value_bytes_of(bytes record) except -1:
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(record) - VALUE - TAIL_BYTES
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(record) - LEAF_VALUE - TAIL_BYTES
     if size != 0 and size != HASH_BYTES:
         raise ValueError(f"a leaf record of {PyBytes_GET_SIZE(record)} bytes")
     return size

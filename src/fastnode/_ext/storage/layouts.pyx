@@ -1,0 +1,1 @@
+# Layouts of the databases.  The numbers are in layouts.pxd; the stub (layouts.pyi) names them for Python.
