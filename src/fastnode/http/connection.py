@@ -25,10 +25,11 @@ from typing import Any, Final, cast
 from fastnode.http.allowance import Party
 from fastnode.http.messages import PROCESSING, Response
 from fastnode.http.patience import Patience
+from fastnode.http.phases import Event, Phase
 from fastnode.http.protocols import Application, ConnectionOwner, Scanner
 from fastnode.http.reader import ReadState
 from fastnode.http.socket_queues import read_now, unread_bytes, unsent_bytes
-from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream, Next, Phase, Slot
+from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream, Next, Slot
 from fastnode.http.turns import BUFFER_BYTES, SMALL_BUFFER_BYTES, TAKEN_NS_PER_BYTE
 from fastnode.kernels import fast_connection, payer
 
@@ -41,7 +42,7 @@ ABSENT_AFTER_S: Final = 0.005
 #: With as much as this that is not read yet, the system is asked for no more.  So the loop takes over what a thousand
 #: uploads bring in turns, as it reads it.
 INCOMING_BYTES_MAX: Final = SMALL_BUFFER_BYTES
-#: What it takes, about, to put aside what comes while others have their turn, and to let a connection go.
+#: Rough cost of putting aside data that comes while others have their turn, and of letting a connection go.
 PUTTING_ASIDE_NS: Final = 10_000
 CLOSING_NS: Final = 30_000
 
@@ -103,7 +104,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._asking: asyncio.TimerHandle | None = None  # whether the client is there
         self._unsent_taken = 0  # from the memory budget, for what the client does not take
         self._seen_begun = 0  # of what the receiver has answered
-        #: How long the client is waited for.
+        #: Deadlines for the client.
         self.patience = Patience(owner.limits)
 
     # ---- transport -------------------------------------------------------------------------
@@ -133,7 +134,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._asking.cancel()  # or this connection, and the memory around it, would stay until it is due
 
     def receive(self, data: bytes) -> None:
-        """What the receiver does not answer: the connection is not known to be at rest, or others wait."""
+        """Take data that the receiver does not answer: the connection is not known to be at rest, or others wait."""
         self._wake()
         stream = self.stream
         if stream.phase is Phase.LINGERING:
@@ -176,7 +177,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         loop_time.charge(stream.party.share, time.monotonic_ns() - started_ns)
 
     def _may_scan(self) -> bool:
-        """Whether what comes next may be answered by the receiver."""
+        """True if the receiver may answer the next data."""
         return (
             self._scanner is not None
             and self._scanner.requests.is_open
@@ -195,7 +196,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.patience.note_answered(self._begun_count(), at)
 
     def _drop(self, size: int) -> None:
-        """What comes after the last answer; of much of it, more in this connection's turn."""
+        """Drop data after the last answer; after much of it, take more in this connection's turn."""
         if not self.stream.drop(size):
             self.abort()
         elif size >= INCOMING_BYTES_MAX:
@@ -209,7 +210,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._owner.turns.time.add(self.stream.party.share, elapsed_ns)
 
     def _is_full(self) -> bool:
-        """Whether so much waits to be read, here or everywhere, that the system is asked for no more."""
+        """True if so much waits to be read, here or everywhere, that the system is asked for no more."""
         return self.stream.incoming_bytes >= INCOMING_BYTES_MAX or self._owner.budget.excess_bytes > 0
 
     def _pause_reading(self) -> None:
@@ -418,10 +419,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._watch_writing()
             self.patience.linger(self._loop.time())
         else:
-            self._close()
+            self._end(transport)
 
     def _begin_stream(self, transport: asyncio.Transport) -> None:
-        """What is left here is to know of the end."""
+        """Hand the transport over; only its end is heard here."""
         begin, self.stream.begin = self.stream.begin, None
         assert begin is not None
         self._resume_reading()
@@ -431,10 +432,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._close()
 
     def _close(self) -> None:
-        """Close when what is written has been sent."""
+        """Close when written data has been sent."""
         assert self._transport is not None
-        self.stream.phase = Phase.CLOSING
-        self._transport.close()
+        self.stream.move(Event.CLOSE)
+        self._end(self._transport)
+
+    def _end(self, transport: asyncio.Transport) -> None:
+        transport.close()
         self._watch_writing()
 
     def drain(self) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from enum import Enum, auto
+from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -26,18 +26,19 @@ from fastnode.http.allowance import Allowance, Party
 from fastnode.http.limits import Limits
 from fastnode.http.messages import CONTINUE, BeginStream, Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
+from fastnode.http.phases import Event, Phase, after
 from fastnode.http.protocols import Application
 from fastnode.http.reader import ReadState, RequestReader
 
-__all__ = ["CORKED_BYTES_MAX", "WRITTEN_BYTES", "HttpStream", "Next", "Phase", "Slot"]
+__all__ = ["CORKED_BYTES_MAX", "WRITTEN_BYTES", "HttpStream", "Next", "Slot"]
 
-#: How much a client may go on sending after its last answer before it is cut off.
+#: Bytes that a client may send after its last answer before it is cut off.
 LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 #: Collected answers above this size are written before the next one is made.
 CORKED_BYTES_MAX: Final = 128 * 1024
-#: What is handed over at a stretch, so that the copy is short and the rest stays in one place.
+#: Bytes that are handed over at a stretch, so that the copy is short and the rest stays in one place.
 WRITTEN_BYTES: Final = 256 * 1024
-#: What is read at a stretch, before the answers to it: of heads and chunks, which take long, and inside a body.
+#: Bytes that are read at a stretch, before their answers: of heads and chunks, which take long, and inside a body.
 FEED_BYTES: Final = 2 * 1024
 FEED_BODY_BYTES: Final = 64 * 1024
 
@@ -61,16 +62,8 @@ class Slot:
 Start = Callable[[Slot, Coroutine[Any, Any, Response]], None]
 
 
-class Phase(Enum):
-    OPEN = auto()
-    STREAMING = auto()  # somebody else has the transport
-    LINGERING = auto()  # the last answer is out: what comes is dropped
-    CLOSING = auto()  # what is written is still being sent, nothing else happens
-    CLOSED = auto()
-
-
 class Next(Enum):
-    """What a connection waits for, or what is to be done with its transport."""
+    """The next step of a connection: an event to wait for, or something to do with its transport."""
 
     DATA = "read on"
     CLIENT = "read no more until answers have been taken, or are there"
@@ -84,9 +77,30 @@ class HttpStream:
     """``start`` has answers made that are not ready at once; ``party`` is charged for the memory."""
 
     __slots__ = (
-        "_application", "_corked", "_drained_bytes", "_incoming", "_limits", "_outgoing", "_slots", "_start",
-        "_traffic", "_unfinished", "_writer", "_writing", "begin", "corked_bytes", "has_ended", "held_bytes",
-        "incoming_bytes", "is_draining", "is_paused", "outgoing_bytes", "party", "phase", "reader", "written_bytes",
+        "_application",
+        "_corked",
+        "_drained_bytes",
+        "_incoming",
+        "_limits",
+        "_outgoing",
+        "_phase",
+        "_slots",
+        "_start",
+        "_traffic",
+        "_unfinished",
+        "_writer",
+        "_writing",
+        "begin",
+        "corked_bytes",
+        "has_ended",
+        "held_bytes",
+        "incoming_bytes",
+        "is_draining",
+        "is_paused",
+        "outgoing_bytes",
+        "party",
+        "reader",
+        "written_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -118,15 +132,23 @@ class HttpStream:
         self._writing: list[Allowance] = []  # of the answers corked and outgoing
         self._outgoing: deque[memoryview] = deque()  # large answers, not handed over yet
         self.outgoing_bytes = 0
-        #: Of all that has been taken.
+        #: Bytes of all output that has been taken.
         self.written_bytes = 0
         #: Has the rest of the connection once all this is handed over.
         self.begin: BeginStream | None = None
         # state
-        self.phase = Phase.OPEN
+        self._phase = Phase.OPEN
         self.is_paused = False  # the client does not take its answers
         self.is_draining = False  # the server stops: finish, then close
         self.has_ended = False  # the client sends no more
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    def move(self, event: Event) -> None:
+        """Take the transition of an event.  ImpossibleEvent where the phase has none."""
+        self._phase = after(self._phase, event)
 
     # ---- what comes --------------------------------------------------------------------------
 
@@ -137,13 +159,13 @@ class HttpStream:
         self.party.budget.take_unasked(len(data))
 
     def drop(self, size: int) -> bool:
-        """What comes after the last answer; False: the client has sent more than it may."""
+        """Count data after the last answer; False: the client has sent more than it may."""
         self._traffic.received_bytes += size
         self._drained_bytes += size
         return self._drained_bytes <= LINGER_BYTES_MAX
 
     def take_incoming(self) -> bytes:
-        """What has not been read, for somebody else to read."""
+        """Give up the data that has not been read, for somebody else to read."""
         incoming = self._incoming
         data = bytes(incoming[0]) if len(incoming) == 1 else b"".join(incoming)
         self._drop_incoming()
@@ -160,7 +182,7 @@ class HttpStream:
 
     def close(self) -> None:
         """The connection has gone: let go of everything."""
-        self.phase = Phase.CLOSED
+        self.move(Event.LOST)
         self._start = None
         self.reader.close()
         for slot in self._slots:
@@ -179,7 +201,7 @@ class HttpStream:
     def advance(self, until_ns: int) -> None:
         """Read and answer what can be, a step at least: until enough is collected for one write, or until
         ``time.monotonic_ns``."""
-        if self.phase is not Phase.OPEN:
+        if self._phase is not Phase.OPEN:
             return
         self.release()
         reader, arrived = self.reader, self.reader.arrived
@@ -216,7 +238,7 @@ class HttpStream:
         self.reader.feed(piece)
 
     def _may_go_on(self) -> bool:
-        """Whether the next request may be answered: neither unsent nor held back answers are too many."""
+        """True if the next request may be answered: neither unsent nor held back answers are too many."""
         limits = self._limits
         return (
             not self.is_paused
@@ -227,7 +249,7 @@ class HttpStream:
         )
 
     def can_advance(self) -> bool:
-        """Whether :meth:`advance` has something to go on with."""
+        """True if :meth:`advance` has something to go on with."""
         return bool(self.reader.arrived or self._incoming) and self._may_go_on()
 
     def _take(self, item: Request | Refusal) -> None:
@@ -263,7 +285,7 @@ class HttpStream:
             refusal = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the request could not be answered", origin)
             response = self._application.on_refusal(refusal)
         slot.response = response
-        if self.phase is not Phase.CLOSED:
+        if self._phase is not Phase.CLOSED:
             self.held_bytes += slot.body_bytes
         elif slot.allowance is not None:
             slot.allowance.give_back()
@@ -296,17 +318,17 @@ class HttpStream:
         self.corked_bytes += size
 
     def _closes_after_this(self) -> bool:
-        """Whether the answer about to be rendered is the last one of a server that stops."""
+        """True if the answer about to be rendered is the last one of a server that stops."""
         return self.is_draining and not self._slots and not self.reader.arrived and self.is_between_requests()
 
     # ---- what is written -----------------------------------------------------------------------
 
     def has_collected(self) -> bool:
-        """Whether there is something that has not been taken yet, beside large answers that others wait behind."""
+        """True if there is output that has not been taken yet, beside large answers that others wait behind."""
         return bool(self._corked)
 
     def take_output(self) -> list[bytes] | list[memoryview]:
-        """What is to be written now: all that is collected, or of a large answer a part.  When it has been handed
+        """The next output: all that is collected, or of a large answer a part.  When it has been handed
         over, :meth:`note_written` is to be called."""
         corked, size = self._corked, self.corked_bytes
         if corked:
@@ -335,7 +357,7 @@ class HttpStream:
         return pieces
 
     def note_written(self) -> None:
-        """What answers have needed that are handed over to their end is given back."""
+        """Give back the memory of answers that are handed over to their end."""
         if self._writing and not self._outgoing:
             for allowance in self._writing:
                 allowance.give_back()
@@ -350,7 +372,7 @@ class HttpStream:
         return bool(self._slots or self.reader.arrived or self._corked or self._incoming or self._outgoing)
 
     def is_at_rest(self) -> bool:
-        """Whether nothing is under way but data that has not been read, and nothing requires an end."""
+        """True if nothing is under way but data that has not been read, and nothing requires an end."""
         return not (
             self._slots
             or self.is_paused
@@ -359,11 +381,11 @@ class HttpStream:
             or self.reader.arrived
             or self.is_draining
             or self.has_ended
-            or self.phase is not Phase.OPEN
+            or self._phase is not Phase.OPEN
         )
 
     def may_interject(self) -> bool:
-        """Whether an interim answer may be sent to a client that waits for its answer."""
+        """True if an interim answer may be sent to a client that waits for its answer."""
         first = self._slots[0] if self._slots else None
         if first is None or first.request is None or first.request.is_http_1_0:
             return False
@@ -373,17 +395,17 @@ class HttpStream:
         """After a write: what there is to do, or to wait for."""
         if self.begin is not None and not self._corked and not self._outgoing:
             # Requests behind the one that is answered are not read.
-            self.phase = Phase.STREAMING
+            self.move(Event.HAND_OVER)
             self.reader.close()
             self._drop_incoming()
             return Next.STREAM
         if not self.is_busy():
             has_read_all = self.reader.state is ReadState.ENDED
             if self.has_ended or (self.is_draining and self.is_between_requests()):
-                self.phase = Phase.CLOSING
+                self.move(Event.CLOSE)
                 return Next.CLOSE
             if has_read_all:
-                self.phase = Phase.LINGERING
+                self.move(Event.LAST_ANSWER)
                 self.is_paused = False
                 return Next.LINGER
         if self.can_advance() or (self._outgoing and not self.is_paused):
