@@ -33,7 +33,7 @@ def edge_levels(size: int) -> range:
 
 
 class Growth:
-    """What an append computed; nothing of it is visible until :meth:`AppendNodes.publish`."""
+    """Result of an append; nothing of it is visible until :meth:`AppendNodes.publish`."""
 
     def __init__(self, size_before: int, size: int) -> None:
         self.size_before = size_before
@@ -125,7 +125,7 @@ class AppendNodes:
         ]
 
     def _complete_nodes(self, tile_index: int, size: int, tile: bytes) -> dict[int, bytes]:
-        """What of a tile written for some larger size holds for ``size`` leaves."""
+        """The part of a tile, written for some larger size, that holds for ``size`` leaves."""
         nodes = unpack_tile(tile, NODE_BYTES)
         kept = {}
         for level in range(TILE_LEVELS):

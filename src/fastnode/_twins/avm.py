@@ -79,7 +79,7 @@ class Host(Protocol):
 
 
 class Outcome(NamedTuple):
-    """How an enqueued call ended."""
+    """End of an enqueued call."""
 
     success: bool
     output: bytes

@@ -49,14 +49,14 @@ class InternalCall(NamedTuple):
 
 
 class End(NamedTuple):
-    """What RETURN and REVERT ask for."""
+    """Request of RETURN and REVERT."""
 
     success: bool
     output: Data
 
 
 class NestedCall(NamedTuple):
-    """What CALL and STATICCALL ask for."""
+    """Request of CALL and STATICCALL."""
 
     address: int
     is_static: bool
@@ -87,9 +87,9 @@ class Call:
     internal_pages: int = 0
     nested_succeeded: bool = False
     returned: Data = NO_DATA
-    #: What keeps ``returned`` readable.
+    #: Owner that keeps ``returned`` readable.
     returned_memory: Memory | None = None
-    # Of the instruction that is being executed:
+    # The instruction that is being executed:
     instruction: Instruction = _NO_INSTRUCTION
     next_pc: int = 0
 
@@ -174,7 +174,7 @@ class Call:
         self.next_pc = target
 
     def forget_returned(self) -> None:
-        """Of the last nested call: whether it succeeded and what it returned."""
+        """The last nested call: success, and returned data."""
         self.nested_succeeded = False
         self.returned = NO_DATA
         if self.returned_memory is not None:

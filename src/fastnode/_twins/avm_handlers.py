@@ -9,7 +9,7 @@ from fastnode._twins.avm_call import End, NestedCall
 
 __all__ = ["HANDLERS", "Action", "named"]
 
-#: What an instruction makes of its call, when it does not simply go on.
+#: Effect of an instruction on its call, when it does not simply go on.
 Action = End | NestedCall | None
 
 HANDLERS: Final[dict[str, Callable[..., Action]]] = {}

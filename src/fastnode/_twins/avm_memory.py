@@ -14,7 +14,7 @@ MEMORY_CELLS: Final = 1 << 32
 #: The unit in which memory is counted against the limit.
 PAGE_CELLS: Final = 8
 PAGE_BYTES: Final = 256
-#: What every open call counts before it has written anything.
+#: Count of every open call before it has written anything.
 CALL_PAGES: Final = 264
 
 

@@ -1,4 +1,4 @@
-"""What each instruction of the public virtual machine does; those about the world are in ``avm_world_opcodes``.
+"""Instructions of the public virtual machine; those about the world are in ``avm_world_opcodes``.
 
 A handler gets the running call, its resolved addresses and its immediates.  Everywhere the order is: tags that
 are checked first, gas, everything else; nothing is written before a failure.
@@ -321,7 +321,7 @@ _POSEIDON2_WIDTH: Final = 4
 _POINT_CELLS: Final = 3
 _RADIX_MAX: Final = 256
 _LIMB_GAS: Final = 3
-#: What a radix that cannot be is charged.
+#: Charge for a radix that cannot be.
 _LIMBS_OF_HUGE_RADIX: Final = 32
 
 

@@ -1,4 +1,4 @@
-"""What the instructions of the public virtual machine do to the world: storage, hashes, messages, logs.
+"""Instructions of the public virtual machine that touch the world: storage, hashes, messages, logs.
 
 The order of checks is that of ``avm_opcodes``: tags that are checked first, gas, everything else.
 """

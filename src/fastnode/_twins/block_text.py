@@ -44,7 +44,7 @@ _HEAD: Final = struct.Struct(">32s32sIIIQII")
 #: Ends in the lengths of the first three of four fragments: header, archive, what L1 says; attestations.
 _CHECKPOINT_HEAD: Final = struct.Struct(">32s32sIII32sIII")
 _NUMBER_KEY: Final = struct.Struct(">cI")
-#: Of what is kept, how many and how long at most.
+#: Number and length of kept texts at most.
 _KEPT_MAX: Final = 128
 _KEPT_BYTES_MAX: Final = 8192
 _EFFECT_KEY: Final = struct.Struct(">cII")
@@ -183,7 +183,7 @@ def _body(number: int, tx_count: int, get: Callable[[bytes], bytes | None]) -> b
 
 
 def _checkpoint(number: int, get: Callable[[bytes], bytes | None]) -> tuple[bytes, bytes] | None:
-    """What L1 says of it, and its attestations; None while it is not complete."""
+    """L1's part of it, and its attestations; None while it is not complete."""
     record = get(_NUMBER_KEY.pack(b"c", number)) if number else None
     if record is None:
         return None
@@ -198,7 +198,7 @@ def _checkpoint(number: int, get: Callable[[bytes], bytes | None]) -> tuple[byte
 
 def _of_checkpoint(number: int, get: Callable[[bytes], bytes | None], options: Container[str]) -> bytes:
     found = _checkpoint(number, get)
-    # What L1 says is without the bracket that it has of its own.
+    # L1's part is without its own bracket.
     l1, attestations = (b"false}", b"[]") if found is None else (b"true," + found[0][1:], found[1])
     text = b',"l1":{"published":' + l1 if "includeL1PublishInfo" in options else b""
     return text + b',"attestations":' + attestations if "includeAttestations" in options else text

@@ -20,7 +20,7 @@ from fastnode._twins.tree_nodes import TILE_LEVELS, node_key, pack_tile, tile_po
 
 NODE_BYTES = 36
 HASH_BYTES = 32
-#: What one superseded node costs in the ring and its index; the extension's figure, kept for equal behaviour.
+#: Cost of one superseded node in the ring and its index; the extension's figure, kept for equal behaviour.
 HISTORY_ENTRY_BYTES = 136
 
 
@@ -30,7 +30,7 @@ def depth(size: int) -> int:
 
 
 class NodeUpdate:
-    """What a block changes; nothing of it is visible until :meth:`IndexedNodes.publish`."""
+    """Changes of a block; nothing of it is visible until :meth:`IndexedNodes.publish`."""
 
     def __init__(self, block: int) -> None:
         self.block = block

@@ -216,7 +216,7 @@ class StateAnswers:
 
     def _own(self, tree: TreeAnswers, key: bytes, size: int | None) -> bytes | None:
         """The record of the leaf with this key."""
-        # Where the whole tree has room, the leaf below one that is not there is worth finding: it answers for all
+        # If the whole tree has room, the leaf below one that is not there is worth finding: it answers for all
         # keys up to the next one.
         if self._is_newest(tree) and (
             tree.leaves.low(key) is not None or tree.leaves.has_room_for(-1 if size is None else size)

@@ -97,7 +97,7 @@ def _require_key(key: bytes) -> None:
 
 
 def tail_of(record: bytes) -> int:
-    """Where what never changes begins in a leaf record; ValueError for what is none."""
+    """Start of the constant part of a leaf record; ValueError for other bytes."""
     tail = len(record) - _RECORD_TAIL.size
     if tail - _STATE_HEAD.size not in (0, _HASH_BYTES):
         raise ValueError(f"a leaf record of {len(record)} bytes")

@@ -41,7 +41,7 @@ __all__ = ["DAMAGE", "CheckReport", "check_database"]
 #: After so many findings the walk ends: the database is lost, and the operator knows.
 PROBLEMS_MAX: Final = 100
 
-#: What is stored under a key, by its first byte.
+#: Kind of value under a key, by its first byte.
 _KINDS: Final = {
     layout.KEY_SCHEMA: "the schema version",
     layout.KEY_CHAIN: "the chain record",
@@ -74,7 +74,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class CheckReport:
-    """What was walked and what was found.  ``problems`` are sentences; none means that the database is clean.
+    """Report of a walk: counts and findings.  ``problems`` are sentences; none means that the database is clean.
 
     ``notes`` are things to know that are no fault.
     """

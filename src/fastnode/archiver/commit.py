@@ -1,4 +1,4 @@
-"""What ingestion announces after each commit to the chain."""
+"""Announcement of ingestion after each commit to the chain."""
 
 from __future__ import annotations
 

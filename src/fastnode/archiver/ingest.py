@@ -93,7 +93,7 @@ class Ingestor:
         self._lock = threading.RLock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="archiver-write")
         self.progress = IngestionProgress()
-        #: Of the one line for each new block.
+        #: Level of the one line for each new block.
         self.block_log_level = logging.DEBUG
         self._open_checkpoint: CheckpointVerifier | None = None  # of the newest proposed block
         self.view = store.open_view()

@@ -1,4 +1,4 @@
-"""What ingestion has done since the start and what it took: plain numbers, read by the reports.
+"""Work of ingestion since the start, and its costs: plain numbers, read by the reports.
 
 Written by the ingesting thread alone.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["PHASES", "IngestionProgress"]
 
-#: What happens to a block, in order: its hashes are checked, its trees are worked out, its answers are rendered,
+#: Phases of a block, in order: its hashes are checked, its trees are worked out, its answers are rendered,
 #: it is written, and its trees are.
 PHASES: Final = ("verify", "state", "render", "write", "write_state")
 

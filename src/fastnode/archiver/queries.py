@@ -58,7 +58,7 @@ _SIMPLE_RECEIPTS_SINCE: Final = (4, 3)
 
 
 class TxLocation(NamedTuple):
-    """Where a mined transaction is: block number and 0-based index in the block."""
+    """Place of a mined transaction: block number and 0-based index in the block."""
 
     block_number: int
     index_in_block: int
@@ -66,7 +66,7 @@ class TxLocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChainInfo:
-    """What never changes from block to block, as the chain's source gave it.
+    """Facts that never change from block to block, as the chain's source gave it.
 
     ``node_info`` and ``l1_constants`` are the records of the chain file; ``min_fees`` is the
     source's last known answer to ``node_getCurrentMinFees`` or ``None``.
@@ -101,7 +101,7 @@ class ChainInfo:
 
 
 def _is_before_simple_receipts(node_version: str) -> bool:
-    """Whether a version like ``4.1.2`` is below 4.3; one that cannot be read counts as new."""
+    """True if a version like ``4.1.2`` is below 4.3; one that cannot be read counts as new."""
     parts = node_version.split(".")
     if len(parts) < 2 or not (parts[0].isdecimal() and parts[1].isdecimal()):
         return False
@@ -134,7 +134,7 @@ class ChainView:
         self._tip = stored.proposed_block
         self.tips = self._resolve_tips(stored)
         self.tips_json = orjson.dumps(self.tips.to_json())
-        #: What kernels read blocks and transactions from.
+        #: Source from which kernels read blocks and transactions.
         self.blocks = block_text.Blocks(
             self.get,
             self._tip,
@@ -190,7 +190,7 @@ class ChainView:
         return BlockId(number, decode_block_info(number, self._required(layout.block_key(number))).hash)
 
     def tip_of_checkpoint(self, number: int) -> TipId:
-        """What a tip at this complete checkpoint says; 0 is the genesis.  DatabaseError when unknown."""
+        """The tip at this complete checkpoint; 0 is the genesis.  DatabaseError when unknown."""
         if number == 0:
             return replace(GENESIS_TIP, block=self.block_id(0))
         checkpoint = StoredCheckpoint.decode(number, self._required(layout.checkpoint_key(number)))

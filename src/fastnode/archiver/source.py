@@ -1,4 +1,4 @@
-"""What a block source hands to ingestion.
+"""Records that a block source hands to ingestion.
 
 A source first says which chain it has (:class:`ChainRecord`, :class:`GenesisRecord`), then yields
 records in chain order.  Ingestion does not know where they come from, and believes nothing: a
@@ -237,7 +237,7 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True)
 class TipsRecord:
-    """Where the source sees the four tips."""
+    """The four tips as the source sees them."""
 
     tips: L2Tips
 
@@ -267,7 +267,7 @@ class MessageSource(Protocol):
 
 
 class L1Tips(Protocol):
-    """How far L1 says that the chain is proven and final; goes before what another node says."""
+    """Proven and final tips according to L1; goes before what another node says."""
 
     def newest(self) -> tuple[int, int] | None:
         """Numbers of the newest proven and of the newest finalized checkpoint; None before L1 has answered.

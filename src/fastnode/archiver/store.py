@@ -72,17 +72,17 @@ class ArchiverStore:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the database, None for nothing."""
+        """The fault of the database, None for nothing."""
         return self._database.fault
 
     @property
     def has_chain(self) -> bool:
-        """Whether a genesis has been stored."""
+        """True if a genesis has been stored."""
         return self._database.get(layout.KEY_TIPS) is not None
 
     @property
     def chain(self) -> ChainInfo:
-        """What the database says about its chain; DatabaseError before ``adopt_chain``."""
+        """Facts of the database about its chain; DatabaseError before ``adopt_chain``."""
         if self._chain is None:
             self._chain = self._load_chain()
         return self._chain

@@ -1,4 +1,4 @@
-"""What a block and a checkpoint must satisfy before anything of them is stored.
+"""Conditions on a block and a checkpoint before anything of them is stored.
 
 First come the rules that need no database, then the comparison with what is stored.  Every failure is a
 :class:`BlockRejected` that names the block or checkpoint, the field, the value given and the value expected.  Roots of
@@ -65,7 +65,7 @@ SKIPPED_WITHOUT_VERIFICATION: Final = (
 
 
 class Verification(enum.Enum):
-    """How much is checked before a block is stored."""
+    """Extent of the checks before a block is stored."""
 
     FULL = "full"
     #: Only what keeps the store itself consistent.
@@ -315,7 +315,7 @@ def _check_padding(where: str, effect: TxEffect) -> None:
 
 
 def is_known_checkpoint(view: ChainView, record: CheckpointRecord) -> bool:
-    """Whether all of a record is stored, seen from its headers alone.  False may also mean: look closer."""
+    """True if all of a record is stored, seen from its headers alone.  False may also mean: look closer."""
     stored = view.checkpoint(record.number)
     return (
         stored is not None

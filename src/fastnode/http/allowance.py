@@ -1,4 +1,4 @@
-"""What a connection and each of its requests may use of the loop, the threads and the memory, and whether it is there.
+"""Shares of the loop, the threads and the memory for a connection and each of its requests, and whether there is room.
 
 MemoryBudget   all requests: bodies being read, answers being made, and answers not yet taken
 Party          one connection: its shares of the loop and of the threads
@@ -68,7 +68,7 @@ class MemoryBudget:
 
     @property
     def excess_bytes(self) -> int:
-        """How much more is used than may be."""
+        """The excess of used over allowed bytes."""
         return 0 if self.bytes_max is None else max(0, self.used_bytes - self.bytes_max)
 
 
@@ -84,7 +84,7 @@ class Party:
         self.budget = budget or MemoryBudget()
         self.network = network
         self.share = loop_time.Share()
-        #: Of the threads of each executor, which have clocks of their own (http/fair_threads.py).
+        #: Shares of the threads of each executor, which have clocks of their own (http/fair_threads.py).
         self.thread_shares: dict[object, loop_time.Share] = {}
         #: Its client is gone; may be read by any thread.
         self.is_gone = False
@@ -127,7 +127,7 @@ class Allowance:
             self.taken_bytes += count
 
     def take_for_waiting(self) -> None:
-        """What a request needs that is not answered at once, however often it waits.  NodeBusy as above."""
+        """Take the memory of a request that is not answered at once, however often it waits.  NodeBusy as above."""
         if not self._is_waiting:
             self.take(WAITING_BYTES)
             self._is_waiting = True
@@ -167,7 +167,7 @@ def default_budget() -> int:
 
 
 def _group_limit() -> int | None:
-    """What a container may have; None if it may have all."""
+    """The memory limit of the container; None if it may have all."""
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             text = Path(path).read_text(encoding="ascii").strip()

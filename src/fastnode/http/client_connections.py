@@ -1,4 +1,4 @@
-"""Who is connected: how many connections each network address has.
+"""Connected clients: how many connections each network address has.
 
 An IPv6 host usually has a whole /64 to choose addresses from, so such a network counts as one address.
 """
@@ -13,12 +13,12 @@ __all__ = ["ConnectionCounts", "network_of"]
 
 #: The part of an IPv6 address that names a network: 64 bits.
 IPV6_NETWORK_BYTES: Final = 8
-#: What an IPv4 address has in front of it on a socket that listens for both (RFC 4291, section 2.5.5.2).
+#: Prefix of an IPv4 address on a socket that listens for both (RFC 4291, section 2.5.5.2).
 IPV4_MAPPED_PREFIX: Final = bytes(10) + b"\xff\xff"
 
 
 def network_of(peer_name: Any) -> bytes | None:
-    """What a socket's peer counts as: the 4 bytes of an IPv4 address, the first 8 of an IPv6 address.
+    """The address that a socket's peer counts as: the 4 bytes of an IPv4 address, the first 8 of an IPv6 address.
 
     ``peer_name`` is that of the transport.  None for what has no address, such as a socket in the file system.
     """

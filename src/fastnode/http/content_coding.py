@@ -27,13 +27,13 @@ Coding: TypeAlias = Literal["gzip", "zstd", "deflate"]
 
 #: ``wbits`` of zlib that make and read each format.
 _WINDOW_BITS: Final[dict[str, int]] = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": 15}
-#: What a client gets that names several with the same weight: gzip first, because results are kept in it.
+#: Order of preference among codings of the same weight: gzip first, because results are kept in it.
 _PREFERENCE: Final[tuple[Coding, ...]] = (
     ("gzip", "deflate") if find_spec("zstandard") is None else ("gzip", "zstd", "deflate")
 )
 #: Members of a gzip body; clients send one.
 MEMBERS_MAX: Final = 4
-#: How many times its size a body may inflate to.  Calls that differ in their values reach 10, zlib itself 1,000.
+#: Limit for an inflated body in multiples of its size.  Calls that differ in their values reach 10, zlib itself 1,000.
 RATIO_MAX: Final = 100
 #: Up to this size the ratio does not count: a batch of equal calls is small and shrinks well.
 RATIO_FREE_BYTES: Final = 64 * 1024

@@ -1,4 +1,4 @@
-"""Who comes next when many wait: the party that will have used least when it is done.
+"""Order of those that wait: next is the party that will have used least when it is done.
 
 Fair queueing in two levels: among addresses, and among the connections of one.  So a client gets no more by opening
 many connections, and clients that share an address, such as all of a proxy, share its turns as fairly.
@@ -24,10 +24,10 @@ __all__ = ["DEBT_NS_MAX", "GROUPS_MAX", "FairQueue", "Groups"]
 
 #: Addresses whose use is remembered, connected or not.
 GROUPS_MAX: Final = 8192
-#: How long one who has used more, while none had to wait, waits for that at most: the clock goes on by as much as
+#: Longest wait of a party that has used more while none had to wait: the clock goes on by as much as
 #: each of those that wait gets.  More, if that is little: what one turn of it takes.
 DEBT_NS_MAX: Final = 2_000_000
-#: How much earlier than others one is stamped that comes after a rest: a turn, if it is as short as this.
+#: Head start of a party that comes after a rest: a turn, if it is as short as this.
 CREDIT_NS_MAX: Final = 100_000
 #: One turn of so many is for the address that has had none for longest.
 OLDEST_EVERY: Final = 8
@@ -39,7 +39,7 @@ class Groups:
     """The use of each network, of those that came last.  Not safe for use by several threads at a time."""
 
     def __init__(self) -> None:
-        #: Of each the use of all, and the party that its new connections are.
+        #: Each group has the use of all its members, and a party for its new connections.
         self._by_network: OrderedDict[bytes, tuple[loop_time.Share, loop_time.Share]] = OrderedDict()
 
     def join(self, share: loop_time.Share, network: bytes | None) -> None:
@@ -72,13 +72,13 @@ class Groups:
 
 
 class _Waiting(Generic[Item]):
-    """What waits for one group."""
+    """The waiting entries of one group."""
 
     __slots__ = ("counts", "heap", "place")
 
     def __init__(self) -> None:
         self.heap: list[tuple[int, int, loop_time.Share, Item]] = []
-        #: Of its members, how much waits for each.
+        #: Number of waiting entries for each member.
         self.counts: dict[loop_time.Share, int] = {}
         #: Its newest entry in the queue of groups; older ones count no more.
         self.place = -1

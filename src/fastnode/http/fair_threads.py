@@ -26,10 +26,10 @@ from fastnode.kernels import loop_time
 
 __all__ = ["FairThreads", "run_off_loop"]
 
-#: What a call is taken to need until it is known.
+#: Assumed use of a call until it is known.
 EXPECTED_NS: Final = 1_000_000
 
-#: What the threads leave to the loop's, as by nice(1): a tenth of the processor while both want it.
+#: Priority below the loop's thread, as by nice(1): a tenth of the processor while both want it.
 NICENESS: Final = 10
 
 Result = TypeVar("Result")
@@ -78,7 +78,7 @@ class FairThreads(Executor):
         return work.future
 
     def _share_of(self, party: Party) -> loop_time.Share:
-        """What it has used of these threads: use of others is on another clock, and would put it behind all."""
+        """Use of these threads: use of others is on another clock, and would put it behind all."""
         share = party.thread_shares.get(self)
         if share is None:
             share = party.thread_shares[self] = loop_time.Share()
@@ -133,7 +133,7 @@ async def run_off_loop(
 ) -> Result:
     """Run ``function`` in a thread of ``executor`` (default: the event loop's), for the party of a request."""
     if trace.current() is not None:
-        # What the thread logs and asks of others belongs to the request, too.
+        # Log lines and calls of the thread belong to the request, too.
         function = partial(copy_context().run, function)
     if isinstance(executor, FairThreads):
         return await asyncio.wrap_future(executor.submit_for(allowance.party, function, *arguments))

@@ -1,4 +1,4 @@
-"""Who may use a port: asked when a request's headers are complete, before anything else looks at it."""
+"""Admission to a port: asked when a request's headers are complete, before anything else looks at it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the node is, as its probes tell it.
+"""Health of the node, as its probes tell it.
 
     GET /livez    200 as long as the event loop runs: restart what does not answer
     GET /readyz   200 if requests should be sent here, else 503: a load balancer asks this

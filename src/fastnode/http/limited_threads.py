@@ -18,7 +18,7 @@ from fastnode.http.fair_threads import FairThreads
 
 __all__ = ["LimitedThreads"]
 
-#: Of what is not done for want of room; the same a little later may go well.
+#: Raised for work that has no room; the same a little later may go well.
 _BUSY: Final = {"code": "BUSY"}
 
 Result = TypeVar("Result")

@@ -36,13 +36,13 @@ class Limits:
     #: Request line and headers together.
     head_bytes_max: int = 16 * KIB
     headers_max: int = 100
-    #: Of one body, with the empty one at its end; each takes as long to read as a kilobyte of a plain body.
+    #: Chunks of one body, with the empty one at its end; each takes as long to read as a kilobyte of a plain body.
     body_chunks_max: int = 16_384
     #: From the first byte of a request to the end of its headers.
     head_time_s: float = 10.0
     #: From the end of the headers to the end of the body.
     body_time_s: float = 30.0
-    #: What a kept-alive connection may rest between requests; announced to clients.
+    #: Longest rest of a kept-alive connection between requests; announced to clients.
     idle_time_s: float = 65.0
     #: A client that takes nothing off the socket for this long is cut off.
     write_time_s: float = 60.0

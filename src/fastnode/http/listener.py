@@ -32,27 +32,27 @@ logger = logging.getLogger("fastnode.rpc")
 
 #: Connections that the system may hold ready before they are accepted.
 BACKLOG: Final = 4096
-#: How long connections are accepted at a stretch: all others wait meanwhile, and a client that is behind those that
+#: Longest stretch of accepting connections: all others wait meanwhile, and a client that is behind those that
 #: come as fast as they can waits for each stretch.
 ACCEPTING_NS: Final = 3_000_000
-#: What accepting one takes, about; and opening it, most of it later: its transport, its first read.
+#: Rough cost of accepting a connection; and of opening it, most of it later: its transport, its first read.
 ACCEPTED_NS: Final = 15_000
 OPENING_NS: Final = 60_000
 CLOSING_NS: Final = 10_000
 TURNING_AWAY_NS: Final = 40_000
-#: What has waited longer for its turn is not opened: most of its clients have given up by then, and one that has
-#: cannot be told from one that waits while the system still holds what it sent.  So the requests of a burst that
-#: no client waits for end with it.
+#: Longest wait of an accepted connection for its turn.  Later it is not opened: most clients have given up then, one
+#: that has cannot be told from one that waits while the system still holds what it sent.  So the requests of a burst
+#: that no client waits for end with it.
 OPENED_WITHIN_S: Final = 5.0
 #: After the system had no more files or memory for a connection.
 PAUSE_S: Final = 0.5
-#: What a client that is turned away has sent already, of which as much is read: else closing would destroy the answer.
+#: Bytes that are read from a client that is turned away: closing before would destroy the answer.
 DROPPED_BYTES_MAX: Final = 64 * 1024
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class ConnectionHost(Protocol):
-    """Whose connections they are."""
+    """The client's share of the loop."""
 
     @property
     def turns(self) -> Turns: ...
@@ -76,18 +76,18 @@ class Arrival:
     __slots__ = ("accepted_at", "host", "network", "peer", "share", "socket")
 
     def __init__(self, connection: socket.socket, peer_name: Any) -> None:
-        #: Who counts it; None: not counted yet.
+        #: The counter that has it; None: not counted yet.
         self.host: ConnectionHost | None = None
         self.socket = connection
         self.accepted_at = time.monotonic()
         self.peer = str(peer_name[0]) if isinstance(peer_name, tuple) and peer_name else ""
-        #: What the address counts as (http/client_connections.py).
+        #: The address as it is counted (http/client_connections.py).
         self.network = network_of(peer_name)
-        #: Of all new connections of that address.
+        #: Share of all new connections of that address.
         self.share = loop_time.Share()
 
     def has_gone(self) -> bool:
-        """Whether the client has broken the connection off: the system knows no peer any more."""
+        """True if the client has broken the connection off: the system knows no peer any more."""
         try:
             self.socket.getpeername()
         except OSError:

@@ -1,4 +1,4 @@
-"""What a server counts as it works: plain numbers, read by the reports.
+"""Counts that a server keeps as it works: plain numbers, read by the reports.
 
 Everything is written on the event loop; a reader in another thread sees whole numbers, though not all of one moment.
 """
@@ -14,7 +14,7 @@ from fastnode.kernels import call_meter
 
 __all__ = ["BATCH_BOUNDS", "DURATION_BOUNDS_NS", "LIMITS_BY_STATUS", "OTHER", "CallMeters", "Traffic"]
 
-#: What calls of unknown methods are counted under.
+#: Name under which calls of unknown methods are counted.
 OTHER: Final = "other"
 
 _US: Final = 1_000

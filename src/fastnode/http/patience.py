@@ -1,4 +1,4 @@
-"""How long the client of a connection is waited for: to send, to take its answers, to go.  Times are the loop's.
+"""Deadlines for the client of a connection: to send, to take its answers, to go.  Times are the loop's.
 
 What is waited for has one deadline from its beginning on, so that trickling bytes does not extend it.
 """
@@ -15,7 +15,7 @@ __all__ = ["Patience"]
 
 #: A client that takes its answers more slowly than this in the time to write is cut off.
 PROGRESS_BYTES_MIN: Final = 64 * 1024
-#: How long a client may go on sending after its last answer before it is cut off.
+#: Longest time of sending after the last answer before the client is cut off.
 LINGER_S: Final = 2.0
 #: Connections are kept a little longer than announced, so that a client that reuses one at the last
 #: moment never meets a closing socket.
@@ -34,7 +34,7 @@ class Patience:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.deadline = _NEVER
-        #: What it was set for: what is read, and of which request.
+        #: Reason of the deadline: the part that is read, and of which request.
         self._awaited: tuple[ReadState, int] | None = None
         # When the writing was looked at last: what was not sent, what had been written; and when it will be next.
         self._unsent_then = self._written_then = 0
@@ -68,7 +68,7 @@ class Patience:
         self.deadline = at + self._limits.idle_time_s + IDLE_SLACK_S
 
     def is_for_taking(self) -> bool:
-        """Whether answers are waited for to be taken."""
+        """True if the deadline is for taking answers."""
         return self._awaited is _WRITING
 
     def wait_for_taking(self, now: float, unsent: int, written: int) -> None:

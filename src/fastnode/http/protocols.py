@@ -1,4 +1,4 @@
-"""What a connection needs of those around it: the application behind it, the scanner before it, the server."""
+"""Interfaces that a connection needs around it: the application behind it, the scanner before it, the server."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["Application", "ConnectionOwner", "Scanner"]
 
 
 class Application(Protocol):
-    """What stands behind a connection."""
+    """The application behind a connection."""
 
     @property
     def guard(self) -> RequestGuard | None:
-        """Who is admitted at all; None: everybody."""
+        """Guard that admits clients; None: everybody."""
 
     def on_request(self, request: Request, allowance: Allowance) -> Response | Coroutine[Any, Any, Response]:
         """The answer to a complete request, at once or later, made within its ``allowance``.  Must not raise."""
@@ -58,7 +58,7 @@ class Scanner(Protocol):
 
 
 class ConnectionOwner(Protocol):
-    """What a connection needs of its server."""
+    """The server, as a connection needs it."""
 
     @property
     def limits(self) -> Limits: ...

@@ -120,7 +120,7 @@ class RequestReader:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the body that is read comes in chunks, each of which takes its time however small it is."""
+        """True if the body comes in chunks, each of which takes its time however small it is."""
         return b"transfer-encoding" in self._headers
 
     def _drop_body(self) -> None:
@@ -257,7 +257,7 @@ class RequestReader:
         raise _NotAdmitted
 
     def _check_framing(self) -> None:
-        """How long the body is.  llhttp has refused conflicting and repeated lengths already."""
+        """The body's length.  llhttp has refused conflicting and repeated lengths already."""
         headers = self._headers
         coding = headers.get(b"transfer-encoding")
         if coding is not None:
@@ -302,7 +302,7 @@ class RequestReader:
             self._small_pieces = None
 
     def _take_body(self) -> bytes:
-        """What there is; an idle connection holds on to nothing."""
+        """Drop all buffers; an idle connection holds on to nothing."""
         self._end_small_pieces()
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._forget_body()

@@ -1,4 +1,4 @@
-"""What the system holds of a connection: bytes that have arrived, bytes that the client has not taken."""
+"""Queues of the system for a connection: bytes that have arrived, bytes that the client has not taken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 __all__ = ["queued_bytes", "read_now", "unread_bytes", "unsent_bytes"]
 
-#: What the system answers to TIOCOUTQ and FIONREAD: a C int.
+#: The system's answer to TIOCOUTQ and FIONREAD: a C int.
 _QUEUE_LENGTH: Final = struct.Struct("i")
 
 
@@ -21,18 +21,18 @@ class _HasFile(Protocol):
 
 
 def unsent_bytes(transport: asyncio.Transport) -> int:
-    """What the client has not taken: what waits here and what waits in the system."""
+    """Bytes that the client has not taken: those that wait here and those in the system."""
     connection_socket = transport.get_extra_info("socket")
     return transport.get_write_buffer_size() + queued_bytes(connection_socket, termios.TIOCOUTQ)
 
 
 def unread_bytes(transport: asyncio.Transport) -> int:
-    """What has arrived and has not been handed over."""
+    """Bytes that have arrived and have not been handed over."""
     return queued_bytes(transport.get_extra_info("socket"), termios.FIONREAD)
 
 
 def read_now(transport: asyncio.Transport, bytes_max: int) -> bytes:
-    """What has arrived, of a transport whose reading is paused; the transport itself meets an error or the end."""
+    """Read what has arrived at a transport whose reading is paused; the transport itself meets an error or the end."""
     connection_socket = transport.get_extra_info("socket")
     if connection_socket is not None:
         with contextlib.suppress(OSError):
@@ -41,7 +41,7 @@ def read_now(transport: asyncio.Transport, bytes_max: int) -> bytes:
 
 
 def queued_bytes(connection_socket: _HasFile | None, question: int) -> int:
-    """What the system holds in one direction (TIOCOUTQ, FIONREAD); 0 if it does not say."""
+    """Bytes that the system holds in one direction (TIOCOUTQ, FIONREAD); 0 if it does not say."""
     if connection_socket is None:
         return 0
     try:

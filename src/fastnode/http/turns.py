@@ -26,11 +26,11 @@ SLICE_NS: Final = 1_000_000
 ALL_TURNS_NS: Final = 16_000_000
 LEAST_SLICE_NS: Final = 250_000
 ROUND_NS: Final = 2_000_000
-#: What is read from a connection at a time: usually, and while others wait.  The loop reads from all that have sent
-#: something before it looks at anything else.
+#: Bytes that are read from a connection at a time: usually, and while others wait.  The loop reads from all that have
+#: sent something before it looks at anything else.
 BUFFER_BYTES: Final = 64 * 1024
 SMALL_BUFFER_BYTES: Final = 4 * 1024
-#: What a byte of a body costs, about: taken over from the system, collected, joined, and freed in the end.
+#: Rough cost of a byte of a body: taken over from the system, collected, joined, and freed in the end.
 TAKEN_NS_PER_BYTE: Final = 4
 
 Turn: TypeAlias = Callable[[], None]
@@ -42,7 +42,7 @@ class Turns:
     def __init__(self, *, slice_ns: int = SLICE_NS, round_ns: int = ROUND_NS) -> None:
         self.time = loop_time.LoopTime(slice_ns, round_ns, self._end_round_later)
         self._slice_ns_max = slice_ns
-        #: Of all connections of the loop, each for the moment of a read.
+        #: Buffers of all connections of the loop, each for the moment of a read.
         self.buffer = bytearray(BUFFER_BYTES)
         self.small_buffer = bytearray(SMALL_BUFFER_BYTES)
         self._waiting: FairQueue[Turn] = FairQueue()
@@ -50,7 +50,7 @@ class Turns:
         self.groups = Groups()
         self._is_scheduled = False
         self._is_running = False
-        #: Whose turn it is, and what it waits for again.
+        #: Give the next party its turn, and note what it waits for again.
         self._served: loop_time.Share | None = None
         self._again: list[Turn] = []
 

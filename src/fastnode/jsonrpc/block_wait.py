@@ -37,7 +37,7 @@ class BlockWait:
             self._loop.call_soon_threadsafe(self._wake, committed.view)
 
     async def wait(self, block_hash: bytes, seconds: float) -> bool:
-        """Whether the block came in time."""
+        """True if the block came in time."""
         if seconds <= 0 or self._count >= self._waiters_max:
             return False
         future: asyncio.Future[bool] = self._loop.create_future()

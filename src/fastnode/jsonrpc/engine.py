@@ -115,7 +115,7 @@ class Engine:
         self.traffic = Traffic()
         self._block_wait = block_wait
         self.limits = limits or Limits()
-        #: What a request that comes now is answered from.
+        #: The view that a request of now is answered from.
         self.view_source = view_source
         self._executor = executor
         self.busy_executor = busy_executor or executor
@@ -449,7 +449,7 @@ class Engine:
         return error_reply(outcome, id_text)
 
     def _answer_to(self, error: Exception, name: str) -> RpcError:
-        """Of a fault the log gets the traceback, the client nothing.
+        """The log gets the traceback of a fault, the client nothing.
 
         An answer does not know where it was raised: the frames would hold on to the whole request, and to the answer.
         """
@@ -470,7 +470,7 @@ def _is_plain(body: bytes) -> bool:
 
 
 def _flaw_of(request: dict[str, Any]) -> str | None:
-    """What keeps an object from being a request, or None."""
+    """The reason why an object is no request, or None."""
     name = request.get("method")
     if type(name) is not str:
         return "method must be a string" if "method" in request else "method is missing"

@@ -205,12 +205,12 @@ def error_reply(error: RpcError, id_text: bytes) -> Reply:
 
 
 def busy_reply(error: NodeBusy) -> Reply:
-    """What is said when there is no memory for a request."""
+    """The reply when there is no memory for a request."""
     return Reply(None, error.code, busy=error.with_traceback(None))
 
 
 def silence(reply: Reply) -> Reply:
-    """What is said to a notification: nothing, but for a refusal, which concerns the whole request."""
+    """The reply to a notification: nothing, but for a refusal, which concerns the whole request."""
     if reply.busy is not None:
         return reply
     return SILENCE if reply.retry_after_s is None else Reply(None, None, reply.retry_after_s)

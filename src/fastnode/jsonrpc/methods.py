@@ -53,19 +53,19 @@ def wants_development_record(method_set: MethodSet, options: frozenset[str] | No
 
 
 class Begun(NamedTuple):
-    """What the fast path has come to with a request: what the handlers of its first calls have said to ``view``, each a
+    """Progress of the fast path with a request: the results of its first calls' handlers from ``view``, each a
     result (empty: nothing was found) or an exception, and the nanoseconds that it took."""
 
     view: View | None
     outcomes: list[tuple[bytes | Exception, int]]
 
     def outcome(self, index: int) -> tuple[bytes | Exception, int] | None:
-        """Of a call; None: its handler has not run."""
+        """Outcome of a call; None: its handler has not run."""
         return self.outcomes[index] if index < len(self.outcomes) else None
 
 
 class Context:
-    """What the calls of one HTTP request share: the view they read and the bytes they may still answer."""
+    """Context that the calls of one HTTP request share: the view they read and the bytes they may still answer."""
 
     __slots__ = (
         "_growing_bytes", "_view", "allowance", "bytes_left", "client", "method_set", "response_bytes_max", "wait_until"
@@ -80,7 +80,7 @@ class Context:
         allowance: Allowance | None = None,
     ) -> None:
         self._view = view
-        #: What the request may use of the loop and of the memory.
+        #: The request's share of the loop and of the memory.
         self.allowance = allowance or Allowance(Party())
         #: Memory taken for the result that is being made.
         self._growing_bytes = 0
@@ -102,7 +102,7 @@ class Context:
 
     @property
     def view_key(self) -> object:
-        """What stands for the view; None without one."""
+        """Key of the view; None without one."""
         return None if self._view is None else self._view.key
 
     @property
@@ -208,7 +208,7 @@ class Method:
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
     #: In its thread it mostly waits: for the disk, for another node, for its turn to hash.
     waits: bool = False
-    #: What is done to the arguments first, in a thread of those that wait: ``prepare(*arguments)`` gives the
+    #: Preparation of the arguments, in a thread of those that wait: ``prepare(*arguments)`` gives the
     #: handler's.  So what has to wait for a thread of the method's own keeps none.
     prepare: Callable[..., Sequence[Any]] | None = None
     #: Threads of its own, for what may keep them busy for long; else those of the server.
@@ -217,7 +217,7 @@ class Method:
     is_cached: bool = False
 
     def read_in(self, method_set: MethodSet) -> Read | None:
-        """What reads in a set."""
+        """The reader of a set."""
         return self.read[method_set] if isinstance(self.read, Mapping) else self.read
 
     def signature(self, method_set: MethodSet) -> Signature | None:

@@ -56,7 +56,7 @@ __all__ = ["DEFAULT_COSTS", "PRESETS", "KeyRule", "Rate", "RateLimitRules", "rea
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
-#: What calls cost that take far more than a look-up, which costs 1: all that may need a thread.
+#: Costs of calls that take far more than a look-up, which costs 1: all that may need a thread.
 DEFAULT_COSTS: Final[Mapping[str, float]] = {
     "node_findLeavesIndexes": 3,
     "node_getBlocks": 10,
@@ -110,7 +110,7 @@ class KeyRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimitRules:
-    """What the file says.  ``prices`` are those of clients without a key; None as origins: every one."""
+    """The rules of a file.  ``prices`` are those of clients without a key; None as origins: every one."""
 
     requires_key: bool = False
     #: A key may be in the path.
@@ -125,7 +125,7 @@ class RateLimitRules:
     trusted_proxies: tuple[Network, ...] = ()
 
 
-#: What is meant by a name in place of a file.
+#: The rules that a name stands for in place of a file.
 PRESETS: Final[Mapping[str, str]] = {
     # A wallet asks for some 50 calls in a burst and then for a few a second; a sync for 100 tags at a time.
     "preset:public": """

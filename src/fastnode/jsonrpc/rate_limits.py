@@ -1,4 +1,4 @@
-"""Who asks, and what it may still ask: API keys, budgets by key and by address, lists of methods, origins.
+"""Clients and what each may still ask: API keys, budgets by key and by address, lists of methods, origins.
 
 A client is a key, or without one an address.  Each has a token bucket; a call takes its method's cost from it, the
 calls of a batch one by one, before the first is answered.  A call that finds too little is answered with an error that
@@ -101,7 +101,7 @@ MakeBucket = Callable[[str, Rate, float], Bucket]
 
 
 class Usage:
-    """What was asked for so far by one key, or by all addresses together."""
+    """Use so far by one key, or by all addresses together."""
 
     __slots__ = ("calls", "cost", "refused")
 
@@ -161,7 +161,7 @@ class Client:
         ]
 
     def may_call(self, method: str) -> bool:
-        """Whether the method is offered to this client, with or without budget."""
+        """True if the method is offered to this client, with or without budget."""
         return method in self._prices
 
     def prepay(self, method: str) -> float | None:
@@ -201,7 +201,7 @@ class Client:
         bucket = self._bucket
         if bucket is None or size < UNREAD_BYTES_MIN:
             return None
-        # What is left of the burst must do for any call that the body can hold.
+        # The rest of the burst must do for any call that the body can hold.
         reading = min(size // BYTES_PER_COST, max(0.0, bucket.burst - max(self._prices.values(), default=0.0)))
         cost = max(reading, min(self._prices.values(), default=self._rules.default_cost))
         wait_s = bucket.take(0.0, self._clock()) or (cost - bucket.tokens) / bucket.per_second
@@ -259,7 +259,7 @@ class RateLimits:
     # ---- several nodes -----------------------------------------------------------------------
 
     def take_spent(self) -> dict[str, float]:
-        """What each client was granted since this was asked last."""
+        """Grants to each client since this was asked last."""
         spent = dict(self._spent or {})
         if self._spent is not None:
             self._spent.clear()
@@ -347,7 +347,7 @@ class RateLimits:
     # ---- browsers ----------------------------------------------------------------------------
 
     def allowed_origin(self, headers: Mapping[bytes, bytes]) -> str | None:
-        """What Access-Control-Allow-Origin says; None for nothing."""
+        """Value of Access-Control-Allow-Origin; None for no header."""
         origins = self.rules.origins
         if origins is None:
             return "*"

@@ -1,4 +1,4 @@
-"""What the rooms below the API raise, as JSON-RPC errors: the one place where both are known."""
+"""Errors of the rooms below the API as JSON-RPC errors: the one place where both are known."""
 
 from __future__ import annotations
 

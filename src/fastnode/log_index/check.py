@@ -152,7 +152,7 @@ class _Check:
     # ---- keys ----------------------------------------------------------------------------
 
     def _check_keys(self) -> None:
-        """Whether there are entries that belong to nothing."""
+        """True if there are entries that belong to nothing."""
         if self.problems:
             return  # what is wrong already makes the counts differ
         for prefix in (*_TAG_PREFIXES, *_KINDS):

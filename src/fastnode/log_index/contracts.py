@@ -58,7 +58,7 @@ class ContractIndexWriter:
         for reason in entries.rejected:
             log.warning("block %d, %s; left out", block.number, reason)
         for key, value in entries.published:
-            # What is published again keeps the block that published it first.
+            # A contract that is published again keeps the block that published it first.
             if batch.get(key) is None:
                 batch.put(key, value)
         for key, value in entries.updates:
@@ -76,7 +76,7 @@ class ContractIndexWriter:
 
 @dataclass(slots=True)
 class ContractEntries:
-    """What a block adds: keys and values of classes and instances, of updates, and which events did not hold."""
+    """Additions of a block: keys and values of classes and instances, of updates, and which events did not hold."""
 
     published: list[tuple[bytes, bytes]] = field(default_factory=list)
     updates: list[tuple[bytes, bytes]] = field(default_factory=list)

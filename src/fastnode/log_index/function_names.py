@@ -46,10 +46,10 @@ class FunctionNames:
     def __init__(self, ring_bytes: int = RING_BYTES, names_max: int = NAMES_MAX) -> None:
         self._ring = bytearray(ring_bytes)
         self._set_count = max(1, names_max // _WAYS)
-        # Of each place in the table: the selector, and where in the ring its name begins; 0 lies before all of it.
+        # Each place in the table: the selector, and where in the ring its name begins; 0 lies before all of it.
         self._selectors = memoryview(bytearray(self._set_count * _WAYS * 4)).cast("I")
         self._starts = memoryview(bytearray(self._set_count * _WAYS * 8)).cast("Q")
-        #: Where the next name begins; it goes on growing, and the ring has what was written last.
+        #: Start of the next name; it goes on growing, and the ring has what was written last.
         self._end = 2 * ring_bytes
         self._lock = threading.Lock()
 
@@ -87,7 +87,7 @@ class FunctionNames:
         return None
 
     def _is_young(self, place: int) -> bool:
-        """Whether its name is in the newer half of the ring: registered again it needs no other copy."""
+        """True if its name is in the newer half of the ring: registered again it needs no other copy."""
         return self._end - self._starts[place] <= len(self._ring) // 2
 
     def _name_at(self, place: int) -> bytes:
@@ -96,7 +96,7 @@ class FunctionNames:
         return bytes(self._ring[name : name + int.from_bytes(self._ring[start:name], "big")])
 
     def _write(self, name: bytes) -> int | None:
-        """Where it begins now; None if it has no room."""
+        """Start of the name now; None if it has no room."""
         size, ring_bytes = _LENGTH_BYTES + len(name), len(self._ring)
         if size > ring_bytes or len(name) >= 1 << 8 * _LENGTH_BYTES:
             return None

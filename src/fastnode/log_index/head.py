@@ -1,4 +1,4 @@
-"""How far an index is: the newest block in it, moved in the same batch as the block's entries.
+"""Head of an index: the newest block in it, moved in the same batch as the block's entries.
 
 An index that is not where the chain is (the database was written without it, or by a version with
 another layout) must not be extended: what is missing would stay missing.

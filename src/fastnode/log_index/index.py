@@ -101,7 +101,7 @@ def _page(batch: WriteBatch, key: bytes) -> bytes:
 
 @dataclass(slots=True)
 class LogEntries:
-    """What a block adds: JSON of logs by tag key, (key, value) by position, and places by the key of an index row."""
+    """Additions of a block: JSON of logs by tag key, (key, value) by position, places by the key of an index row."""
 
     tagged: dict[bytes, list[bytes]] = field(default_factory=dict)
     logs: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -130,7 +130,7 @@ def log_entries(block: L2Block) -> LogEntries:
 
 
 def _has_identified_logs(block: L2Block) -> bool:
-    """Whether the block's hash is part of any entry; it costs more than a small block's other entries."""
+    """True if the block's hash is part of any entry; it costs more than a small block's other entries."""
     return any(effect.public_logs or effect.contract_class_logs for effect in block.body.tx_effects)
 
 

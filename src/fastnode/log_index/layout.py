@@ -126,7 +126,7 @@ def count_key(tag_key: bytes) -> bytes:
 
 
 def is_count_key(key: bytes) -> bool:
-    """Whether the key is that of a tag's count: each tag that has logs has one."""
+    """True if the key is that of a tag's count: each tag that has logs has one."""
     return key[:_PREFIX_BYTES] in (PRIVATE_COUNT, PUBLIC_COUNT)
 
 

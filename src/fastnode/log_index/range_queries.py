@@ -37,7 +37,7 @@ class Span(NamedTuple):
     stop: bytes
 
     def from_after(self, position: Position) -> Span:
-        """What of it lies behind ``position``."""
+        """The part of it behind ``position``."""
         return self._replace(start=max(self.start, _encode(_number(position) + 1)))
 
 

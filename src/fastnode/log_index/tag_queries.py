@@ -56,5 +56,5 @@ def public_logs_by_tags(
 
 
 def known_tags_among(known_tags: KnownTags, contract: bytes, tags: bytes) -> int:
-    """How many of the tags may have logs, of the contract or if that is empty private ones: what an answer costs."""
+    """Number of the tags that may have logs, of the contract or if that is empty private ones: the answer's cost."""
     return tag_log.count_known(known_tags.reader_filter, contract, tags)

@@ -55,7 +55,7 @@ __all__ = ["DecodedBlock", "checkpoint_of", "decode_blocks"]
 
 @dataclass(frozen=True, slots=True)
 class DecodedBlock:
-    """What the fields of one block say.  ``fields`` are all of them, joined.
+    """One block, decoded from its fields.  ``fields`` are all of them, joined.
 
     ``sizes`` and ``roots`` are those of the trees of the header's state, in its order: messages, note hashes,
     nullifiers, public data.
@@ -121,7 +121,7 @@ def decode_blocks(fields: bytes) -> tuple[DecodedBlock, ...]:
 
 
 def _is_checkpoint_end(cursor: _Cursor) -> bool:
-    """Whether the checkpoint ends here; then the cursor is behind its end marker."""
+    """True if the checkpoint ends here; then the cursor is behind its end marker."""
     start = cursor.at
     marker = cursor.number()
     if marker >> CHECKPOINT_END_BITS[1] != CHECKPOINT_END_PREFIX:

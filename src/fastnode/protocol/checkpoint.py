@@ -63,7 +63,7 @@ _HEADER: Final = struct.Struct(">32s32s32s32s32s32sQ20s32s16s16s32s")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointHeader:
-    """What L1 stores of a checkpoint, as a hash.  ``timestamp`` in seconds, ``coinbase`` 20 bytes."""
+    """The header of a checkpoint, of which L1 stores the hash.  ``timestamp`` in seconds, ``coinbase`` 20 bytes."""
 
     last_archive_root: bytes
     block_headers_hash: bytes
@@ -197,7 +197,7 @@ class Checkpoint:
 
     @property
     def total_mana_used(self) -> int:
-        """What ``totalManaUsed`` of the checkpoint's header must be: the sum over the blocks."""
+        """Value that ``totalManaUsed`` of the checkpoint's header must have: the sum over the blocks."""
         return sum(block.header.total_mana_used for block in self.blocks)
 
 

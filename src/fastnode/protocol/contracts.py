@@ -210,7 +210,7 @@ def contract_address(public_keys: PublicKeys, partial: bytes) -> bytes:
 
 
 def protocol_contracts_hash(derived_addresses: Sequence[bytes]) -> bytes:
-    """What txs name to agree on the protocol contracts: derived addresses in order, padded to 11 with zero."""
+    """Protocol contracts that txs agree on: derived addresses in order, padded to 11 with zero."""
     padding = [ZERO_FIELD] * (PROTOCOL_CONTRACTS_MAX - len(derived_addresses))
     return poseidon2_hash_with_separator(SEPARATOR_PROTOCOL_CONTRACTS, (*derived_addresses, *padding))
 
@@ -267,7 +267,7 @@ class ContractClassPublic:
         }
 
     def computed_id(self) -> bytes:
-        """What :attr:`id` must be."""
+        """Value that :attr:`id` must have."""
         commitment = public_bytecode_commitment(self.packed_bytecode)
         return contract_class_id(self.artifact_hash, self.private_functions_root, commitment)
 
@@ -350,7 +350,7 @@ def _read_functions(record: dict[str, Any], key: str, path: str) -> tuple[dict[s
 
 @dataclass(frozen=True, slots=True)
 class ContractEvents:
-    """What the logs of one tx publish.  ``rejected`` tells, in words, which events did not hold."""
+    """Contracts that the logs of one tx publish.  ``rejected`` tells, in words, which events did not hold."""
 
     classes: tuple[ContractClassPublic, ...]
     instances: tuple[ContractInstance, ...]
@@ -401,7 +401,7 @@ def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
 
 
 def read_class_published(log: ContractClassLog) -> ContractClassPublic:
-    """What a log says about a class, its id and version unchecked; DecodeError when the log is malformed.
+    """Class that a log publishes, its id and version unchecked; DecodeError when the log is malformed.
 
     The registry emits a log without the zero fields at its end, and bytecode may end with chunks of zeros: its length
     is what the log says, not what came.
@@ -443,7 +443,7 @@ def decode_instance_published(log: PrivateLog) -> ContractInstance:
 
 
 def read_instance_published(log: PrivateLog) -> ContractInstance:
-    """What a log says about an instance, its address unchecked; DecodeError when the log is malformed."""
+    """Instance that a log publishes, its address unchecked; DecodeError when the log is malformed."""
     if log.emitted_length != _INSTANCE_EVENT_FIELDS:
         raise DecodeError(f"instance published: {log.emitted_length} fields, expected {_INSTANCE_EVENT_FIELDS}")
     _, address, _, salt, class_id, initialization_hash = log.fields[:6]

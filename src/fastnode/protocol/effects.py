@@ -1,4 +1,4 @@
-"""What a tx leaves on the chain: hashes, messages, writes and logs.
+"""Effects of a tx on the chain: hashes, messages, writes and logs.
 
 Tx effect buffer (big-endian; ``n x`` marks a vector with the count prefix given)::
 
@@ -359,7 +359,7 @@ class Body:
 
     @property
     def total_fees(self) -> int:
-        """What ``totalFees`` of the block's header must be."""
+        """Value that ``totalFees`` of the block's header must have."""
         return sum(effect.transaction_fee for effect in self.tx_effects) % MODULUS
 
     def to_buffer(self) -> bytes:

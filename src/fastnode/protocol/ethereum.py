@@ -11,9 +11,9 @@ __all__ = ["keccak_256", "payload_digest", "recover_signer", "signed_digest", "w
 _WORD_BYTES: Final = 32
 _ADDRESS_BYTES: Final = 20
 _SIGNATURE_BYTES: Final = 65
-#: How wallets mark a signed 32-byte message, so that it cannot be a transaction.
+#: Mark of wallets in front of a signed 32-byte message, so that it cannot be a transaction.
 _SIGNED_MESSAGE: Final = b"\x19Ethereum Signed Message:\n32"
-#: What a committee signs begins with this type: the attestation of a checkpoint.
+#: First byte of messages that a committee signs: the attestation of a checkpoint.
 _CHECKPOINT_ATTESTATION: Final = 1
 #: The last byte of a signature that a contract checks is the recovery id plus this.
 _RECOVERY_BASE: Final = 27
@@ -31,7 +31,7 @@ def keccak_256(data: bytes) -> bytes:
 
 
 def payload_digest(header: CheckpointHeader, archive_root: bytes, fee_asset_price_modifier: int) -> bytes:
-    """What L1 knows a proposed checkpoint by (32 bytes): field ``payloadDigest`` of its event."""
+    """L1's name for a proposed checkpoint (32 bytes): field ``payloadDigest`` of its event."""
     return keccak_256(
         _CHECKPOINT_ATTESTATION.to_bytes(_WORD_BYTES, "big")
         + archive_root
@@ -41,7 +41,7 @@ def payload_digest(header: CheckpointHeader, archive_root: bytes, fee_asset_pric
 
 
 def signed_digest(message: bytes) -> bytes:
-    """What a key signs for a message of 32 bytes."""
+    """Digest that a key signs for a message of 32 bytes."""
     return keccak_256(_SIGNED_MESSAGE + message)
 
 

@@ -44,7 +44,7 @@ PREDICTED_SLOTS: Final = FEE_ORACLE_LAG + 1
 
 
 class ManaUsage(StrEnum):
-    """How full the blocks of the predicted slots are assumed to be."""
+    """Assumed fill of the blocks of predicted slots."""
 
     NONE = "none"
     TARGET = "target"
@@ -59,7 +59,7 @@ class L1Fees(NamedTuple):
 
 
 class FeeHeader(NamedTuple):
-    """What the rollup keeps of a checkpoint for the next one's price."""
+    """The rollup's record of a checkpoint for the next one's price."""
 
     excess_mana: int
     mana_used: int
@@ -90,7 +90,7 @@ class FeeComponents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeeFacts:
-    """What an L1 reader last saw of the rollup contract and of L1 itself.
+    """State of the rollup contract and of L1 as an L1 reader saw it last.
 
     ``before`` are the fees of the contract's oracle up to slot ``slot_of_change``, ``after`` those from it
     on.  ``parent`` and ``parent_slot`` belong to the newest checkpoint.
@@ -113,7 +113,7 @@ def excess_mana(excess: int, used: int, target: int) -> int:
 
 
 def congestion_multiplier(excess: int, target: int) -> int:
-    """What congestion multiplies the price with, times 10^9."""
+    """Factor of congestion on the price, times 10^9."""
     denominator = target * CONGESTION_UPDATE_FRACTION // CONGESTION_UPDATE_DIVISOR
     if denominator == 0:
         return MULTIPLIER_ONE
@@ -156,7 +156,7 @@ def fee_components(l1_fees: L1Fees, excess: int, eth_per_fee_asset: int, pricing
 
 
 def minimum_fees(l1_fees: L1Fees, parent: FeeHeader, pricing: ManaPricing) -> GasFees:
-    """What a block whose parent checkpoint has this fee header must charge."""
+    """Price that a block must charge whose parent checkpoint has this fee header."""
     excess = excess_mana(parent.excess_mana, parent.mana_used, pricing.mana_target)
     return GasFees(0, fee_components(l1_fees, excess, parent.eth_per_fee_asset, pricing).minimum)
 

@@ -158,7 +158,7 @@ class GasFees:
 
 @dataclass(frozen=True, slots=True)
 class GlobalVariables:
-    """What every tx of a block sees: position, time, and who is paid.
+    """Values that every tx of a block sees: position, time, and who is paid.
 
     ``timestamp`` is in seconds; ``coinbase`` is a 20-byte L1 address, ``fee_recipient`` a 32-byte L2 address.
     """

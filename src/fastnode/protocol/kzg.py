@@ -135,7 +135,7 @@ def blob_commitment(blob: bytes, known: KnownSum | None = None) -> bytes:
 
 
 def versioned_hash(commitment: bytes) -> bytes:
-    """What L1 knows a blob by (32 bytes)."""
+    """L1's name for a blob (32 bytes)."""
     return _VERSION + hashlib.sha256(commitment).digest()[1:]
 
 

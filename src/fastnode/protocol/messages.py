@@ -68,7 +68,7 @@ class L2ToL1Message:
     content: bytes
 
     def hash(self) -> bytes:
-        """What a tx effect carries in ``l2ToL1Msgs``, and the leaf of the out hash tree."""
+        """Entry of a tx effect's ``l2ToL1Msgs``, and the leaf of the out hash tree."""
         return sha256_to_field(
             b"".join((self.sender, _word(self.rollup_version), self.recipient, _word(self.chain_id), self.content))
         )

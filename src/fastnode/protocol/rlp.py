@@ -9,9 +9,9 @@ from fastnode import kernels
 
 __all__ = ["Decoded", "Value", "decode", "encode"]
 
-#: What is written: numbers as bytes without leading zeros, texts in UTF-8.
+#: Written values: numbers as bytes without leading zeros, texts in UTF-8.
 Value: TypeAlias = "int | bytes | str | Sequence[Value]"
-#: What decoding gives.
+#: Decoded values.
 Decoded: TypeAlias = "bytes | list[Decoded]"
 
 _STRING: Final = 0x80

@@ -45,7 +45,7 @@ CLASS_LOG_BYTES: Final = CONTRACT_CLASS_LOG_FIELDS * FIELD_BYTES
 CLASS_LOGS_DECODED_MAX: Final = 2
 #: The count is one byte in the binary form.
 CALLDATA_ENTRIES_MAX: Final = 255
-#: What one transaction may hold before it is not even decoded.  The protocol's limit is half of it, a
+#: Bytes that one transaction may hold; more is not even decoded.  The protocol's limit is half of it, a
 #: rule of validation with a reason of its own.
 TX_DECODED_BYTES_MAX: Final = 1 << 20
 CALLDATA_FIELDS_DECODED_MAX: Final = TX_DECODED_BYTES_MAX // FIELD_BYTES

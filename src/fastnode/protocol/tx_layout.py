@@ -102,7 +102,7 @@ _CALL_REQUEST_WIDTHS: Final = (32, 32, 1, 32)
 
 @dataclass(frozen=True, slots=True)
 class HashPlan:
-    """How the hashed fields are cut out of a ``data`` buffer.
+    """Cuts of the hashed fields in a ``data`` buffer.
 
     ``cuts`` take values out of the buffer and fill them up to fields; runs of whole fields are one cut.
     ``offsets`` holds the buffer offset of each hashed field, for error messages.
@@ -112,7 +112,7 @@ class HashPlan:
     offsets: tuple[int, ...]
 
     def run(self, data: bytes, separator: bytes) -> bytes:
-        """What is hashed: the separator and the fields, joined."""
+        """Bytes to hash: the separator and the fields, joined."""
         return self.cuts.join(data, separator)
 
 
@@ -187,7 +187,7 @@ _ACCUMULATED_NAMES: Final = (
 
 
 def name_at(offset: int, *, public: bool) -> str:
-    """What stands at a byte offset of ``data``, such as ``revertible.nullifiers[3]``; for messages only."""
+    """Name of the member at a byte offset of ``data``, such as ``revertible.nullifiers[3]``; for messages only."""
     if offset < HEAD_BYTES:
         return next((name for start, name in reversed(_HEAD_NAMES) if start <= offset), "forPublic")
     if not public:

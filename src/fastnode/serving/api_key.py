@@ -181,7 +181,7 @@ class ApiKeyGuard:
         return self.knows_key(headers)
 
     def knows_key(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether a request carries the key."""
+        """True if a request carries the key."""
         return hmac.compare_digest(hashlib.sha256(_presented_key(headers)).digest(), self._digest)
 
 

@@ -1,4 +1,4 @@
-"""What stands behind a connection: paths, verbs, content types, codings, CORS; JSON-RPC goes to the engine.
+"""The application behind a connection: paths, verbs, content types, codings, CORS; JSON-RPC goes to the engine.
 
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
     GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see http/health.py
@@ -68,13 +68,13 @@ _JSON_TYPE: Final = re.compile(
 _ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 #: Header names that may be sent back to a browser that asks whether it may send them.
 _HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
-#: What a browser is told unless there is a list of origins.
+#: Answer to a browser unless there is a list of origins.
 ANY_ORIGIN: Final = header_fields(("Access-Control-Allow-Origin", "*"))
 #: Pages may read all headers, such as Retry-After and those about the network: requests come without credentials.
 EXPOSED: Final = header_fields(("Access-Control-Expose-Headers", "*"))
 #: Said where a notification is refused.
 _OVER_BUDGET: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"Rate limit exceeded"}}'
-#: Of requests whose body could not be read or understood.
+#: Statuses of requests whose body could not be read or understood.
 _STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
 _RETRY: Final = header_fields(("Retry-After", str(BUSY_RETRY_S)))
 
@@ -111,11 +111,11 @@ class RpcApplication:
         #: Called when the headers or the guard are replaced.
         self.on_change: Callable[[], None] = lambda: None
         self._guard: RequestGuard | None = None
-        #: What GET finds beside the probes.
+        #: Pages that GET finds beside the probes.
         self.pages: Pages | None = None
-        #: Who is told what happens; None: no client can be.
+        #: Streams of clients that hear events; None: no client can.
         self.events: EventStreams | None = None
-        #: Where calls are told that are measured one by one; None: nowhere.
+        #: Receiver of calls that are measured one by one; None: nobody.
         self._spans: trace.Spans | None = None
         self._path_prefix = path_prefix.encode("ascii")
         self._engine = engine

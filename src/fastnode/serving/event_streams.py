@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["EVENTS_PATH", "EventClient", "EventStreams"]
 
 EVENTS_PATH: Final = b"/events"
-#: What a client may leave untaken when the next text comes.
+#: Bytes that a client may leave untaken when the next text comes.
 UNSENT_BYTES_MAX: Final = 64 * 1024
 #: Asked of the system for each client, which would keep megabytes for one that takes nothing.
 SEND_BUFFER_BYTES: Final = 64 * 1024
@@ -41,7 +41,7 @@ SEND_BUFFER_BYTES: Final = 64 * 1024
 CLIENT_BYTES: Final = 16 * 1024
 #: Said between events, so that proxies know that the connection is used.
 HEARTBEAT_S: Final = 15.0
-#: How long pending transactions are collected, and how many at most: more of them at once are not told.
+#: Time of collecting pending transactions, and their number at most: more of them at once are not told.
 COLLECT_S: Final = 0.1
 COLLECTED_MAX: Final = 1024
 #: Clients that are written to before others have their turn on the loop.
@@ -81,7 +81,7 @@ class EventStreams:
         self._by_types: Counter[int] = Counter()
         self._pending: deque[bytes] = deque(maxlen=COLLECTED_MAX)
         self._is_collecting = False
-        #: What is being handed out: to whom, and what to do with each.
+        #: The text being handed out: to whom, and what to do with each.
         self._rounds: deque[tuple[Iterator[EventClient], Callable[[list[EventClient]], None]]] = deque()
         self._heartbeat: asyncio.TimerHandle | None = None
 
@@ -245,7 +245,7 @@ class EventClient(asyncio.BufferedProtocol):
         "written_bytes",
     )
 
-    #: What clients say is not read.
+    #: Data from clients is not read.
     _DROPPED: Final = bytearray(1024)
 
     def __init__(
@@ -284,7 +284,7 @@ class EventClient(asyncio.BufferedProtocol):
             self.keep(text[taken:])
 
     def keep(self, rest: bytes) -> None:
-        """What the system does not take now is the transport's."""
+        """The transport keeps bytes that the system does not take now."""
         self.is_behind = True
         self.transport.write(rest)
 

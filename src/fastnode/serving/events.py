@@ -1,4 +1,4 @@
-"""What happens to the chain, as server-sent events (HTML standard, section 9.2): each text is made once for everybody.
+"""Events of the chain, as server-sent events (HTML standard, section 9.2): each text is made once for everybody.
 
     type    event     data
     block   block     a block has come
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "TIPS", "TX", "TYPES", "ChainEvents", "Event", "joined", "pending_events"]
 
-#: What a client can ask for, as bits.
+#: Kinds that a client can ask for, as bits.
 BLOCK, TIPS, TX = 1, 2, 4
 TYPES: Final = {"block": BLOCK, "tips": TIPS, "tx": TX}
 
@@ -74,7 +74,7 @@ def _range_event(name: str, first: int, last: int) -> Event:
 
 
 class ChainEvents:
-    """Where the chain was, and what has happened since.  Belongs to one thread; no view is held between calls."""
+    """The last state of the chain, and events since.  Belongs to one thread; no view is held between calls."""
 
     def __init__(self, view: View) -> None:
         chain = view.chain
@@ -94,11 +94,11 @@ class ChainEvents:
 
     @property
     def tips(self) -> Event:
-        """Where the tips are."""
+        """Event with the tips."""
         return Event.of(TIPS, "tips", self._tips_json)
 
     def advance(self, view: View) -> list[Event]:
-        """What has happened until ``view``."""
+        """Events until ``view``."""
         chain = view.chain
         events: list[Event] = []
         if chain.tips.proposed != self._tip:
@@ -114,7 +114,7 @@ class ChainEvents:
         return events
 
     def since(self, view: View, last_event_id: bytes) -> list[Event]:
-        """What a client has missed that was told up to ``last_event_id``; ``view`` is the one advanced to."""
+        """Events that a client has missed that was told up to ``last_event_id``; ``view`` is the one advanced to."""
         parts = _ID.fullmatch(last_event_id)
         if parts is None:
             return []

@@ -41,12 +41,12 @@ __all__ = ["FastPath"]
 _SIMPLE: Final = Request(b"POST", b"/", {}, b"", is_http_1_0=False, keep_alive=True)
 #: Longer parameters are measured, and their memory asked for, before they are read.
 UNASKED_BYTES_MAX: Final = 1024
-#: What the results that are kept may take, of one server.
+#: Memory for kept results of one server.
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 class FastPath:
-    """What the connections of a server share.
+    """The fast path that the connections of a server share.
 
     What an answer depends on beside the view tells when it changes: the headers, the date, the meters, the guard.
     """

@@ -37,7 +37,7 @@ _UNAUTHORIZED: Final = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}'
 )
 
-#: Where GET is charged for, also under a prefix.
+#: Paths whose GET is charged for, also under a prefix.
 _CHARGED_PATHS: Final = (DOCUMENT_PATH, EVENTS_PATH)
 #: Methods whose answer depends on who asks, which the fast path does not know.
 _CLIENTS_OWN: Final = frozenset({DISCOVER})
@@ -53,7 +53,7 @@ _KEY_IN_LINE: Final = re.compile(rb"POST /v1/([^/?#\s]{1,256})/? ")
 
 
 class RateLimitGate:
-    """What the connections of a port share.  ``limits`` may be replaced at any time."""
+    """The gate that the connections of a port share.  ``limits`` may be replaced at any time."""
 
     def __init__(self, application: RpcApplication, limits: RateLimits, path_prefix: str = "") -> None:
         self.application = application
@@ -103,12 +103,12 @@ class RateLimitGate:
     # ---- the fast path -----------------------------------------------------------------------
 
     def payer_at(self, address: str) -> payer.Payer:
-        """Who pays for the calls of a connection from ``address``."""
+        """The payer for the calls of a connection from ``address``."""
         # A longer body is charged for by the strict path alone.
         return payer.Payer(lambda head: self._identify(address, head), self._limits, _CLIENTS_OWN, BYTES_PER_COST - 1)
 
     def _identify(self, address: str, head: bytes) -> tuple[Client, bytes] | None:
-        """Who sent a request, and its head without a key in the path; None if that is not plain."""
+        """The sender of a request, and its head without a key in the path; None if that is not plain."""
         limits = self.limits
         if limits.rules.origins is not None:
             return None
@@ -150,7 +150,7 @@ async def _finished_later(
 
 
 class ClientsRequests:
-    """What stands behind a connection from ``address``: the application behind the gate."""
+    """The application of a connection from ``address``: the one behind the gate."""
 
     __slots__ = ("_address", "_gate")
 

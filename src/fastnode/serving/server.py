@@ -123,12 +123,12 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where the port is listened on."""
+        """Address of the listening port."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
     def client_url(self) -> str:
-        """Where a client on this machine connects: nobody can connect to the address of all networks."""
+        """Address for a client on this machine: nobody can connect to the address of all networks."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
@@ -339,20 +339,20 @@ class RpcServer(HttpServer):
         return None if self._gate is None else self._gate.limits
 
     def set_guard(self, guard: RequestGuard | None) -> None:
-        """Who is admitted from the next connection on; None: everybody."""
+        """Guard from the next connection on; None: everybody is admitted."""
         self._rpc.guard = guard
 
     def set_spans(self, spans: Spans | None) -> None:
-        """Where each call is told from the next connection on; None: nowhere."""
+        """Receiver of each call from the next connection on; None: nobody."""
         self._rpc.spans = spans
 
     def set_events(self, events: EventStreams) -> None:
-        """Who is told what happens, by GET /events."""
+        """Streams of GET /events."""
         self._rpc.events = events
 
     @property
     def events(self) -> EventStreams | None:
-        """Who is told what happens; None: no client can be."""
+        """Streams of clients that hear events; None: no client can."""
         return self._rpc.events
 
     def set_pages(self, pages: Pages) -> None:

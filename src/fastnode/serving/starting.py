@@ -1,4 +1,4 @@
-"""What a port answers while its node starts: the probes, and to everything else why it cannot answer yet.
+"""Answers of a port while its node starts: the probes, and to everything else why it cannot answer yet.
 
 GET /livez            200
 GET /readyz, /status  503 with what the start waits for

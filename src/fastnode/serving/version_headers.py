@@ -1,4 +1,4 @@
-"""What every response says about the network.
+"""Headers about the network in every response.
 
 A client compares each header it knows with what it was built for, as text, and refuses to talk to a
 node of another network or release.  A header that is not sent is not compared.

@@ -45,7 +45,7 @@ class Damage:
         self._search.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether nothing is being looked for any more."""
+        """True if nothing is being looked for any more."""
         if self._search is not None:
             self._search.join(timeout_s)
         return self._search is None or not self._search.is_alive()

@@ -62,12 +62,12 @@ BLOCK_BYTES: Final = 1 << 10
 # LevelDB cannot go on after a write that the disk refused, not even when there is room again.  So nothing is begun
 # without room for it, for the tables of a full write buffer, and for a usual compaction.
 ROOM_BYTES: Final = 256 << 20
-#: Of a batch that is repeated: a tenth of a millisecond, when event loops wait.
+#: Wait before a batch is repeated: a tenth of a millisecond, when event loops wait.
 _PART: Final = 48
 #: No key is longer.
 KEY_BYTES_MAX: Final = 128
 RESTART: Final = "start the node again when the disk can be written"
-#: What an operator does about a damaged database, unless its owner says otherwise.
+#: Advice for an operator with a damaged database, unless its owner says otherwise.
 RESTORE_OR_IMPORT: Final = "restore it, or remove it and import again"
 
 
@@ -132,14 +132,14 @@ def free_bytes(path: Path) -> int:
 
 
 def has_room(path: Path) -> bool:
-    """Whether the disk of ``path`` takes more than small files."""
+    """True if the disk of ``path`` takes more than small files."""
     found = os.statvfs(path)
     has_names = found.f_favail > 0 or found.f_files == 0  # some file systems do not count them
     return has_names and lacking_bytes(path, 0) == 0
 
 
 def lacking_bytes(path: Path, count: int) -> int:
-    """How much more must be free on the disk of ``path`` before ``count`` bytes are written there beside a
+    """Bytes that are missing on the disk of ``path`` before ``count`` bytes are written there beside a
     database that grows; 0: nothing."""
     return max(0, ROOM_BYTES + count - free_bytes(path))
 
@@ -171,7 +171,7 @@ class SharedDatabase:
         # Reentrant: a garbage collection inside release() may run another view's finalizer.
         self._lock = threading.RLock()
         self._failure: str | None = None
-        #: What helps after a write that failed.
+        #: Advice after a write that failed.
         self.after_failure = RESTART
         self._shortage: str | None = None
         self._damage = Damage(path, remedy)
@@ -223,7 +223,7 @@ class SharedDatabase:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with it and what to do about that, in one line; None as long as nothing was found."""
+        """The fault and what to do about it, in one line; None as long as nothing was found."""
         if self._shortage is not None and self._missing_bytes(0) <= 0:
             self._shortage = None
         return self._damage.fault or self._failure or self._shortage
@@ -249,11 +249,11 @@ class SharedDatabase:
             raise self.unreadable(error) from error
 
     def error_of(self, error: Exception) -> Exception:
-        """What to raise instead of an exception of a read."""
+        """The error to raise instead of an exception of a read."""
         return self.unreadable(error) if isinstance(error, plyvel.Error) else error
 
     def unreadable(self, error: Exception) -> DatabaseUnreadable:
-        """What to raise when a read failed, or gave what its reader cannot decode."""
+        """The error to raise when a read failed, or gave what its reader cannot decode."""
         reason = reason_of(error)
         if isinstance(error, plyvel.Error) and not isinstance(error, plyvel.CorruptionError):
             # The disk, a limit of open files, or a file that is too short.

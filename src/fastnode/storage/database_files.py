@@ -1,4 +1,4 @@
-"""Whether the files of a LevelDB are all there, before it is opened.
+"""Check that the files of a LevelDB are all there, before it is opened.
 
     CURRENT           names the manifest
     MANIFEST-000004   names the tables with their sizes, and the oldest log that counts
@@ -36,7 +36,7 @@ _MAGIC: Final = (0xDB4775248B80FB57).to_bytes(8, "little")
 
 
 def is_database(path: Path) -> bool:
-    """Whether there is anything of a database in the folder ``path``: a damaged one is one too."""
+    """True if there is anything of a database in the folder ``path``: a damaged one is one too."""
     try:
         names = [file.name for file in path.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -45,7 +45,7 @@ def is_database(path: Path) -> bool:
 
 
 def fault_of_files(path: Path) -> str | None:
-    """What is wrong with the files of the closed database ``path``, as "000005.ldb is missing".
+    """The fault in the files of the closed database ``path``, as "000005.ldb is missing".
 
     None if nothing is, and if there is no database yet.  OSError when they cannot be looked at.
     """
@@ -90,7 +90,7 @@ def _fault_of_table(path: Path, number: int, size: int) -> str | None:
 
 
 def _is_footer(footer: bytes, length: int) -> bool:
-    """Whether both handles lie within a table of ``length`` bytes."""
+    """True if both handles lie within a table of ``length`` bytes."""
     if len(footer) != _FOOTER_BYTES or not footer.endswith(_MAGIC):
         return False
     numbers: list[int] = []

@@ -45,7 +45,7 @@ _Place = tuple[int, int]
 
 @dataclass(slots=True)
 class Manifest:
-    """What a database is made of."""
+    """Parts of a database."""
 
     #: Bytes of each table, by its number.
     tables: dict[int, int] = field(default_factory=dict)

@@ -28,8 +28,8 @@ COPY_PREFIX: Final = "snapshot-"
 PART_FOLDER: Final = "restore.part"
 _READY_FOLDER: Final = "restore.ready"
 
-#: What belongs to the chain that was there before: transactions that wait, offenses of its validators, the filter of
-#: log tags, the marks of the sample chain.
+#: Files that belong to the chain that was there before: transactions that wait, offenses of its validators, the filter
+#: of log tags, the marks of the sample chain.
 _OF_THE_OLD_CHAIN: Final = ("p2p", "offenses", "tag_filter", "sample-chain", "sample-chain.unfinished")
 
 

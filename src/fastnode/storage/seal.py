@@ -39,7 +39,7 @@ def write_seal(path: Path) -> None:
 
 
 def broken_by(path: Path) -> str | None:
-    """What changed since the database ``path`` was sealed, as "000006.log is missing".
+    """The change since the database ``path`` was sealed, as "000006.log is missing".
 
     None if nothing did, if it is not sealed, and if the seal itself is not what was written.
     """

@@ -17,7 +17,7 @@ TABLE_BYTES_MAX: Final = 256 << 20
 
 
 def damaged_tables(path: Path) -> dict[str, str]:
-    """What is wrong with the tables of the database ``path``, by name.  It may be open; takes a second per gigabyte."""
+    """Faults in the tables of the database ``path``, by name.  It may be open; takes a second per gigabyte."""
     found = {}
     for file in _tables(path):
         fault = table_fault(file)
@@ -27,7 +27,7 @@ def damaged_tables(path: Path) -> dict[str, str]:
 
 
 def table_fault(file: Path) -> str | None:
-    """What is wrong with a table; None if nothing is, or if it is gone: a compaction removes what it has merged."""
+    """The fault in a table; None if nothing is, or if it is gone: a compaction removes what it has merged."""
     try:
         with file.open("rb", buffering=0) as table:
             size = file.stat().st_size

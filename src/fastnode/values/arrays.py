@@ -27,7 +27,7 @@ class ArrayOf(ValueType):
     element: ValueType
     length_max: int | None = None
     length_min: int = field(default=0, kw_only=True)
-    #: What is allowed as text, if that is not what the element says.
+    #: Description of allowed text, if it is not the element's.
     meaning: str = field(default="", kw_only=True)
 
     @property

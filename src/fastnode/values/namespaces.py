@@ -19,13 +19,13 @@ _NEWER: Final = {"node": "aztec", "nodeAdmin": "aztecAdmin"}
 
 
 def newer_name(name: str) -> str | None:
-    """What newer releases call a method; None for one of another namespace, which has one name."""
+    """Name of a method in newer releases; None for one of another namespace, which has one name."""
     namespace, _, rest = name.partition("_")
     return f"{_NEWER[namespace]}_{rest}" if namespace in _NEWER else None
 
 
 def wire_names(name: str, namespaces: Namespaces = "both") -> list[str]:
-    """What clients may call a method."""
+    """Names by which clients may call a method."""
     newer = newer_name(name)
     if newer is None or namespaces == "node":
         return [name]

@@ -9,7 +9,7 @@ __all__ = ["NUMBER_TEXT", "Schema", "object_of", "one_key", "reference"]
 
 Schema: TypeAlias = dict[str, Any]
 
-#: What JavaScript's Number() reads: decimal digits with fraction and exponent, or a prefix and digits.
+#: Texts that JavaScript's Number() reads: decimal digits with fraction and exponent, or a prefix and digits.
 NUMBER_TEXT: Final = (
     r"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)\s*$"
 )

@@ -42,7 +42,7 @@ class Text(_TextType):
     length_max: int | None = None
     name: str = field(default="string", kw_only=True)
     metavar: str = field(default="TEXT", kw_only=True)
-    #: What is allowed, where that is checked later.
+    #: Description of allowed values, where they are checked later.
     meaning: str = field(default="", kw_only=True)
 
     @property
@@ -73,7 +73,7 @@ class HexText(_TextType):
     byte_count: int
     name: str = field(default="string", kw_only=True)
     metavar: str = field(default="ADDRESS", kw_only=True)
-    #: What the digits are, in front of their number.
+    #: Name of the digits, in front of their number.
     meaning: str = field(default="", kw_only=True)
 
     @property

@@ -12,7 +12,7 @@ _SCHEMES = ("http", "https")
 
 
 def is_http_url(text: str) -> bool:
-    """Whether ``text`` is an http:// or https:// URL with a host and, if it has one, a possible port."""
+    """True if ``text`` is an http:// or https:// URL with a host and, if it has one, a possible port."""
     try:
         parts = urlsplit(text)
         return parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)

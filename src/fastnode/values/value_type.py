@@ -1,4 +1,4 @@
-"""What every type of value can do: read from text and from JSON, describe itself, write back, give its JSON schema.
+"""Abilities of every type of value: read from text and from JSON, describe itself, write back, give its JSON schema.
 
 Settings, parameters of methods, and the keys of the configuration that the admin port changes share these types.
 
@@ -50,12 +50,12 @@ class ValueType:
 
     @property
     def expects(self) -> str:
-        """What is accepted as JSON, to follow "must be"."""
+        """Description of accepted JSON, to follow "must be"."""
         raise NotImplementedError
 
     @property
     def expects_text(self) -> str:
-        """What is accepted as text, to follow "allowed: "."""
+        """Description of accepted text, to follow "allowed: "."""
         return self.expects
 
     @property

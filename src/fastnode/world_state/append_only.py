@@ -55,7 +55,7 @@ class AppendOnlyTree:
         return unpack_place(place) if place is not None else None
 
     def count_places(self, snapshot: Snapshot) -> int:
-        """How many values :meth:`find` knows."""
+        """Number of values that :meth:`find` knows."""
         with snapshot.scan(self._value_prefix) as entries:
             return sum(1 for _ in entries)
 
@@ -132,7 +132,7 @@ class AppendOnlyTree:
         return bytes(frontier)
 
     def changes(self, snapshot: Snapshot, growth: Growth, leaves: bytes, block: int) -> Iterator[Change]:
-        """What ``growth`` writes; ``snapshot`` is the one it was prepared from."""
+        """Entries that ``growth`` writes; ``snapshot`` is the one it was prepared from."""
         get, prefix = snapshot.get, self._value_prefix
         first_places: dict[bytes, int] = {}
         for offset in range(0, len(leaves), HASH_BYTES):
@@ -153,7 +153,7 @@ class AppendOnlyTree:
         self._levels.keep_within_limit()
 
     def undo(self, snapshot: Snapshot, size_before: int, size: int) -> Iterator[Change]:
-        """What takes the tree from ``size`` leaves back to ``size_before``; then call :meth:`resize`."""
+        """Entries that take the tree from ``size`` leaves back to ``size_before``; then call :meth:`resize`."""
         if size_before == size:
             return
         for index, leaf in enumerate(self.leaves(snapshot, size_before, size), size_before):

@@ -210,7 +210,7 @@ class _Nodes:
                 return
 
     def _count(self, level: int, first: int, count: int) -> int:
-        """How many of the row are stored: the complete ones."""
+        """Number of stored nodes of the row: the complete ones."""
         return max(0, min(count, (self._size >> level) - first))
 
     def _stored(self, level: int, first: int, count: int) -> dict[int, bytes]:
@@ -224,7 +224,7 @@ class _Nodes:
     def _is_same(
         self, stored: dict[int, bytes], level: int, first: int, count: int, row: bytes, stamps: Stamps
     ) -> bool:
-        """Whether all of a row is as stored: the usual case, compared in one step."""
+        """True if all of a row is as stored: the usual case, compared in one step."""
         absent = self._absent(level)
         joined = b"".join([stored.get(index, absent) for index in range(first, first + count)])
         return joined == row[: count * HASH_BYTES]

@@ -55,13 +55,13 @@ class _OpenLeaf:
         self.next_key = before.next_key if before else ZERO_KEY
 
     def content(self) -> tuple[bytes, bytes, bytes, int]:
-        """What is hashed."""
+        """Bytes to hash."""
         return self.key, self.value, self.next_key, self.next_index
 
 
 @dataclass(slots=True)
 class LeafChanges:
-    """What a block does to the tree; ``nodes`` is None when no leaf changes."""
+    """Changes of a block to the tree; ``nodes`` is None when no leaf changes."""
 
     block: int
     size: int
@@ -300,7 +300,7 @@ class IndexedTree:
     # ---- write and undo ------------------------------------------------------------------------
 
     def changes(self, prepared: LeafChanges) -> Iterator[Change]:
-        """What a prepared block writes."""
+        """Entries that a prepared block writes."""
         stamp = u32(prepared.block)
         for leaf in prepared.leaves:
             inverted_key = inverted(leaf.key)

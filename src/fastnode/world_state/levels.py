@@ -71,5 +71,5 @@ class Levels:
             yield ((key[len(self._prefix) :], node) for key, node in entries)
 
     def _fit_from(self, level: int, size: int) -> bool:
-        """Whether this level of a tree of ``size`` leaves has room in memory together with all above it."""
+        """True if this level of a tree of ``size`` leaves has room in memory together with all above it."""
         return (size >> level) * 2 * self._node_bytes <= self._memory_bytes

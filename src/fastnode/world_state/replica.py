@@ -134,5 +134,5 @@ class WorldStateReplica:
 
 
 def _prefix(kind: bytes, tree: Tree) -> bytes:
-    """Of the keys of one kind of one tree."""
+    """Prefix of the keys of one kind of one tree."""
     return kind + tree.prefix

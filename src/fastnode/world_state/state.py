@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 #: Folder of this database below the data directory.
 WORLD_STATE_DIRECTORY: Final = "world_state"
-#: What to do when it is damaged.
+#: Advice for a damaged database.
 REMEDY: Final = "remove the folder, and the next start rebuilds it from the chain"
 #: At start, what the newest blocks replaced goes back into the memory: this many blocks or leaves, whichever is less.
 REMEMBERED_BLOCKS: Final = 1024
@@ -204,7 +204,7 @@ class WorldState:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the database, None for nothing."""
+        """The fault of the database, None for nothing."""
         return self._database.fault
 
     def memory_bytes(self) -> int:
@@ -349,7 +349,7 @@ class WorldState:
         return unpack_changed(self._required(CHANGED + u32(number)), len(self._forest.indexed))
 
     def _prune(self, newest: BlockRecord) -> tuple[list[Change], int]:
-        """What falls out of the history when ``newest`` becomes the tip, and the oldest block that stays."""
+        """Entries that fall out of the history when ``newest`` becomes the tip, and the oldest block that stays."""
         batch: list[Change] = []
         view, oldest = self.view, self.view.oldest
         for _ in range(PRUNED_BLOCKS_PER_COMMIT):

@@ -51,7 +51,7 @@ class WorldStateView:
         self.tip = tip
         #: Oldest block whose trees can still be read.
         self.oldest = oldest
-        #: What follows from the newest leaves and from nodes in memory.
+        #: Answers from the newest leaves and from nodes in memory.
         self.answers = state_answers.StateAnswers(
             nullifiers=forest.nullifiers.answers,
             public_data=forest.public_data.answers,

@@ -43,7 +43,7 @@ class Program:
     def bytecode(self) -> bytes: ...
 
 class Host(Protocol):
-    """What the interpreter asks of its surroundings.  ``address`` is always the contract that is running."""
+    """Surroundings of the interpreter, as it asks them.  ``address`` is always the contract that is running."""
 
     def enter(self, address: bytes, calldata: bytes) -> Program:
         """A call of ``address`` starts (the enqueued one, or a nested one): open a checkpoint, give its program.
@@ -102,7 +102,7 @@ class Host(Protocol):
         """``level`` 0 to 7; ``message`` is what the program has, UTF-8 or not."""
 
 class Outcome(NamedTuple):
-    """How an enqueued call ended; the same as the host was told by its last :meth:`Host.leave`."""
+    """End of an enqueued call; the same as the host was told by its last :meth:`Host.leave`."""
 
     success: bool
     #: Return or revert data, at most :data:`RECORDED_FIELDS` fields.

@@ -15,7 +15,7 @@ class PendingHash:
 
     @property
     def is_done(self) -> bool:
-        """Whether :meth:`result` comes at once."""
+        """True if :meth:`result` comes at once."""
 
     def result(self) -> bytes:
         """The hash, 32 bytes, waited for without the interpreter; ValueError for an element not below the modulus."""

@@ -49,7 +49,7 @@ def read_fields(values: list[Any], strict: Callable[[Any, int], bytes]) -> bytes
     """
 
 def count_known(tag_filter: TagFilter | None, owner: bytes, tags: bytes) -> int:
-    """How many of the tags may be known: all of them without a filter.  ValueError as for :func:`answer`."""
+    """Number of the tags that may be known: all of them without a filter.  ValueError as for :func:`answer`."""
 
 def answer(
     tag_filter: TagFilter | None,

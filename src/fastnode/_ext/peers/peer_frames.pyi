@@ -1,4 +1,4 @@
-"""What peers put on the wire, cut into pieces: frames, delimited messages, protobuf.
+"""Bytes of peers, cut into pieces: frames, delimited messages, protobuf.
 
 Each function gets untrusted bytes, and the most that it may make of them.  ValueError says that what
 was sent makes no sense, or is larger than allowed; what is not complete yet is left for the next call.

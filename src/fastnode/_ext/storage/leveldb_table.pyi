@@ -11,7 +11,7 @@ def crc32c_portable(data: Buffer) -> int:
     """The same from tables."""
 
 def fault_of(table: Buffer) -> str | None:
-    """What is wrong first with the content of a table file and at which byte; None if every block is as it was written.
+    """The first fault in the content of a table file, and at which byte; None if every block is as it was written.
 
     Lets go of the interpreter meanwhile; takes a few milliseconds for 32 MiB.
     """

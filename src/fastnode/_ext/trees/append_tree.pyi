@@ -9,7 +9,7 @@ from collections.abc import Iterable
 NODE_BYTES: int
 
 class Growth:
-    """What an append computed; nothing of it is visible until :meth:`AppendNodes.publish`."""
+    """Result of an append; nothing of it is visible until :meth:`AppendNodes.publish`."""
 
     @property
     def size_before(self) -> int: ...

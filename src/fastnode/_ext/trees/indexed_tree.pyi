@@ -13,7 +13,7 @@ def depth(size: int) -> int:
     """Levels of the smallest subtree at the left that holds ``size`` leaves."""
 
 class NodeUpdate:
-    """What a block changes; nothing of it is visible until :meth:`IndexedNodes.publish`."""
+    """Changes of a block; nothing of it is visible until :meth:`IndexedNodes.publish`."""
 
     @property
     def block(self) -> int: ...

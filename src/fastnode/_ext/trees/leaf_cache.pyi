@@ -26,7 +26,7 @@ class LeafCache:
     def __init__(self, bytes_max: int) -> None: ...
     @property
     def generation(self) -> int:
-        """How often something has been dropped."""
+        """Number of times that something was dropped."""
 
     def drop(self, tiles: Iterable[int]) -> None:
         """These tiles and their leaves have changed."""

@@ -24,7 +24,7 @@ CHECKPOINTED: int
 RECEIPT: int
 EFFECT: int
 
-#: What the release set has as the archive of block 0.
+#: The archive of block 0 in answers of the release set.
 EMPTY_ARCHIVE: bytes
 
 def header(record: bytes) -> bytes:

@@ -62,7 +62,7 @@ class CachedResponses:
     def keep_packed(self, result: bytes, packed: Packed) -> None:
         """A result that was compressed elsewhere.  It counts with its text, as it may be kept for this alone."""
 
-    #: What the handler has said that ran for :meth:`result` in vain: an exception, or a result that is too long;
+    #: Outcome of the handler that ran for :meth:`result` in vain: an exception, or a result that is too long;
     #: None: no handler has run.
     @property
     def outcome(self) -> bytes | Exception | None: ...

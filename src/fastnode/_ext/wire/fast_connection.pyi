@@ -1,4 +1,4 @@
-"""What a connection receives, answered without Python being asked as long as it is usual."""
+"""Data of a connection, answered without Python being asked as long as it is usual."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -55,7 +55,7 @@ class Receiver:
         small_buffer: bytearray,
     ) -> None: ...
     def get_buffer(self, size_hint: int) -> bytearray:
-        """Where the next data goes; of the protocol (asyncio.BufferedProtocol)."""
+        """Buffer for the next data; of the protocol (asyncio.BufferedProtocol)."""
 
     def buffer_updated(self, count: int) -> None:
         """``count`` bytes of data are in the buffer, which is free again afterwards.  ValueError if they are more than
@@ -76,7 +76,7 @@ class Receiver:
     def receive(self, data: bytes) -> None:
         """A burst."""
 
-    #: Who pays for the calls of the connection; None: they are free.
+    #: Payer for the calls of the connection; None: they are free.
     payer: Payer | None
     #: The connection waits for a request, and nothing is under way: whole bursts are answered here.
     is_resting: bool

@@ -1,4 +1,4 @@
-"""What a JSON text is made of, before anything is built from it, and the texts of the ids in a request.
+"""Shape of a JSON text, before anything is built from it, and the texts of the ids in a request.
 
 Neither judges whether a text is JSON: that is the parser's.
 """

@@ -1,4 +1,4 @@
-"""What connections have used of the event loop, counted where the fast path can count it.
+"""Use of the event loop by connections, counted where the fast path can count it.
 
 :mod:`fastnode.http.turns` decides from these numbers.
 """
@@ -6,18 +6,18 @@
 from collections.abc import Callable
 
 class Share:
-    """What one party has used, in nanoseconds."""
+    """Use of one party, in nanoseconds."""
 
     #: In all, as far as it counts (http/fair_queue.py).
     used_ns: int
     #: In one turn, lately: the newest counts a quarter, those before it three quarters; and no more than twice as much
     #: as those, since one long turn may have been held up by others.  Of a group: in one turn of any member.
     turn_ns: int
-    #: Of a group: what a member would have used that had waited all the time.
+    #: Use of a group's member that had waited all the time.
     served_ns: int
     #: When it waited last: the number of a time without a break during which some waited (http/fair_queue.py).
     period: int
-    #: What several parties have used together, such as the connections of one address; None: it is alone.
+    #: Use of several parties together, such as the connections of one address; None: it is alone.
     group: Share | None
 
     def charge(self, elapsed_ns: int) -> None:
@@ -40,7 +40,7 @@ class LoopTime:
     def round_ns(self) -> int: ...
     #: Used in this round so far.
     spent_ns: int
-    #: Whether what comes now has to wait for its turn.
+    #: True if data that comes now has to wait for its turn.
     is_crowded: bool
 
     def charge(self, share: Share, elapsed_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""Who pays for the calls of a connection, when clients have budgets."""
+"""Payment for the calls of a connection, when clients have budgets."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -15,7 +15,7 @@ class _Rules(Protocol):
     def version(self) -> int: ...
 
 class Payer:
-    """Who pays for the calls of one connection.
+    """Payer for the calls of one connection.
 
     ``identify`` is given a whole head, up to the empty line, and says whose it is, and the head without what names the
     client in its target; None: that is left to the strict path.  What it says holds until ``rules`` publishes again.
@@ -31,4 +31,4 @@ class Payer:
         body_bytes_max: int,
     ) -> None: ...
     def refund(self) -> None:
-        """What was paid for the request that was read last is taken back: it is left to others, who charge for it."""
+        """Take back the payment for the request that was read last: it is left to others, who charge for it."""

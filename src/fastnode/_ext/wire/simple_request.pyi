@@ -66,15 +66,15 @@ class SimpleRequests:
     #: False: the owner of the data should take it elsewhere.
     is_open: bool
 
-    #: Of the connection whose data comes next; None: calls are free.  What is answered is paid, and so is a call that
-    #: is described; a request that is left to others is not.
+    #: Payer of the connection whose data comes next; None: calls are free.  An answered call is paid, and so is a call
+    #: that is described; a request that is left to others is not.
     payer: Payer | None
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
         """The head of an answer, plain or in gzip, around the digits of its Content-Length."""
 
     def set_meters(self, calls: CallMeter | None, add_batch: Callable[[int], object] | None) -> None:
-        """Who counts: ``calls`` every call that is answered, ``add_batch`` the calls of a batch.  To be called
+        """Meters: ``calls`` counts every call that is answered, ``add_batch`` the calls of a batch.  To be called
         again when methods have been added."""
 
     def begin(self) -> Any:
@@ -128,13 +128,13 @@ class SimpleRequests:
     @property
     def batch(self) -> bytes | None: ...
 
-    #: What handlers have said to the call or the first calls of the batch at ``position``, each a result (empty:
+    #: Outcomes of handlers for the call or the first calls of the batch at ``position``, each a result (empty:
     #: nothing was found) or an exception, and the nanoseconds that it took; None: none has run.  The one who answers it
     #: goes on there.
     @property
     def outcomes(self) -> list[tuple[bytes | Exception, int]] | None: ...
 
-    #: Whether it stopped because it is late; then ``unfinished`` has the results so far, each with the nanoseconds that
+    #: True if it stopped because it is late; then ``unfinished`` has the results so far, each with the nanoseconds that
     #: it took, of the batch at ``position``, or is None between two requests.
     @property
     def is_late(self) -> bool: ...

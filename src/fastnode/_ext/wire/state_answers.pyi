@@ -35,7 +35,7 @@ class LeafSlots:
         """The key of a contract's storage slot in the public data tree.  ValueError for what is no field."""
 
     def knows(self, contract: bytes, slot: bytes) -> bool:
-        """Whether the key of a contract's slot is kept."""
+        """True if the key of a contract's slot is kept."""
 
     def learn(self, pairs: list[tuple[bytes, bytes]]) -> None:
         """Keep the keys of contracts and slots that are about to be asked for, as many as 32 that are not known: where
@@ -43,8 +43,8 @@ class LeafSlots:
 
 @final
 class TreeAnswers:
-    """What all views know of an indexed tree: its nodes in memory, the tiles and leaves that are kept, its id, how the
-    keys of leaves and tiles begin."""
+    """Knowledge of all views about an indexed tree: its nodes in memory, the kept tiles and leaves, its id, how
+    the keys of leaves and tiles begin."""
 
     def __init__(
         self, nodes: IndexedNodes, leaves: LeafCache, tree: int, leaf_prefix: bytes, tile_prefix: bytes
@@ -52,8 +52,8 @@ class TreeAnswers:
 
 @final
 class AppendAnswers:
-    """What all views know of an append-only tree: its nodes in memory, its id, how the keys of the places of leaves, of
-    tiles and of edges begin."""
+    """Knowledge of all views about an append-only tree: its nodes in memory, its id, how the keys of the places of
+    leaves, of tiles and of edges begin."""
 
     def __init__(
         self, nodes: AppendNodes, tree: int, place_prefix: bytes, tile_prefix: bytes, edge_prefix: bytes
@@ -125,5 +125,5 @@ class StateQuestion:
     def __call__(self, view: Any, block: Any, first: bytes, second: bytes | None = None) -> bytes | None: ...
     @property
     def prepare(self) -> Callable[[list[tuple[Any, ...]]], None] | None:
-        """Of STORAGE: to be called with the arguments of calls that follow, of one view, so that what they need is
+        """For STORAGE: to be called with the arguments of calls that follow, of one view, so that what they need is
         worked out side by side.  None for the other kinds."""
