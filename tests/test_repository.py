@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import io
 import os
 import re
 import subprocess
 import sys
+import tokenize
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -60,6 +63,55 @@ def texts() -> list[tuple[str, str]]:
             found.append((str(path.relative_to(PROJECT)), content.decode("utf-8")))
     assert len(found) > 100
     return found
+
+
+# ---- words ------------------------------------------------------------------------------------------
+
+#: Rooms, and folders of tests, whose comments and docstrings begin with a noun or a verb.
+PLAIN_WORDS = (
+    "_twins",
+    "api",
+    "archiver",
+    "http",
+    "jsonrpc",
+    "log_index",
+    "mempool",
+    "proofs",
+    "protocol",
+    "public_execution",
+    "serving",
+    "storage",
+    "values",
+    "world_state",
+)
+_BARE = re.compile(r"(?:#:? ?)?(?:What|Of|Whether|How|Where|Who|Whose|Whom)\b")
+
+
+def beginnings(text: str) -> Iterator[tuple[int, str]]:
+    """Line and words of every docstring and of every comment; lines of one comment are one."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and (docstring := ast.get_docstring(node)):
+            yield node.body[0].lineno, docstring
+    line_before = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            is_alone = not token.line[: token.start[1]].strip()
+            if not is_alone or line_before != token.start[0] - 1:
+                yield token.start[0], token.string
+            line_before = token.start[0] if is_alone else 0
+
+
+@pytest.mark.parametrize("room", PLAIN_WORDS)
+def test_comments_begin_with_their_subject(room: str) -> None:
+    found = [
+        f"{path.relative_to(PROJECT)}:{line}: {words.splitlines()[0]}"
+        for folder in (PACKAGE / room, PROJECT / "tests" / room)
+        for path in sorted(folder.rglob("*.py"))
+        for line, words in beginnings(path.read_text(encoding="utf-8"))
+        if _BARE.match(words)
+    ]
+    assert not found, "begin with a noun or a verb, and name the subject"
 
 
 # ---- what it may hold -------------------------------------------------------------------------------

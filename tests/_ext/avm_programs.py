@@ -39,7 +39,7 @@ def put_at(address: int, tag: int, value: int, *, pointer: int) -> bytes:
 
 # ---- random programs ----------------------------------------------------------------------------------
 
-#: What cells hold at the start: address 0 the base, then so many of each tag.
+#: Cells at the start: address 0 the base, then so many of each tag.
 ROLES = {FF: range(1, 13), U32: range(13, 25), U1: range(25, 28), U64: range(28, 34), U8: range(34, 37)}
 ROLES |= {U16: range(37, 39), U128: range(39, 42)}
 CELLS = 64

@@ -80,7 +80,7 @@ class Contract:
 
 @dataclass(slots=True)
 class Effects:
-    """What a checkpoint restores."""
+    """State that a checkpoint restores."""
 
     storage: dict[bytes, bytes] = field(default_factory=dict)
     nullifiers: set[bytes] = field(default_factory=set)
@@ -234,7 +234,7 @@ class World:
 
 # ---- vectors ------------------------------------------------------------------------------------------
 
-#: Of vectors, what only the execution of whole transactions can give.
+#: Members of vectors that only the execution of whole transactions can give.
 WHOLE_TRANSACTION = ("nr", "rv")
 SIMULATION_PREFIX = "C++ simulation failed: AVM simulation failed: "
 
@@ -286,7 +286,7 @@ def build_machine(
 
 
 def run_vector(avm: ModuleType, defaults: dict[str, Any], vector: dict[str, Any]) -> dict[str, Any]:
-    """What the vector expects, as far as the interpreter answers for it."""
+    """Expectation of the vector, as far as the interpreter answers for it."""
     world = build_world(avm, defaults, vector)
     before = copy.deepcopy(world.effects)
     machine = build_machine(avm, world, defaults, vector)

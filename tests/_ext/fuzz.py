@@ -75,7 +75,7 @@ from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u48
 
 Random = random.Random
 
-#: How a call may refuse.
+#: Errors with which a call may refuse.
 EXPECTED: Final = (ValueError, TypeError, OverflowError, LookupError, RuntimeError, MemoryError)
 Subject = Callable[[Random, "Calls"], None]
 
@@ -85,7 +85,7 @@ HEX: Final = string.hexdigits.encode()
 #: One poseidon2 of the twin takes milliseconds.
 TWIN_HASHES: Final = 200
 
-#: Of the databases that are read.
+#: Folder of the databases that are read.
 ENTRIES: Final = 2000
 
 stack = ExitStack()  # closes what is open while the process runs
@@ -93,7 +93,7 @@ atexit.register(stack.close)
 
 
 class Calls:
-    """How many calls of each kernel were made; compares them with those of the twin."""
+    """Number of calls of each kernel; compares them with those of the twin."""
 
     def __init__(self) -> None:
         self.made: Counter[str] = Counter()
@@ -673,7 +673,7 @@ SUBJECTS: Final = (
     avm_calls,
 )
 
-#: Of the time, beside 1 of the others.
+#: Share of the time, beside 1 of the others.
 SHARES: Final = {
     avm_calls: 4,
     simple_request_calls: 3,

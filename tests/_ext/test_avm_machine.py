@@ -653,7 +653,7 @@ def added(left: Point, right: Point) -> Point:
 
 
 def multiple(scalar: int) -> Point:
-    """Of the generator."""
+    """Coordinates of the generator."""
     point: Point = None
     for _ in range(scalar):
         point = added(point, grumpkin.GENERATOR)

@@ -12,7 +12,7 @@ from fastnode.kernels import avm as kernel
 
 INTERPRETERS = [pytest.param(kernel, id="kernel"), pytest.param(twin, id="python")]
 
-#: How many of a file the interpreter alone answers for.
+#: Number of a file's vectors that the interpreter alone answers for.
 COUNTS = {"calls": 102, "compute": 280, "fuzz": 2000, "gadgets": 119, "limits": 7, "misc": 48, "state": 202}
 
 

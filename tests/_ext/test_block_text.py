@@ -30,7 +30,7 @@ texts = st.binary(max_size=400)
 
 
 def values_with(number: int, effects: list[bytes]) -> dict[bytes, bytes]:
-    """What a chain database has of a block, without its record."""
+    """Entries of a block in a chain database, without its record."""
     return {effect_key(number, index): effect for index, effect in enumerate(effects)}
 
 

@@ -14,7 +14,7 @@ HASH_TEXT = b'"0x%064x"' % 7
 
 
 class Handlers:
-    """What direct handlers were asked, and what they say."""
+    """Questions to direct handlers, and their answers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []

@@ -35,7 +35,7 @@ def encode(request: pytest.FixtureRequest) -> ModuleType:
 
 
 def outcome(function: Any, argument: Any) -> Any:
-    """What a call returns, or the kind and text of its error."""
+    """Result of a call, or the kind and text of its error."""
     try:
         return function(argument)
     except (TypeError, ValueError) as error:

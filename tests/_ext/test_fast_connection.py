@@ -149,7 +149,7 @@ def test_a_large_result_is_written_as_it_is() -> None:
     large = b'"%b"' % (b"x" * 70_000)
     results.keep("node_getNodeInfo", None, large)
     connection.receiver.receive(post(ASKED) + post(b'{"id":2,"method":"node_getNodeInfo"}') + post(ASKED))
-    # What does not fit into one burst is the connection's: the large answer ended it.
+    # Data beyond one burst is the connection's: the large answer ended it.
     [(_, answers, _)] = connection.handed_on
     assert [len(chunk) for chunk in answers][1] == len(large)
     assert answers[1] is large
@@ -218,7 +218,7 @@ def test_what_the_system_does_not_take_is_the_transports(pair: Any) -> None:
     with contextlib.suppress(BlockingIOError):
         while True:
             received += there.recv(1 << 20)
-    # What was taken and what was not are one text, without a gap.
+    # Taken and remaining data are one text, without a gap.
     assert received + wire.written[0] == ANSWER * (BYTES_MAX // len(ANSWER)) * count
     # From now on nothing overtakes what the transport holds.
     wire.held = 1

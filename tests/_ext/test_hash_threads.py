@@ -21,7 +21,7 @@ from fastnode.protocol.fields import MODULUS, MODULUS_BYTES
 ARITY = 25
 #: Long enough that many can be started before one is done.
 LONG = 2785
-#: Of what the threads do only where the one that asks does not lose its processor.
+#: For work that threads do only if the asking one does not lose its processor.
 TRIES = 20
 
 
@@ -131,7 +131,7 @@ def test_what_waits_for_a_thread_goes_together() -> None:
 
 
 def _batches_of(count: int) -> int:
-    """How often a thread took from what waits, for ``count`` hashes.  This thread may lose its processor at any time,
+    """Count of takes from the queue by threads, for ``count`` hashes.  This thread may lose its processor at any time,
     and those that come after that wait for nothing: only the best of several tries says what the threads do.
     """
     runs = [_run(seed, LONG) for seed in range(count)]

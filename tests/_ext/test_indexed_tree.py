@@ -149,7 +149,7 @@ def test_an_update_without_history_keeps_nothing_of_what_it_replaces(module: Any
     assert (update.history, tree.nodes.history_length()) == ([], kept)
     assert update.root == root_of(tree.leaves, HEIGHT)
     assert root_from(tree.leaves[3], 3, tree.path(3, 4)[0]) == update.root
-    # What is not there any more is asked for, never made up.
+    # Missing nodes are asked for, never made up.
     now, missing = tree.path(3, 3)
     assert missing
     for level in set(range(HEIGHT)) - set(missing):

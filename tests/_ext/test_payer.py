@@ -1,4 +1,4 @@
-"""Who pays for the calls that the reader of simple requests answers."""
+"""Payment for the calls that the reader of simple requests answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What peers send, cut into pieces."""
+"""Bytes of peers, cut into pieces."""
 
 from __future__ import annotations
 

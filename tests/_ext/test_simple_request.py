@@ -133,7 +133,7 @@ def test_what_several_calls_of_a_batch_need_is_prepared_together() -> None:
     results.add_method("double", keeps=True, shape=b"n", handler=double, items_max=0, read=None)
     reader = make_reader(results=results, batch_calls_max=100, body_bytes_max=20_000)
     results.keep("double", b"[3]", b"6")
-    # What is kept asks for nothing; what is not in the usual form is not looked at.
+    # A kept result asks for nothing; params in another form are not looked at.
     batch = [call("double", text) for text in ("[3]", "[1]", "[2]")] + [ASKED, call("double", "[4]")]
     answers = reader.answer(post(b"[" + b",".join(batch) + b"]"), 0, 20_000, "view")
     assert [part.split(b"}")[0] for part in answers.split(b'"result":')[1:]] == [b"6", b"2", b"4", b"7", b"8"]
@@ -147,7 +147,7 @@ def test_what_several_calls_of_a_batch_need_is_prepared_together() -> None:
     ):
         assert reader.answer(post(body), 0, 20_000, "view") is not None
     assert double.prepared == []
-    # Of many, as many at a time as are worth it.
+    # As many at a time as are worth it.
     numbers = range(100, 170)
     many = b"[" + b",".join(call("double", f"[{number}]") for number in numbers) + b"]"
     assert reader.answer(post(many), 0, 20_000, "view").count(b"result") == 70

@@ -32,7 +32,7 @@ MODULES = [kernel, twin]
 SEPARATOR = field_from_int(SEPARATOR_PUBLIC_LEAF_SLOT)
 HEIGHT = 40
 OLDEST, TIP = 3, 9
-#: Of the append-only tree; it has more of them than a tile holds.
+#: Leaves of the append-only tree; it has more of them than a tile holds.
 LEAVES_OF_BLOCK = 4
 CONTRACT, SLOT = field_from_int(5), field_from_int(6)
 NULLIFIER, BETWEEN = field_from_int(100), field_from_int(150)

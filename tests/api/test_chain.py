@@ -1,4 +1,4 @@
-"""What the chain answers in each set, and how the records of the sets hang together."""
+"""Answers of the chain in each set, and how the records of the sets hang together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodeAdmin_setConfig changes in a node with transactions."""
+"""Effects of nodeAdmin_setConfig on a node with transactions."""
 
 from __future__ import annotations
 

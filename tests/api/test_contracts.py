@@ -23,7 +23,7 @@ from fastnode.log_index.function_names import FunctionNames, function_selector
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
-#: What the operator of the recorded node allowed beside the defaults.
+#: Calls that the operator of the recorded node allowed beside the defaults.
 TOKEN_CLASS = "0x01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee"
 RECORDED_ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9e5472:cl=5"
 

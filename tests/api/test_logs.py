@@ -76,7 +76,7 @@ def client(request: pytest.FixtureRequest, store: tuple[ArchiverStore, ChainInde
 
 
 def recorded(data: Path, *methods: str) -> Iterator[dict[str, Any]]:
-    """What the reference was asked and answered on this chain: method, params, and result or error."""
+    """Questions to the reference and its answers on this chain: method, params, and result or error."""
     beginnings = tuple(b'{"method":"%b"' % method.encode() for method in methods)
     with lzma.open(data / "logs_recorded.jsonl.xz") as lines:
         for line in lines:

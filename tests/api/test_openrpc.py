@@ -36,7 +36,7 @@ from fastnode.values.refusal import Reject
 
 DATA = Path(__file__).parents[1] / "data"
 META_SCHEMA = json.loads((DATA / "openrpc_meta_schema.json").read_text())
-#: Where the meta-schema looks for the schema of schemas; a document's schemas are those of draft 7.
+#: Address of the schema of schemas in the meta-schema; a document's schemas are those of draft 7.
 SCHEMA_OF_SCHEMAS = "https://meta.json-schema.tools"
 
 
@@ -305,7 +305,7 @@ def test_every_answer_of_a_node_is_as_its_schema_says(served: ServedSets, method
 
 
 def examples(method_set: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Of both ports, with the names of their methods; those that change a node come last."""
+    """Documents of both ports, with the names of their methods; those that change a node come last."""
     methods = document(all_methods(), method_set)["methods"]
     found = [(method["name"], example) for method in methods for example in method.get("examples", ())]
     return sorted(found, key=lambda row: (row[0].startswith("nodeAdmin_"), row[0]))

@@ -1,4 +1,4 @@
-"""What the OpenRPC project's own tools make of the document.  They are fetched from npm into the user's cache."""
+"""The document in the OpenRPC project's own tools.  They are fetched from npm into the user's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each parameter type takes, refuses, and says about it."""
+"""Values that each parameter type takes and refuses, and its words about them."""
 
 from __future__ import annotations
 

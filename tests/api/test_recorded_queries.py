@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
     title: str
     applies: Callable[[Query, Engine], bool]
-    #: What must hold between the recorded answer and ours all the same.
+    #: Conditions between the recorded answer and ours all the same.
     holds: Callable[[dict[str, Any], dict[str, Any]], bool]
     method_sets: tuple[str, ...] = METHOD_SETS
 
@@ -196,7 +196,7 @@ def without_leaks(value: Any) -> Any:
 
 
 def contains(given: Any, wanted: Any) -> bool:
-    """Whether ``given`` has every key and value of ``wanted``."""
+    """True if ``given`` has every key and value of ``wanted``."""
     if isinstance(wanted, dict):
         return isinstance(given, dict) and all(
             key in given and contains(given[key], value) for key, value in wanted.items()

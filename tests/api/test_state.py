@@ -55,7 +55,7 @@ class Served:
         with self.store.open_view() as empty:
             genesis = GenesisRecord.from_json(orjson.loads(empty.genesis_json()))
         self.state = stack.enter_context(WorldState(path, genesis, history=history))
-        # What the archiver checks is tested there; the trees check every root in any case.
+        # The checks of the archiver are tested there; the trees check every root in any case.
         self.ingestor = Ingestor(self.store, verification=Verification.NONE, state=self.state)
         stack.callback(self.ingestor.close)
         self.empty = View(stack.enter_context(self.store.open_view()), self.state.view)

@@ -75,7 +75,7 @@ class Node:
         self.fees = PricesOfTest()
         self.names = FunctionNames()
         self.simulation = Simulation()
-        #: What a mempool is opened with, from the next :meth:`restart_mempool` on.
+        #: Options with which a mempool is opened, from the next :meth:`restart_mempool` on.
         self.services: dict[str, Any] = {}
         self.mempool = self._open()
 

@@ -43,7 +43,7 @@ class Upstream:
 
 @pytest.fixture
 def upstream(node: Node) -> Upstream:
-    """Of ``node``, which cannot verify a proof from here on."""
+    """Transactions of ``node``, which cannot verify a proof from here on."""
     upstream = Upstream()
     upstream.node = node
     node.restart_mempool(sink=upstream, judge=open_judge(required=True))

@@ -16,7 +16,7 @@ from fastnode.archiver.store import ArchiverStore
 
 Contents = Callable[[ArchiverStore], dict[bytes, bytes]]
 
-#: What every database has; without its schema key none is opened, without its tips it holds no chain.
+#: Keys that every database has; without its schema key none is opened, without its tips it holds no chain.
 ENTRY_KINDS = [kind for kind in check._KINDS if kind not in (layout.KEY_SCHEMA, layout.KEY_UNDO, layout.KEY_TIPS)]
 #: Parts of these are claims that nothing else in this database repeats.
 NOT_COMPARABLE = (layout.KEY_CHAIN, layout.KEY_GENESIS)

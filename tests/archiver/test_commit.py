@@ -29,7 +29,7 @@ def seen(one: ChainCommit) -> tuple[Any, list[int], range]:
         (([6, 7], range(0)), ([8], range(0)), ([6, 7, 8], range(0))),
         # A reorg that is put together: 4 and 5 go, others come.
         (([], range(4, 6)), ([4, 5, 6], range(0)), ([4, 5, 6], range(4, 6))),
-        # What came is taken back again: those who saw nothing have nothing to undo.
+        # The blocks are taken back again: those who saw nothing have nothing to undo.
         (([6, 7], range(0)), ([], range(6, 8)), ([], range(6, 6))),
         (([6, 7], range(0)), ([7], range(7, 8)), ([6, 7], range(6, 6))),
         # The second goes deeper than the first.

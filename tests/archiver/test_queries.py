@@ -1,4 +1,4 @@
-"""What a view answers, compared with the chain file it came from, and that it never changes."""
+"""Answers of a view, compared with the chain file it came from, and that they never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What addresses count as, and how many connections each may have."""
+"""Addresses as they are counted, and their limits of connections."""
 
 from __future__ import annotations
 

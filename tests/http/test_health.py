@@ -1,4 +1,4 @@
-"""What /status, /livez and /readyz answer."""
+"""Answers of /status, /livez and /readyz."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n"
 
 
 class Host:
-    """Whose connections they are; admits ``admitted_max``."""
+    """Owner of the connections; admits ``admitted_max``."""
 
     def __init__(self, admitted_max: int = 10_000) -> None:
         self.turns = Turns()
@@ -77,7 +77,7 @@ def test_hundreds_that_wait_are_accepted_in_a_few_rounds_of_the_loop(run: Callab
         host = Host()
         door = Listener(host, await bind("127.0.0.1", 0))
         clients = [connect(door.port) for _ in range(500)]
-        # Of the rounds, those that find some: the last of them may come late.
+        # Rounds that find some: the last of them may come late.
         counts = set[int]()
 
         def all_are_admitted() -> bool:

@@ -91,7 +91,7 @@ def test_nothing_found_has_no_result_key(client: Any) -> None:
 
 
 def test_a_refusal_does_not_hold_on_to_what_was_done_for_the_request() -> None:
-    """Of many refused at the same time that would be much memory, until the collector looks at it."""
+    """Many refused at the same time would keep much memory, until the collector looks at it."""
 
     class Work:
         pass

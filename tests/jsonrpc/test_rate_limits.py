@@ -95,7 +95,7 @@ def test_a_bucket_never_gives_more_than_burst_and_rate_allow(
         if wait == 0:
             taken += cost
         elif cost <= burst:
-            # What it promises, it keeps.
+            # A promise is kept.
             assert Bucket.take(_copy(bucket, rate, burst, now), cost, now + wait * (1 + 1e-6) + 1e-9) == 0
     assert taken <= burst + rate * now + 1e-6 * (1 + taken)
 

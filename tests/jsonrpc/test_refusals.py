@@ -1,4 +1,4 @@
-"""What rooms below the API raise, as the client gets it."""
+"""Errors of rooms below the API, as the client gets them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastnode.errors import (
 from fastnode.jsonrpc.refusals import answer_to
 
 PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
-#: Where JSON-RPC is known; ``testing`` calls a node and tells a test what it answered.
+#: Rooms that know JSON-RPC; ``testing`` calls a node and tells a test what it answered.
 OF_THE_API = {"api", "jsonrpc", "serving", "http", "status_page", "workers", "errors.py", "testing.py"}
 
 

@@ -1,4 +1,4 @@
-"""What the check of the indexes finds, and that it finds nothing where nothing is wrong."""
+"""Findings of the check of the indexes, and none where nothing is wrong."""
 
 from __future__ import annotations
 

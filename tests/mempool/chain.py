@@ -40,7 +40,7 @@ TOKEN_CLASS = bytes.fromhex("01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6
 
 
 def recorded_allow_list() -> list[AllowedCall]:
-    """What the recorded network allows in setup: release 4.1.2's three entries and the operator's two."""
+    """Calls that the recorded network allows in setup: release 4.1.2's three entries and the operator's two."""
     registry, fee_juice = (1).to_bytes(32, "big"), (5).to_bytes(32, "big")
     return [
         AllowedCall(bytes.fromhex("61966b7c"), registry, None, 4, only_self=True, reject_null_msg_sender=True),

@@ -1,4 +1,4 @@
-"""What a transaction must say about its network, from the chain."""
+"""Conditions on a transaction about its network, from the chain."""
 
 from __future__ import annotations
 

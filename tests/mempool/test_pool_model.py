@@ -243,7 +243,7 @@ class Game:
         model.tidy(self.harness.ledger)
 
     def finalize(self) -> None:
-        # What is final is not undone.
+        # Final blocks are not undone.
         kept = self.dice.randrange(len(self.past) + 1)
         self.past = self.past[len(self.past) - kept :]
         number = self.harness.ledger.head - kept

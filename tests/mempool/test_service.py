@@ -21,7 +21,7 @@ from fastnode.protocol.fields import MODULUS
 
 
 class _Chain:
-    """What a network identity reads of a view: the bundled chain's genesis under another node version."""
+    """The part of a view that a network identity reads: the bundled chain's genesis under another node version."""
 
     def __init__(self, version: str) -> None:
         self.node_version = version

@@ -510,6 +510,6 @@ def test_a_mutated_tx_is_valid_or_has_reasons(
     result = validator.validate(tx, chain_ledger, MIN_FEES)
     assert result.is_valid == (not result.reasons)
     assert all(result.reasons)
-    # What is valid is something the pool can hold.
+    # The pool can hold every valid transaction.
     entry = PoolEntry.of(tx)
     assert PoolEntry.decode(entry.hash, entry.encode()) == entry

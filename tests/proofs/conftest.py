@@ -64,13 +64,13 @@ def make_verifier(setup_files: Path, tmp_path: Path) -> Iterator[MakeVerifier]:
 
 
 def set_grumpkin(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """What counts as the derived setup file in this test: stand-ins derive none."""
+    """Bytes that count as the derived setup file in this test: stand-ins derive none."""
     content = b"derived"
     monkeypatch.setattr("fastnode.proofs.folder.GRUMPKIN_SHA256", hashlib.sha256(content).hexdigest())
     return content
 
 
 def files_left(working_directory: Path) -> list[str]:
-    """What lies in the folders of checks, but for the keys and the lock."""
+    """Files in the folders of checks, but for the keys and the lock."""
     usual = {"lock", "to_rollup.vk", "to_public.vk"}
     return [str(path) for path in working_directory.glob("checks-*/*") if path.name not in usual]

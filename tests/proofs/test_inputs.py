@@ -1,4 +1,4 @@
-"""What the verifier program is given of a transaction."""
+"""Inputs that the verifier program gets of a transaction."""
 
 from __future__ import annotations
 

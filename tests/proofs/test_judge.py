@@ -24,7 +24,7 @@ def tx() -> Tx:
 
 @pytest.fixture
 def bb_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BbOptions:
-    """Of a stand-in that refuses all."""
+    """A stand-in that refuses all."""
     working_directory = tmp_path / "proofs"
     (working_directory / "setup").mkdir(parents=True)
     (working_directory / "setup" / "grumpkin_g1.flat.dat").write_bytes(set_grumpkin(monkeypatch))

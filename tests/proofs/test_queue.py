@@ -1,4 +1,4 @@
-"""Whose proof is checked next: turns, places, and who loses them."""
+"""Order of proofs to check: turns, places, and who loses them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def changed(tx: dict[str, Any], part: str, byte: int) -> dict[str, Any]:
 
 
 def proofs_of(node: NodeProcess) -> dict[str, Any]:
-    """What /status says of the verifier."""
+    """Line of /status about the verifier."""
     request = urllib.request.Request(f"{node.url}/status", headers={"Accept": "application/json"})
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
         return dict(json.loads(response.read())["components"]["proofs"])

@@ -38,7 +38,7 @@ class Clock:
 
 @pytest.fixture
 def grumpkin(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """What stand-ins have for the derived setup file."""
+    """Bytes of stand-ins for the derived setup file."""
     return set_grumpkin(monkeypatch)
 
 

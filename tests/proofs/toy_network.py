@@ -58,7 +58,7 @@ def enter_anchors(data_directory: Path) -> None:
 
 
 def make_data_directory(folder: Path) -> Path:
-    """What a node of this network starts with."""
+    """Settings with which a node of this network starts."""
     data_directory = folder / "data"
     with (
         ChainFileSource(write_chain_file(folder / "chain.jsonl")) as source,
@@ -70,7 +70,7 @@ def make_data_directory(folder: Path) -> Path:
 
 
 def arguments(data_directory: Path, program: Path) -> list[str]:
-    """Of ``start``, which ``module`` runs with ``PYTHONPATH`` at the top of the project."""
+    """Arguments of ``start``, which ``module`` runs with ``PYTHONPATH`` at the top of the project."""
     root = f"0x{toy_keys().tree_root.hex()}"
     return [f"--data-directory={data_directory}", f"--bb-binary-path={program}", f"--vk-tree-root={root}"]
 

@@ -95,7 +95,7 @@ def test_a_checkpoint_of_too_many_fields_is_refused(fields: bytes, monkeypatch: 
         decode_blocks(fields)
 
 
-#: Of a transaction's start marker: where the totals of all its fields and of those of private logs are.
+#: Places in a transaction's start marker: the totals of all its fields and of those of private logs.
 ALL_FIELDS, PRIVATE_LOG_FIELDS = 0, 32 + 8 + 16 + 32
 
 

@@ -65,7 +65,7 @@ def test_a_sum_that_is_known_is_used_for_its_fields_alone(known_fields: int) -> 
     known = KnownSum(known_fields, sha256(beginning).digest(), blob_commitment(beginning))
     assert blob_commitment(blob, known) == blob_commitment(blob)
     assert blob_commitment(blob[32:], known) == blob_commitment(blob[32:])
-    # Where it does not belong to the fields it is not used; where it is wrong, so is what comes out.
+    # A sum that does not belong to the fields is not used; a wrong one gives a wrong commitment.
     wrong = known._replace(commitment=blob_commitment(fields[-1]))
     assert blob_commitment(blob[32:], wrong) == blob_commitment(blob[32:])
     assert (blob_commitment(blob, wrong) == blob_commitment(blob)) == (known_fields == len(fields))

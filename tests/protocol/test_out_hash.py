@@ -42,7 +42,7 @@ def _positions(epoch: Epoch) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _root_from(leaf: bytes, witness: OutHashWitness) -> bytes:
-    """What L1 computes from a witness."""
+    """The root that L1 computes from a witness."""
     node, index = leaf, witness.leaf_index
     for sibling in witness.sibling_path:
         node = sha256_to_field(sibling + node if index & 1 else node + sibling)

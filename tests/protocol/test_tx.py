@@ -300,7 +300,7 @@ def _outcome(decode: Callable[[Any], Tx], value: object) -> Tx | str:
 def test_a_mutated_buffer_is_a_tx_or_has_a_reason(tx_hash: str, edits: list[tuple[int, bytes]], length: int) -> None:
     buffer = _mutate(recorded_tx(tx_hash).to_buffer(), edits, length)
     outcome = _outcome(Tx.from_buffer, buffer)
-    # What is accepted is what is written again, but for the hash, which is computed.
+    # Accepted bytes are written again as they were, but for the hash, which is computed.
     assert outcome if isinstance(outcome, str) else outcome.to_buffer()[32:] == buffer[32:]
 
 

@@ -22,7 +22,7 @@ DEPLOYER, INITIALIZATION = field_from_int(201), field_from_int(202)
 CONTRACT = PublishedContract(ORIGINAL, DEPLOYER, INITIALIZATION)
 #: Later than 2^31, as timestamps will be in 2038.
 CHANGE = (1 << 31) + 1000
-#: What else the first word of an update holds, above the timestamp.
+#: Other content of the first word of an update, above the timestamp.
 DELAYS = 0x1234 << 32
 
 

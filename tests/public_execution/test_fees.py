@@ -1,4 +1,4 @@
-"""What a transaction pays, and whether it can."""
+"""Fees of a transaction, and whether it can pay them."""
 
 from __future__ import annotations
 

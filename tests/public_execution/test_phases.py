@@ -1,4 +1,4 @@
-"""What of a transaction survives a failure in one of its phases.  The vectors have the rest."""
+"""Effects of a transaction that survive a failure in one of its phases.  The vectors have the rest."""
 
 from __future__ import annotations
 

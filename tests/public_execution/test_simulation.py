@@ -37,7 +37,7 @@ from fastnode.view import View
 
 #: On the twins the hash of a transaction takes a third of a second.
 STRIDE = 8 if USING_TWINS else 1
-#: Of the answers that were asked for at block 106.
+#: Names of the answers that were asked for at block 106.
 RECORDED_FEES = GasFees(0, 10_300_000)
 RECORDED_TIMESTAMP = 1795313593
 
@@ -82,7 +82,7 @@ def test_every_recorded_simulation_has_the_recorded_answer(view: View) -> None:
         try:
             found = simulated(view, Tx.from_json(value), block, skip_fee_enforcement=bool(skip))
         except ValueError:
-            # What is no transaction is refused before it is executed; the reference's texts come from its decoder.
+            # Bytes that are no transaction are refused before execution; the reference's texts come from its decoder.
             assert "result" not in row, row.get("note")
             continue
         assert found == wanted, row.get("note")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.public_execution.vectors import expected, globals_of, load, outcome, scenario, state_of, tx_of
 
-#: How many vectors each file has.
+#: Number of vectors in each file.
 COUNTS = {
     "calls": 102,
     "classes": 6,
@@ -19,7 +19,7 @@ COUNTS = {
     "txfuzz": 450,
     "txs": 68,
 }
-#: How many transactions each scenario has.  The sweeps call every public function of the reference's contracts.
+#: Number of transactions in each scenario.  The sweeps call every public function of the reference's contracts.
 SCENARIOS = {"scen_amm": 8, "scen_bulk": 1, "scen_token": 8, "sweep_contracts": 504, "sweep_test_contracts": 663}
 
 

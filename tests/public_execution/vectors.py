@@ -189,7 +189,7 @@ def outcome(
     skip_fee_enforcement: bool = False,
     collect_debug_logs: bool = True,
 ) -> Json:
-    """What the vectors call ``expect``."""
+    """Outcome in the form that the vectors call ``expect``."""
     options = ExecutionOptions(collect_debug_logs=collect_debug_logs)
     executor = BlockExecutor(state, block, options=options, programs=ProgramCache())
     try:

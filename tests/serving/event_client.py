@@ -55,7 +55,7 @@ class EventClient:
         return self.told[-1]
 
     def told_within(self, seconds: float) -> list[Told]:
-        """What is told in this time."""
+        """Events of this time."""
         before, deadline = len(self.told), time.monotonic() + seconds
         try:
             while (left := deadline - time.monotonic()) > 0:
@@ -81,7 +81,7 @@ def event_client(port: int, types: str | None = None, last_id: str | None = None
 
 
 def is_gone(connection: socket.socket) -> bool:
-    """Whether the other side has cut the connection off; reads what there is."""
+    """True if the other side has cut the connection off; reads what there is."""
     try:
         while connection.recv(65536):
             pass

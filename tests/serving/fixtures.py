@@ -32,7 +32,7 @@ from fastnode.view import View
 
 T = TypeVar("T")
 
-#: What the operator of the recorded network let its token contract do before the fee is secured.
+#: Calls of its token contract that the operator of the recorded network allowed before the fee is secured.
 TOKEN_CLASS = "0x01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee"
 RECORDED_ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9e5472:cl=5"
 

@@ -56,7 +56,7 @@ def spoiled(dice: random.Random, data: bytes) -> bytes:
 
 
 async def put_to_both(view: View, seed: int) -> int:
-    """How many requests have begun on each path."""
+    """Number of requests that have begun on each path."""
     dice = random.Random(seed)
     paths = TwoPaths(view)
     calls = HotCalls(view, paths.strict.table)

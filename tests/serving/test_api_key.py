@@ -241,7 +241,7 @@ def test_what_is_compared_are_whole_hashes_in_constant_time(monkeypatch: pytest.
 
 
 class LeakyGuard(ApiKeyGuard):
-    """What must not be: stops at the first wrong character."""
+    """A faulty comparison: stops at the first wrong character."""
 
     def admits(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bool:
         super().admits(method, target, headers)  # the same work as well
@@ -253,7 +253,7 @@ SAMPLES = 300
 
 
 def time_told(guard: ApiKeyGuard) -> float:
-    """How much longer, in ns, a key takes that is wrong in its last character than one that is wrong in its first.
+    """Extra time in ns of a key that is wrong in its last character over one that is wrong in its first.
 
     Medians of samples taken in turn, so that what else the machine does meets both; of several rounds the one that
     tells least, because a real difference is there in every round and noise is not.

@@ -167,7 +167,7 @@ def test_heartbeats_say_where_a_client_is_to_which_nothing_is_told(
 
 @pytest.fixture
 def streams(running: RunningServer, view: View) -> EventStreams:
-    """Of a chain that stands still; transactions become pending when a test says so."""
+    """A chain that stands still; transactions become pending when a test says so."""
 
     async def make() -> EventStreams:
         made = EventStreams(lambda: view, clients_max=10, budget=running.server.budget, traffic=running.server.traffic)

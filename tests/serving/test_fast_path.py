@@ -112,7 +112,7 @@ def test_a_result_is_kept_for_params_that_are_written_in_another_way(view: View,
     assert len(set(answers)) == 1
 
 
-#: Where a text of JSON may stand in a request.
+#: Places of a text of JSON in a request.
 PLACES = [
     b"%b",
     b'{"method":"node_getVersion","id":1,"params":%b}',

@@ -87,7 +87,7 @@ class LimitedSide(Side):
         return self.connection
 
     def left(self) -> dict[str, float]:
-        """What is in the buckets that are not full."""
+        """Content of the buckets that are not full."""
         clients = [*self.clients._addresses.values(), *(client for _, client in self.clients._keys.values())]
         left = {}
         for client in clients:

@@ -291,7 +291,7 @@ def test_a_preflight_of_another_origin_gets_no_permission(connection: Connection
     assert (bad.status, ALLOW_ORIGIN in bad.headers) == (204, False)
 
 
-#: How a request line and a head begin that are not read to their end.
+#: Beginnings of a request line and a head that are not read to their end.
 UNREAD = {
     413: "Content-Length: 10001\r\n\r\n",
     431: "".join(f"X-{number}: 1\r\n" for number in range(25)),

@@ -25,7 +25,7 @@ REQUEST = b"POST /? HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/jso
 
 
 def modules_run_by(action: Callable[[], None]) -> set[str]:
-    """Of the package, kernels and their twins left out."""
+    """Modules of the package, kernels and their twins left out."""
     seen = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:

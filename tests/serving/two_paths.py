@@ -44,7 +44,7 @@ def corpus(name: str) -> list[bytes]:
 BODY = b'{"method":"node_getVersion","id":1,"x":"y"}'
 JSON_ODDITIES = corpus("rpc_oddities_json")
 HTTP_ODDITIES = [request.replace(b"@", BODY) for request in (*corpus("rpc_oddities_http"), *corpus("http_requests"))]
-#: What RFC 8259 says of a text (y, n, i), and the text.
+#: Verdict of RFC 8259 on a text (y, n, i), and the text.
 JSON_TEXTS = [(line[:1].decode(), line[2:]) for line in corpus("json_texts")]
 
 
@@ -219,7 +219,7 @@ class Side:
         connection, wire, stream = self.connection, self.wire, self.connection.stream
         connection._wake()
         reader, patience = stream.reader, connection.patience
-        # How much of what waits has been read already depends on where the pieces that are read began.
+        # The part of waiting data that has been read already depends on where the pieces that are read began.
         waits = bool(reader.arrived or stream.incoming_bytes)
         received = self.traffic.received_bytes + stream.incoming_bytes
         return {
@@ -268,7 +268,7 @@ class TwoPaths:
                 has_long_answer = True
                 for side in sides:
                     await side.take_all()
-            # What a thread has made or compressed is kept by the fast path, which then answers before the strict one.
+            # The fast path keeps results that a thread has made or compressed, and then answers before the strict one.
             if not self.strict.tasks and not any(name in piece for name in _IN_THREADS):
                 self._require_same(pieces, has_long_answer)
             for side in sides:

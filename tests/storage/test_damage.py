@@ -1,4 +1,4 @@
-"""What happens to the files of a database is seen: before it is opened, and at the read that meets it."""
+"""Damage to the files of a database is seen: before it is opened, and at the read that meets it."""
 
 from __future__ import annotations
 

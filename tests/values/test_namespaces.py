@@ -1,4 +1,4 @@
-"""What the same method is called by clients of two generations."""
+"""Names of the same method for clients of two generations."""
 
 from __future__ import annotations
 

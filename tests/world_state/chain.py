@@ -74,7 +74,7 @@ def open_state(directory: Path, *, cache_mb: int = 16, history: int = 0) -> Worl
 
 @dataclass(frozen=True)
 class Content:
-    """What one block brings."""
+    """Additions of one block."""
 
     effects: tuple[TxEffect, ...]
     messages: tuple[bytes, ...] | None  # None: not the first block of its checkpoint

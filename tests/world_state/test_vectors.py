@@ -1,4 +1,4 @@
-"""What the reference computed on live chains and for single trees: every root, every recorded witness."""
+"""Values that the reference computed on live chains and for single trees: every root, every recorded witness."""
 
 from __future__ import annotations
 

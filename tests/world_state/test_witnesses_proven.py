@@ -34,7 +34,7 @@ from fastnode.world_state.witnesses import (
 
 NULLIFIER, NOTE_HASH, PUBLIC_DATA, MESSAGE, ARCHIVE = range(5)
 WITNESSES_IN_ALL = 100_000
-#: Of the witnesses, this share also goes through its JSON form.
+#: Share of the witnesses that also goes through its JSON form.
 RENDERED_SHARE = 0.1
 LAST_FIELD = plain.P - 1
 
@@ -44,7 +44,7 @@ LAST_FIELD = plain.P - 1
 
 @dataclass
 class Model:
-    """What a chain holds, block by block."""
+    """Content of a chain, block by block."""
 
     roots: list[dict[str, tuple[bytes, int]]] = field(default_factory=list)  # by block number
     #: Key -> block that inserted it.

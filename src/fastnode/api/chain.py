@@ -62,7 +62,7 @@ def _get_tips(context: Context) -> bytes:
 
 
 class TxNotes(Protocol):
-    """What a node that builds blocks knows of a transaction, in addition to its effect."""
+    """Knowledge of a node that builds blocks about a transaction, in addition to its effect."""
 
     def debug_logs_json(self, tx_hash: bytes) -> bytes | None:
         """DebugLog[] of its public functions."""
@@ -97,7 +97,7 @@ class _Receipts:
         return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
 
     def _unmined(self, _view: View, tx_hash: bytes) -> bytes:
-        """What no block of the view has.  The pool has a transaction until its block is final."""
+        """Receipt of a transaction outside the view's blocks.  The pool has a transaction until its block is final."""
         if self._is_pending(tx_hash):
             waiting = self._waiting_reason(tx_hash)
             error = b"" if waiting is None else b',"error":%b' % orjson.dumps(waiting)

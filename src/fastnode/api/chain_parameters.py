@@ -48,7 +48,7 @@ __all__ = [
 LATEST: Final = "latest"
 CHAIN_TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
 
-#: What the reference takes for hex, and so for a hash.
+#: Texts that the reference takes for hex, and so for a hash.
 _LOOKS_LIKE_HEX: Final = re.compile(r"(?:0[xX])?[0-9a-fA-F]+|0[xX]", re.ASCII)
 
 _BLOCK_NUMBER: Final = Integer(name="block number", minimum=0, accepts_text=True)
@@ -290,7 +290,7 @@ CHECKPOINTS_QUERY: Final = CheckpointsQuery()
 
 
 class LogId(NamedTuple):
-    """Where one log is."""
+    """Place of one log."""
 
     block_number: int
     block_hash: bytes

@@ -17,9 +17,9 @@ from fastnode.jsonrpc.rate_limits import Client
 __all__ = ["DISCOVER", "DOCUMENT_PATH", "PUBLIC_URL", "discovery"]
 
 DISCOVER: Final = "rpc.discover"
-#: Where a node with default settings listens.
+#: Address of a node with default settings.
 PUBLIC_URL: Final = "http://127.0.0.1:8080"
-#: Where GET finds the same document.
+#: Path under which GET finds the same document.
 DOCUMENT_PATH: Final = b"/openrpc.json"
 #: Documents that are kept; clients that may call the same methods share one.
 DOCUMENTS_MAX: Final = 16

@@ -48,7 +48,7 @@ _SHARED_PREFIXES: Final = ("evm_", "anvil_", "hardhat_", "txpool_")
 #: On the network's port these change the network's storage, not that of L1.
 _NOT_SHARED: Final = frozenset({"anvil_setStorageAt", "hardhat_setStorageAt", "anvil_setBalance", "hardhat_setBalance"})
 _TIPS_SHIFT: Final = 128
-#: How far back a block of L1 is looked for by its hash.
+#: Number of L1's blocks among which one is looked for by its hash.
 _HASHES_TRIED: Final = 1_024
 #: Checkpoints whose logs one call may ask for.
 _CHECKPOINTS_MAX: Final = 10_000

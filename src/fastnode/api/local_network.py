@@ -245,7 +245,7 @@ class _L1:
 
 
 def _claim_json(bridged: BridgedFeeJuice) -> bytes:
-    """What a wallet needs to claim a deposit, under the names that wallets use."""
+    """Members that a wallet needs to claim a deposit, under the names that wallets use."""
     return orjson.dumps(
         {
             "claimAmount": str(bridged.amount),

@@ -1,4 +1,4 @@
-"""What a local network tells of itself, of its clock, and of the transactions that it has executed."""
+"""Answers of a local network about itself, its clock, and of the transactions that it has executed."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class BlockTime(ValueType):
 
 
 class Depth(ValueType):
-    """How many blocks, alone or as ``{depth}``."""
+    """Number of blocks, alone or as ``{depth}``."""
 
     __slots__ = ()
 

@@ -78,7 +78,7 @@ def _read_unusual_tag(value: Any, index: int) -> bytes:
 
 
 def _limits_in(context: Context | None) -> tuple[int, Callable[[int], None] | None]:
-    """How many tags may have logs, and who is asked for room: on the event loop few, without room for more."""
+    """Number of tags that may have logs, for which room is asked: on the event loop few, without room for more."""
     return (FOUND_ON_LOOP_MAX, None) if context is None else (ANY_NUMBER, context.require_bytes)
 
 
@@ -206,7 +206,7 @@ def _require_known_block(chain: ChainView, after: LogId) -> None:
 
 
 def _is_long(arguments: Sequence[Any]) -> bool:
-    """Whether a filter may find more logs than one transaction has."""
+    """True if a filter may find more logs than one transaction has."""
     wanted: LogFilter = arguments[0]
     return wanted.tx_hash is None
 

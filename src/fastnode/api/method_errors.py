@@ -28,13 +28,13 @@ _COMMON: Final[dict[str, dict[str, Any]]] = {
     },
 }
 
-#: Of every method: the chain is not loaded yet, or the answer would be too long.
+#: Errors of every method: the chain is not loaded yet, or the answer would be too long.
 _ANY: Final = ("RESPONSE_TOO_LARGE",)
 _UPSTREAM: Final = ("NO_UPSTREAM", "UPSTREAM_REJECTED")
 _SLASHING: Final = ("SLASHER_NOT_ENABLED", *_UPSTREAM)
 _POOL: Final = ("NULLIFIER_CONFLICT", "INSUFFICIENT_FEE_PAYER_BALANCE", "LOW_PRIORITY_FEE")
 
-#: What ``data.code`` of the error -32000 may be, beside that of every method.  Some errors have no such code.
+#: Values of ``data.code`` of the error -32000, beside that of every method.  Some errors have no such code.
 _CODES: Final = {
     "node_sendTx": ("INVALID_TX", *_POOL, *_UPSTREAM),
     "node_simulatePublicCalls": ("INVALID_TX", "SIMULATION_FAILED", "BUSY", *_UPSTREAM),

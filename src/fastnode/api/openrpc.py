@@ -134,7 +134,7 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
 
 def _tag(method: Method) -> str:
     read = method.read_in("both") or method.handler
-    # Of a kernel only the class knows the module.
+    # Only the class of a kernel's function knows the module.
     module = (getattr(read, "__module__", None) or type(read).__module__).rpartition(".")[2]
     return _TAGS.get(module) or method.name.partition("_")[0]
 

@@ -1,4 +1,4 @@
-"""What L1 needs to consume a message: the proof that it is among the messages of its epoch.
+"""Witness with which L1 consumes a message: the proof that it is among the messages of its epoch.
 
 An epoch can be proven in parts.  The root on L1 is that of its first n checkpoints, and the proof must be for the
 same n.  A node that reads L1 takes the root that is there; any other takes it that L1 has the root of all checkpoints

@@ -23,7 +23,7 @@ is_long_range: Final = is_above(RANGE_LENGTH_ON_LOOP_MAX, argument=1)
 
 
 def range_signatures(release: str, first_name: str, development: str, options: ValueType) -> dict[str, Any]:
-    """What a method for consecutive records takes and gives in both sets; ``first_name`` is that of the release set."""
+    """A method for consecutive records, as both sets have it; ``first_name`` is that of the release set."""
     limit = Parameter("limit", LIMIT)
     return {
         "release": Signature(f"{release}[]", (Parameter(first_name, FIRST), limit)),

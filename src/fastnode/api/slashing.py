@@ -89,7 +89,7 @@ class _SlashMethods:
         return _json([*own, *(offense for offense in others if offense.key not in known)])
 
     def payloads(self, _context: Context) -> bytes:
-        """Where votes are tallied per validator there is no payload to vote for, and asking for one is a mistake."""
+        """A network that tallies votes per validator has no payload to vote for, and asking for one is a mistake."""
         if self._watch is None:
             return orjson.dumps(self._required_other.ask(PAYLOADS, []))
         payloads = self._payloads()

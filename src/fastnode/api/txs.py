@@ -58,7 +58,7 @@ class TxParameter(ValueType):
 
 
 class PendingLimit(Number):
-    """How many pending transactions: fractions are rounded down, as in the reference."""
+    """Number of pending transactions: fractions are rounded down, as in the reference."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ def _are_many(arguments: Sequence[Any]) -> bool:
 
 
 def _client_of(context: Context) -> str:
-    """Who asks: the client that is charged, else the group that its address belongs to; empty without an address."""
+    """The asking party: the charged client, else the group that its address belongs to; empty without an address."""
     if context.client is not None:
         return context.client.name
     network = context.allowance.party.network

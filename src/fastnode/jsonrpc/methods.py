@@ -363,7 +363,7 @@ class MethodTable:
         return self._by_wire_name.get(name)
 
     def hint_for(self, name: str) -> str:
-        """What to add for the caller of a method that is not here: the name with its prefix, or the other port."""
+        """Advice for the caller of a method that is not here: the name with its prefix, or the other port."""
         namespace = name.partition("_")[0]
         if namespace in _PORTS and namespace not in self._namespaces:
             return f" (ask the {_PORTS[namespace]} port)"

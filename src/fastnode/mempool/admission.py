@@ -1,4 +1,4 @@
-"""Whether a transaction may come into the pool, by its rules (rules.py), and what leaves for it."""
+"""Admission of a transaction to the pool by its rules (rules.py), and removal of others for it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def evictions_for(
     balance_of: Callable[[bytes], int],
     options: PoolOptions,
 ) -> Evictions:
-    """What must leave the pool for a new transaction; TxRejected when a rule refuses it.  Changes nothing.
+    """Transactions that must leave the pool for a new one; TxRejected when a rule refuses it.  Changes nothing.
 
     ``balance_of`` gives the fee juice of an address.
     """
@@ -74,7 +74,7 @@ def _minimum_over(existing: PoolEntry, options: PoolOptions) -> int:
 
 
 def _uncovered_by(entry: PoolEntry, pending: PendingIndex, balance: int) -> list[PoolEntry]:
-    """What the newcomer leaves uncovered of its payer's others; raises if it is not covered itself."""
+    """Other transactions of the payer that the newcomer leaves uncovered; raises if it is not covered itself."""
     if balance >= entry.fee_limit + pending.fee_limits_of(entry.fee_payer):
         return []  # in whatever order: a payer that many share is not gone through for each newcomer
     coverage = cover([entry, *pending.of_payer(entry.fee_payer)], balance)

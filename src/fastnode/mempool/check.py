@@ -1,4 +1,4 @@
-"""What ``fastnode db check`` says of the pool on disk: each transaction decoded and hashed, and its record compared."""
+"""Check of the pool on disk for ``fastnode db check``: each transaction decoded and hashed, and its record compared."""
 
 from __future__ import annotations
 

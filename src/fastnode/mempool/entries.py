@@ -1,4 +1,4 @@
-"""What the pool knows of a transaction without decoding it again: one small record each.
+"""Knowledge of the pool about a transaction without decoding it again: one small record each.
 
 Record, big-endian::
 
@@ -39,7 +39,7 @@ _FLAG_PROOF_CHECKED: Final = 4
 
 
 class TxState(IntEnum):
-    """Where a transaction of the pool is in its life."""
+    """State of a transaction of the pool in its life."""
 
     PENDING = 1
     #: In a block proposal: waits for its outcome, counts and lists no longer as pending.

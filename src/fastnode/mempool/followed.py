@@ -34,20 +34,20 @@ class DecidingPool(Protocol):
         """Put it in, and hand it on; the answer is durable."""
 
     def consider(self, entry: PoolEntry) -> Added:
-        """What :meth:`insert` would say now."""
+        """Answer that :meth:`insert` would give now."""
 
     def ask(self, tx_json: bytes) -> None:
         """Return once another node has taken it."""
 
 
 class Contents(Protocol):
-    """Where contents are that the writes only refer to; their own value when they do not."""
+    """Places of contents that the writes only refer to; their own value when they do not."""
 
     def note(self, value: bytes | None) -> None:
         """A value that has come.  OSError when what it refers to cannot be opened."""
 
     def read(self, value: bytes | None) -> bytes | None:
-        """What a value refers to; None when that has left the pool.  DatabaseUnreadable."""
+        """Content that a value refers to; None when that has left the pool.  DatabaseUnreadable."""
 
 
 class CopiedPoolStore(PoolStore):
@@ -117,7 +117,7 @@ class FollowedPool(TxPool):
         return before
 
     def repeat(self, changes: Iterable[Change]) -> None:
-        """What the deciding process has written, in its order."""
+        """Writes of the deciding process, in its order."""
         changes = list(changes)
         self._store.remember(changes)
         for key, record in changes:

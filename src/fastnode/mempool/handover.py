@@ -37,14 +37,14 @@ class TxSink(Protocol):
     """Other nodes that take transactions."""
 
     def forward(self, tx_json: bytes) -> bool:
-        """Whether a node took it; False: none answers now.  May block; called in worker threads.
+        """True if a node took it; False: none answers now.  May block; called in worker threads.
 
         Refused, with the other node's code and data, when it refuses.
         """
 
 
 class Handover(Protocol):
-    """What a mempool asks of whatever gives its transactions to other nodes.  Usable from any thread."""
+    """Interface of whatever gives a mempool's transactions to other nodes.  Usable from any thread."""
 
     @property
     def trouble(self) -> str | None:
@@ -52,7 +52,7 @@ class Handover(Protocol):
 
     @property
     def has_waiting(self) -> bool:
-        """Whether :meth:`flush` has anything to do."""
+        """True if :meth:`flush` has anything to do."""
 
     def waiting_reason(self, tx_hash: bytes) -> str | None:
         """That no other node has taken a transaction of the pool, once that is worth a word."""

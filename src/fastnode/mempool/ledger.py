@@ -32,10 +32,10 @@ class Ledger(Protocol):
         """Number of the newest block."""
 
     def knows_block(self, block_hash: bytes) -> bool:
-        """Whether a block of this hash is in the archive; the genesis block counts."""
+        """True if a block of this hash is in the archive; the genesis block counts."""
 
     def any_nullifier_exists(self, nullifiers: Sequence[bytes]) -> bool:
-        """Whether one of these siloed nullifiers is in the tree."""
+        """True if one of these siloed nullifiers is in the tree."""
 
     def fee_juice_balance(self, address: bytes) -> int:
         """Public fee juice of an account."""

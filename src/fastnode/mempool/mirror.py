@@ -20,7 +20,7 @@ __all__ = ["PendingTxMirror"]
 
 logger = logging.getLogger(__name__)
 
-#: How often the followed node is asked; each transaction travels every time, as there is no shorter question.
+#: Time between questions to the followed node; each transaction travels every time, as there is no shorter question.
 INTERVAL_S: Final = 2.0
 #: Transactions in one answer: each has some 200 KB.
 PAGE_TXS: Final = 10

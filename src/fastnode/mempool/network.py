@@ -1,4 +1,4 @@
-"""What a transaction must say about the network it is for."""
+"""Conditions on a transaction about the network it is for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CONTRACTS_HASH_HEADER: Final = "x-aztec-l2protocolcontractshash"
 
 @dataclass(frozen=True, slots=True)
 class NetworkValues:
-    """What the rollup contract or another node says of its network; None where it says nothing."""
+    """Facts from the rollup contract or another node about its network; None where it says nothing."""
 
     vk_tree_root: bytes | None = None
     protocol_contracts_hash: bytes | None = None

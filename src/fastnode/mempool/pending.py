@@ -83,7 +83,7 @@ class PendingIndex:
         return bool(self._unforwarded)
 
     def unforwarded_hashes(self) -> list[bytes]:
-        """What no other node has taken yet, in the order in which it came."""
+        """Transactions that no other node has taken yet, in the order in which they came."""
         return list(self._unforwarded)
 
     def unforwarded_since(self, tx_hash: bytes) -> float | None:

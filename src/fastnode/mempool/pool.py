@@ -48,7 +48,7 @@ logger = logging.getLogger("fastnode.mempool")
 
 NOT_READY: Final = "P2P client not ready"
 
-#: How many deleted transactions are remembered.
+#: Number of deleted transactions that are remembered.
 DELETED_KEPT_MAX: Final = 10_000
 _UNDONE: Final = "block undone"
 
@@ -65,7 +65,7 @@ class TxPool:
         self, store: PoolStore, ledger: Ledger | None, clock: SlotClock, options: PoolOptions | None = None
     ) -> None:
         self.options = options or PoolOptions()
-        #: How often what happened: ``accepted``, ``known``, ``ignored``, ``rejected <rule>``, ``evicted <cause>``.
+        #: Counts of what happened: ``accepted``, ``known``, ``ignored``, ``rejected <rule>``, ``evicted <cause>``.
         self.events: Counter[str] = Counter()
         self._store = store
         self._current_ledger = ledger
@@ -113,7 +113,7 @@ class TxPool:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a block could not change anything here."""
+        """True if a block could not change anything here."""
         return not self._entries
 
     @property
@@ -128,7 +128,7 @@ class TxPool:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the pool's database, None for nothing."""
+        """The fault of the pool's database, None for nothing."""
         return self._store.fault
 
     def watch_pending(self, on_pending: Callable[[bytes], None]) -> None:
@@ -145,7 +145,7 @@ class TxPool:
         return None if entry is None else entry.state
 
     def is_waiting(self, tx_hash: bytes) -> bool:
-        """Whether a receipt that finds no block must say ``pending``."""
+        """True if a receipt that finds no block must say ``pending``."""
         return self.state_of(tx_hash) in (TxState.PENDING, TxState.PROTECTED, TxState.MINED)
 
     def entry(self, tx_hash: bytes) -> PoolEntry | None:
@@ -198,7 +198,7 @@ class TxPool:
         return self.insert(entry, tx_json, origin=origin)
 
     def consider(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
-        """What :meth:`add` would say now, without adding it: TxRejected, known, ignored or accepted."""
+        """Answer that :meth:`add` would give now, without adding it: TxRejected, known, ignored or accepted."""
         return self.consider_entry(PoolEntry.of(tx), origin=origin)
 
     def consider_entry(self, entry: PoolEntry, *, origin: Origin = Origin.CLIENT) -> Added:
@@ -463,7 +463,7 @@ class TxPool:
         return self._store.stage(changes)
 
     def _existing(self, tx_hashes: Iterable[bytes]) -> list[PoolEntry]:
-        """What of these waits or is mined."""
+        """Those of the transactions that wait or are mined."""
         return [self._entries[tx_hash] for tx_hash in tx_hashes if self.is_waiting(tx_hash)]
 
     def _in_state(self, state: TxState) -> list[PoolEntry]:

@@ -1,4 +1,4 @@
-"""What a transaction offers for its place, and what it may cost its fee payer.
+"""Offer of a transaction for its place, and its possible cost for the fee payer.
 
 Rules of release 4.1.2: only the L2 dimension decides priority, and a transaction that claims bridged
 fee juice in its setup phase may spend what it claims.
@@ -21,7 +21,7 @@ _CLAIM_FIELDS: Final = 3
 
 
 def priority_fee(data: TxData) -> int:
-    """What the sender adds per unit of L2 gas, as far as the cap on the whole price allows."""
+    """Addition of the sender per unit of L2 gas, as far as the cap on the whole price allows."""
     return min(data.max_fees_per_gas.fee_per_l2_gas, data.max_priority_fees_per_gas.fee_per_l2_gas)
 
 

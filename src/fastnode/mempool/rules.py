@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Added(Enum):
-    """What became of a transaction that no rule rejected."""
+    """Outcome of a transaction that no rule rejected."""
 
     ACCEPTED = "accepted"
     #: Already there: pending, in a proposal or mined.
@@ -42,7 +42,7 @@ class Added(Enum):
 
 
 class Origin(Enum):
-    """Who brought a transaction: clients must outbid by the configured percentage, nodes by rank."""
+    """Bringer of a transaction: clients must outbid by the configured percentage, nodes by rank."""
 
     CLIENT = "client"
     NODE = "node"
@@ -89,7 +89,7 @@ def low_priority_fee(newcomer: PoolEntry, minimum: int) -> TxRejected:
 
 
 def minimum_bump(fee: int, percentage: int) -> int:
-    """What replaces a transaction of this priority fee must offer: the percentage more, rounded up, at least 1."""
+    """Least offer for the place of a transaction of this priority fee: the percentage more, rounded up, at least 1."""
     return fee + max(1, -(-fee * percentage // 100))
 
 

@@ -66,7 +66,7 @@ _BLOCKS_FOLLOWED_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MempoolOptions:
-    """What an operator decides; the fields are the settings of the same names."""
+    """Decisions of an operator; the fields are the settings of the same names."""
 
     p2p_max_pending_tx_count: int = 1000
     p2p_rpc_price_bump_percentage: int = 10
@@ -138,7 +138,7 @@ class Mempool:
         self.pool = pool
         self.validator = validator
         self.options = options
-        #: Of proofs.
+        #: Verifier of proofs.
         self.judge = judge
         #: None: no other node is told of transactions.
         self.handover: Handover | None = None if sink is None else PoolHandover(pool, sink)
@@ -149,7 +149,7 @@ class Mempool:
         self._other_allow_list: tuple[AllowedElement, ...] = ()
         #: Transactions of clients that were refused, by the code of the error.
         self.rejections: Counter[str] = Counter()
-        #: Whether the pool has been compared with a view that has a state.
+        #: True if the pool has been compared with a view that has a state.
         self._is_in_line = view.state is not None
         self._finalized = view.chain.tips.finalized.block.number
         if self._is_in_line:
@@ -217,15 +217,15 @@ class Mempool:
         )
 
     def faults(self) -> dict[str, str | None]:
-        """What keeps the pool from its work, None for nothing."""
+        """The fault that keeps the pool from its work, None for nothing."""
         return {"pool": self.pool.fault}
 
     def troubles(self) -> dict[str, str | None]:
-        """What is wrong while the pool goes on working, None for nothing."""
+        """The trouble of a pool that goes on working, None for nothing."""
         return {} if self.handover is None else {"forwarding": self.handover.trouble}
 
     def summary(self) -> str:
-        """How the pool is, for status reports."""
+        """State of the pool, for status reports."""
         lost = self.pool.lost_count
         told = f"; {lost} lost since the start with blocks that were taken back" if lost else ""
         return f"{self.pool.pending_count} transactions wait{told}"
@@ -240,7 +240,7 @@ class Mempool:
 
     @property
     def network(self) -> NetworkIdentity:
-        """What a transaction must say about the network."""
+        """Conditions on a transaction about the network."""
         return self.validator.rules.network
 
     def learn_network(self, values: NetworkValues) -> None:
@@ -276,7 +276,7 @@ class Mempool:
             self.pool.recheck()
 
     def join_allow_list(self, elements: Sequence[AllowedElement]) -> None:
-        """What another node allows in setup, beside what is allowed here; replaces what was joined before."""
+        """Add the calls that another node allows in setup to those allowed here; replaces those joined before."""
         self._other_allow_list = tuple(elements)
         self._set_rules()
 
@@ -291,7 +291,7 @@ class Mempool:
             self.validator.rules = replace(self.validator.rules, setup_allow_list=self.allow_list, **changes)
 
     def require_proofs(self, required: bool) -> None:
-        """Whether transactions must have a valid proof; a verifier that the operator configured is always asked."""
+        """True if transactions must have a valid proof; a verifier that the operator configured is always asked."""
         self.judge.require(required)
 
     @property
@@ -323,7 +323,7 @@ class Mempool:
         skip_fee_enforcement: bool = False,
         client: str = "",
     ) -> TxValidationResult:
-        """Whether the transaction could be in the next block.  ``client``: who asks, so that each has its turn."""
+        """Verdict on a transaction for the next block.  ``client``: who asks, so that each has its turn."""
         return self.validator.validate(
             tx,
             ViewLedger(view),
@@ -377,7 +377,7 @@ class Mempool:
 
     @property
     def hands_on(self) -> bool:
-        """Whether :meth:`hand_on` has anything to do."""
+        """True if :meth:`hand_on` has anything to do."""
         return self.handover is not None or self._on_accepted is not None
 
     def hand_on(self, entry: PoolEntry, tx_json: bytes) -> None:

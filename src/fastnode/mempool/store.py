@@ -56,7 +56,7 @@ def json_key(tx_hash: bytes) -> bytes:
 
 
 def is_json_key(key: bytes) -> bool:
-    """Whether the content of a transaction is at ``key``."""
+    """True if the content of a transaction is at ``key``."""
     return key[: len(_JSON)] == _JSON
 
 
@@ -118,7 +118,7 @@ class PoolStore:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the database, None for nothing."""
+        """The fault of the database, None for nothing."""
         return self._database.fault
 
     # ---- reading ---------------------------------------------------------------------------

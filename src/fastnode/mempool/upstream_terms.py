@@ -1,4 +1,4 @@
-"""What a followed node, or L1, says about the network's transactions: values of the network, and the setup allow list.
+"""Terms of a followed node, or L1, for the network's transactions: values of the network, and the setup allow list.
 
 A node that judges transactions by other values than the network refuses what the network takes, or the other way
 round; so what the network itself says goes before what is built into this release.
@@ -24,7 +24,7 @@ __all__ = ["UpstreamTerms"]
 
 logger = logging.getLogger(__name__)
 
-#: How often the followed node is asked.
+#: Time between questions to the followed node.
 INTERVAL_S: Final = 60.0
 
 

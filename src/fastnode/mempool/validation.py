@@ -1,4 +1,4 @@
-"""Whether a transaction may wait for a block: the rules of release 4.1.2, in its order and with its reasons.
+"""Validation of a transaction that may wait: the rules of release 4.1.2, in its order and with its reasons.
 
     permitted        the operator allows transactions
     expiration       not before the slot that a block built now would have
@@ -151,13 +151,13 @@ class GasCaps:
         )
 
 
-#: What the protocol itself allows.
+#: Calls that the protocol itself allows.
 PROTOCOL_CAPS: Final = GasCaps()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRules:
-    """What one node asks of a transaction.  ``setup_allow_list``: entries by address and by class, in any order."""
+    """Conditions of one node on a transaction.  ``setup_allow_list``: entries by address and by class, in any order."""
 
     network: NetworkIdentity
     setup_allow_list: Sequence[AllowedCall]

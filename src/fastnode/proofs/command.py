@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 EXIT_VALID: Final = 0
 EXIT_INVALID: Final = 1
 
-#: How much of a failing command's last words the log shows.
+#: Bytes of a failing command's last words in the log.
 _QUOTED_CHARACTERS: Final = 500
 
 

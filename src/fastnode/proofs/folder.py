@@ -65,7 +65,7 @@ class SetupFolder:
         new.replace(self._generator)
 
     def has_grumpkin(self) -> bool:
-        """Whether the derived file is there and right; a wrong one is removed, because the program would believe it."""
+        """True if the derived file is there and right; a wrong one is removed, because the program would believe it."""
         try:
             with self._grumpkin.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() == GRUMPKIN_SHA256:
@@ -80,7 +80,7 @@ class SetupFolder:
         self._seen = (_look_at(self._generator), _look_at(self._grumpkin))
 
     def is_untouched(self) -> bool:
-        """Whether both files are what :meth:`remember` saw."""
+        """True if both files are what :meth:`remember` saw."""
         return None not in self._seen and self._seen == (_look_at(self._generator), _look_at(self._grumpkin))
 
 

@@ -1,4 +1,4 @@
-"""What is judged: the public inputs of a transaction's proof, and the proof, as the verifier program reads them.
+"""Inputs to judge: the public inputs of a transaction's proof, and the proof, as the verifier program reads them.
 
     public inputs   1,281 fields (private only) or 2,784 (with public calls), 32 bytes each, big-endian
     proof           1,935 fields: mega 435 | merge 42 | eccvm 608 | ipa 64 | translator 786
@@ -58,7 +58,7 @@ class Statement:
         return hashlib.sha256(self.inputs + self.proof).digest()
 
     def flaw(self) -> str | None:
-        """What makes it no statement at all, or None.
+        """The reason why it is no statement at all, or None.
 
         The verifier program reduces what is not below the modulus, so the same proof would have several spellings.
         """

@@ -37,7 +37,7 @@ class ProofJudge:
 
     @property
     def required(self) -> bool:
-        """Whether the network's proofs are real."""
+        """True if the network's proofs are real."""
         return self._required
 
     def require(self, required: bool) -> None:
@@ -62,7 +62,7 @@ class ProofJudge:
 
     @property
     def verifies(self) -> bool:
-        """Whether a transaction that was accepted has had its proof checked."""
+        """True if the proof of an accepted transaction was checked."""
         return self._required or self._command is not None
 
     @property
@@ -84,7 +84,7 @@ class ProofJudge:
 
     @property
     def summary(self) -> str:
-        """How the verifier is, in a line for `/status` and `fastnode status`."""
+        """State of the verifier, in a line for `/status` and `fastnode status`."""
         if not self.verifies:
             return "not asked for by this network"
         if (limitation := self.limitation) is not None:

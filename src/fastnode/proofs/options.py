@@ -33,7 +33,7 @@ def bb_options(settings: Settings, data_directory: Path | None) -> BbOptions:
 
 
 def checks_at_once(settings: Settings) -> int:
-    """How many proofs are checked at a time."""
+    """Number of proofs that are checked at a time."""
     return BbOptions(working_directory=Path(), checks_max=settings.bb_num_ivc_verifiers).checks_at_once
 
 

@@ -26,7 +26,7 @@ __all__ = ["INVALID_PROOF", "CannotRun", "VerifierProgram", "explain_start_failu
 
 logger = logging.getLogger(__name__)
 
-#: What a client is told of a false proof, as the reference says it.
+#: Message to a client with a false proof, in the reference's words.
 INVALID_PROOF: Final = "Invalid proof"
 FAILED: Final = "Proof cannot be verified: the proof verifier failed"
 TOO_SLOW: Final = "Proof cannot be verified: the proof verifier did not end in time"
@@ -34,7 +34,7 @@ TOO_SLOW: Final = "Proof cannot be verified: the proof verifier did not end in t
 EXIT_VALID: Final = 0
 EXIT_REFUSED: Final = 1
 
-#: What the program says of a proof that does not hold, or is not even the encoding of one.
+#: Words of the program for a proof that does not hold, or is not even the encoding of one.
 _REFUSALS: Final = re.compile(
     r"verification failed at|Assertion failed:|Cannot aggregate: incoming pairing points are at infinity|"
     r"(?:proof|verification key) has wrong size:"
@@ -67,7 +67,7 @@ class VerifierProgram:
         self._environment = _environment(setup, threads)
 
     def version(self) -> str:
-        """What it calls itself.  CannotRun."""
+        """The program's own name and version.  CannotRun."""
         ended = self._run_or_explain("--version", timeout_s=_VERSION_TIMEOUT_S)
         return ended.said.splitlines()[-1].strip() if ended.said else ""
 

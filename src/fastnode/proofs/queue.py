@@ -1,4 +1,4 @@
-"""Whose proof is checked next: a bounded queue, fair by client.
+"""Order of proofs to check: a bounded queue, fair by client.
 
     clients without a refused proof   one check each in turn ──┐
     suspects: one lately              one check each in turn ──┴─► as many at once as there are threads
@@ -33,13 +33,13 @@ VERIFIER_CLOSED: Final = "Proof cannot be verified: the node is stopping"
 
 #: Checks that wait.  Each holds its public inputs and proof: 100 to 150 KB, and its caller the transaction.
 WAITING_MAX: Final = 256
-#: How long a client is a suspect after a refused proof.
+#: Time for which a client is a suspect after a refused proof.
 SUSPECT_S: Final = 600.0
 #: Clients whose refused proofs are remembered.
 SUSPECTS_MAX: Final = 10_000
 #: Every so many turns one is a suspect's, if others wait too.
 _SUSPECT_TURN: Final = 8
-#: How long a thread without work stays.
+#: Time for which a thread without work stays.
 _IDLE_S: Final = 30.0
 
 

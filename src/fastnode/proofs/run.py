@@ -15,11 +15,11 @@ from fastnode.records import dataclass
 
 __all__ = ["Ended", "ProgramTimeout", "run_program"]
 
-#: How much of a program's last words is kept.
+#: Bytes of a program's last words that are kept.
 TAIL_BYTES: Final = 2000
 #: Most bytes that are read at once.
 _READ_BYTES: Final = 1 << 16
-#: How often it is looked whether a program has ended that left its output open to a child.
+#: Time between looks for the end of a program that left its output open to a child.
 _LOOK_S: Final = 0.1
 #: Below the node's own priority: reads go first.
 NICENESS: Final = 10

@@ -1,4 +1,4 @@
-"""What a node can say of a transaction's proof.
+"""Verdicts of a node about a transaction's proof.
 
     valid      it was verified and holds
     invalid    it was verified and does not hold
@@ -20,7 +20,7 @@ __all__ = ["VALID", "Judgement", "ProofVerifier", "Verdict"]
 
 
 class Judgement(enum.Enum):
-    """Of a proof."""
+    """Verdict about a proof."""
 
     VALID = "valid"
     INVALID = "invalid"

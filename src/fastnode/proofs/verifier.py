@@ -39,11 +39,11 @@ NOT_READY: Final = "the proof verifier is being set up"
 SETUP_CHANGED: Final = "its setup files were changed or removed from outside"
 OTHER_KEYS: Final = "this network's transactions are of another release than the keys that come with the node"
 
-#: Where `fastnode proofs install` puts the program, in the working directory.
+#: Folder of `fastnode proofs install` for the program, in the working directory.
 INSTALLED: Final = Path("program", "bb")
 #: Verdicts that are kept: a digest each.
 VERDICTS_KEPT_MAX: Final = 10_000
-#: How long after a failure it is tried again.
+#: Time from a failure to the next try.
 RETRY_S: Final = 60.0
 
 

@@ -65,7 +65,7 @@ def revert_reason_json(executed: ExecutedTx, name_of: NameOf = _nameless) -> dic
 
 
 def _places_json(pcs: array[int]) -> bytes:
-    """Where a call failed.  A program that calls itself leaves millions of places; converting all of them at once
+    """Places of failed calls.  A program that calls itself leaves millions of places; converting all of them at once
     would hold up every other thread, so it is done in pieces."""
     texts: dict[int, bytes] = {}  # they are mostly the same few
     places = bytearray()

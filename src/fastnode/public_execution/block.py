@@ -31,7 +31,7 @@ __all__ = ["BlockLimits", "BlockOutcome", "Check", "LeftOut", "execute_block"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockLimits:
-    """What the transactions of a block may take together; None: any amount.
+    """Limits for the transactions of a block together; None: any amount.
 
     The gas limits of a transaction must fit in what those before it have left of ``gas``, and its effect in what is
     left of ``blob_fields``.  ``deadline`` is a time of ``time.monotonic``: after it no transaction is begun, and none
@@ -161,7 +161,7 @@ class _Building:
         return None
 
     def _has_no_room_for(self, tx: ExecutableTx) -> bool:
-        """Whether what the private part alone brings is too much for the blobs."""
+        """True if the private part alone brings too much for the blobs."""
         limit = self._limits.blob_fields
         return limit is not None and self.outcome.blob_fields + _private_blob_fields(tx) > limit
 
@@ -171,7 +171,7 @@ class _Building:
 
 
 def _private_blob_fields(tx: ExecutableTx) -> int:
-    """What a transaction takes at least: its start, its hash and its fee, and what its private part brings."""
+    """Least size of a transaction: its start, its hash and its fee, and what its private part brings."""
     fields = 3
     for part in (tx.setup, tx.app):
         fields += len(part.note_hashes) + len(part.nullifiers) + len(part.messages)

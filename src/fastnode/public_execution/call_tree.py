@@ -76,7 +76,7 @@ class CallTree:
         (self._open[-1].nested if self._open else self.roots).append(record)
 
     def add_failed_insertion(self, message: str) -> None:
-        """What the private part brings for the app logic could not be inserted: it stands in for a call."""
+        """The private part's effects for the app logic could not be inserted: this stands in for a call."""
         self.roots.append(CallRecord(Phase.APP, bytes(32), b"", success=False, message=message))
 
     def first_failure(self) -> list[CallRecord] | None:

@@ -33,7 +33,7 @@ from fastnode.public_execution.state import PublishedContract, StateJournal
 
 __all__ = ["CLASSES_PER_TX_MAX", "Contracts", "CurrentContract", "ProgramCache", "leaf_slot_of", "publish"]
 
-#: What release 4.1.2 says of an instance whose class was never published.
+#: Reason of release 4.1.2 for an instance whose class was never published.
 _CLASS_MISSING: Final = "Assertion failed: (maybe_klass.has_value())\nReason   : Contract class not found"
 
 #: Different classes whose code one transaction may run.
@@ -126,7 +126,7 @@ class Contracts:
         return contract.original_class_id if class_id == ZERO_FIELD else class_id
 
     def program(self, address: bytes) -> avm.Program:
-        """What runs at ``address``.  CallHalted when nothing does, or when it is one class too many."""
+        """Program that runs at ``address``.  CallHalted when nothing does, or when it is one class too many."""
         contract = self.current(address)
         if contract is None:
             raise CallHalted(f"Contract 0x{int.from_bytes(address, 'big'):x} is not deployed")

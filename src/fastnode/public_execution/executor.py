@@ -61,7 +61,7 @@ class BlockExecutor:
         return self._journal.storage(leaf_slot)
 
     def has_nullifier(self, nullifier: bytes) -> bool:
-        """Whether a siloed nullifier exists, after the transactions so far."""
+        """True if a siloed nullifier exists, after the transactions so far."""
         return self._journal.has_nullifier(nullifier)
 
     def cancel(self) -> None:

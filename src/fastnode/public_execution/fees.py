@@ -1,4 +1,4 @@
-"""What a transaction pays: the price of its gas in a block, and the write that takes it from the payer."""
+"""Fee of a transaction: the price of its gas in a block, and the write that takes it from the payer."""
 
 from __future__ import annotations
 

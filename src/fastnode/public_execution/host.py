@@ -1,4 +1,4 @@
-"""What the interpreter sees of the world: state, side effects with their limits, contracts, and a record of calls."""
+"""The world as the interpreter sees it: state, side effects with their limits, contracts, and a record of calls."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class DebugLogEntry(NamedTuple):
     level: int
     message: bytes
     fields: bytes
-    #: Of the function that logs; None if its calldata names none.
+    #: Selector of the function that logs; None if its calldata names none.
     selector: bytes | None = None
 
 
 class Checkpoint(NamedTuple):
-    """Where state and side effects were."""
+    """Point to which state and side effects go back."""
 
     journal: int
     effects: Mark

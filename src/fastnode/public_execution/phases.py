@@ -34,7 +34,7 @@ from fastnode.public_execution.transaction import ExecutableTx, MessageToL1, Pri
 
 __all__ = ["PublicPhases", "message_hashes"]
 
-#: How release 4.1.2 begins every reason that its virtual machine gives; clients look for it.
+#: Beginning of every reason in release 4.1.2 that its virtual machine gives; clients look for it.
 FAILURE_PREFIX: Final = "C++ simulation failed: AVM simulation failed: "
 
 #: The same before a reason why a contract cannot be published.
@@ -85,7 +85,7 @@ class PublicPhases:
             memory_limit=options.memory_bytes_max,
             deadline=deadline,
         )
-        #: What is paid for so far.  The private part has counted teardown's limit already.
+        #: Gas that is paid for so far.  The private part has counted teardown's limit already.
         self._used = tx.gas_used
 
     def cancel(self) -> None:
@@ -141,14 +141,14 @@ class PublicPhases:
                 raise _AppRevertedError
 
     def _tear_down(self, call: CallRequest, fee: int) -> tuple[bool, Gas]:
-        """Whether it went well, and what it used."""
+        """Success of a phase, and the gas that it used."""
         self._host.calls.phase = Phase.TEARDOWN
         limits = self._tx.teardown_gas_limits
         outcome = self._call_machine(call, limits, limits, field_from_int(fee % MODULUS))
         return outcome.success, Gas(limits.da_gas - outcome.da_gas_left, limits.l2_gas - outcome.l2_gas_left)
 
     def _insert(self, effects: PrivateEffects, *, is_unique: bool) -> None:
-        """What the private part brings for a phase.  Note hashes that are not unique yet are made so."""
+        """Insert the private part's effects for a phase.  Note hashes that are not unique yet are made so."""
         host = self._host
         for nullifier in effects.nullifiers:
             if not host.effects.has_room_for_nullifier:
@@ -256,7 +256,7 @@ def _machine_failures() -> Iterator[None]:
 
 
 def message_hashes(messages: Iterable[MessageToL1], block: GlobalVariables) -> tuple[bytes, ...]:
-    """What an effect carries: one hash for each message that a contract has sent."""
+    """Message hashes of an effect: one hash for each message that a contract has sent."""
     return tuple(
         [
             L2ToL1Message(

@@ -1,4 +1,4 @@
-"""What executing one transaction gives, and what it may take."""
+"""Results of executing one transaction, and its limits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ExecutedTx:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionOptions:
-    """What an execution may use.  Debug logs are collected in simulations and on networks without real proofs."""
+    """Limits of an execution.  Debug logs are collected in simulations and on networks without real proofs."""
 
     collect_debug_logs: bool = True
     debug_log_memory_reads_max: int = 125_000

@@ -28,7 +28,7 @@ __all__ = ["Simulation"]
 
 logger = logging.getLogger(__name__)
 
-#: Of both kinds of gas limits of one transaction together: 20 times what a transaction may have.
+#: Limit for both kinds of gas of one transaction together: 20 times what a transaction may have.
 GAS_LIMIT_MAX: Final = 130_800_000
 
 
@@ -80,7 +80,7 @@ class Simulation:
 
     @property
     def is_local(self) -> bool:
-        """Whether transactions are run here, which keeps a processor busy."""
+        """True if transactions are run here, which keeps a processor busy."""
         return self._local is not None
 
     def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool, asker: Asker | None = None) -> bytes:

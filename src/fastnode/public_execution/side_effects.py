@@ -1,4 +1,4 @@
-"""What one transaction has done so far, and how much of it there may be.
+"""Side effects of one transaction so far, and their limits.
 
 Lists in the order of their making.  A checkpoint is their lengths: taking one and going back to it cost nothing
 that was not done since.
@@ -109,7 +109,7 @@ class SideEffects:
     # ---- growth ----------------------------------------------------------------------------------
 
     def is_written(self, leaf_slot: bytes) -> bool:
-        """Whether a contract has written this slot."""
+        """True if a contract has written this slot."""
         return leaf_slot in self._written_slots
 
     def add_write(self, leaf_slot: bytes, value: bytes) -> None:

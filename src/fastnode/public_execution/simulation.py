@@ -59,7 +59,7 @@ class SimulationOptions:
 
 
 class Asker(Protocol):
-    """Who waits for a simulation, and may go before it is done."""
+    """A client that waits for a simulation, and may go before it is done."""
 
     def call_at_end(self, stop: Callable[[], None]) -> None:
         """``stop`` is called when it goes; at once if it has gone."""
@@ -146,7 +146,7 @@ class LocalSimulator:
 
     @contextmanager
     def _counted(self, executor: BlockExecutor) -> Iterator[None]:
-        """Where :meth:`close` finds it."""
+        """Kept for :meth:`close`."""
         with self._lock:
             if self._is_closed:
                 raise ExecutionCancelled
@@ -160,7 +160,7 @@ class LocalSimulator:
 
 @contextmanager
 def _until_gone(asker: Asker | None, executor: BlockExecutor) -> Iterator[None]:
-    """What runs is cancelled when it is not waited for any more."""
+    """A running simulation is cancelled when nobody waits for it any more."""
     if asker is None:
         yield
         return

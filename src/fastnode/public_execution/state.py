@@ -37,7 +37,7 @@ READS_KEPT: Final = 1 << 13
 
 
 class PublishedContract(NamedTuple):
-    """What public execution needs of an instance.  Updates of its class are in the storage of the registry."""
+    """Members of an instance that public execution needs.  Updates of its class are in the storage of the registry."""
 
     original_class_id: bytes
     deployer: bytes
@@ -59,7 +59,7 @@ class BaseState(Protocol):
         """Value at a key of the public data tree."""
 
     def has_nullifier(self, nullifier: bytes) -> bool:
-        """Whether a siloed nullifier is in the tree."""
+        """True if a siloed nullifier is in the tree."""
 
     def note_hash(self, index: int) -> bytes:
         """Leaf of the note hash tree."""
@@ -156,7 +156,7 @@ class StateJournal:
         self._classes: dict[bytes, bytes] = {}
         self._contracts: dict[bytes, PublishedContract] = {}
         self._messages = dict(enumerate(messages, base.message_count))
-        #: Where the notes of the present transaction begin in the tree.
+        #: First place in the tree of the present transaction's notes.
         self.first_note_index = base.note_hash_count
         #: (container, key, value before or _MISSING), oldest first.
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []

@@ -41,7 +41,7 @@ class OverlongPrivateLog(PrivateLog):
 
 
 class PrivateEffects(NamedTuple):
-    """What the private part brings for one phase: everything siloed, in order, without empty places."""
+    """The private part's effects for one phase: everything siloed, in order, without empty places."""
 
     note_hashes: tuple[bytes, ...] = ()
     nullifiers: tuple[bytes, ...] = ()
@@ -52,7 +52,7 @@ class PrivateEffects(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutableTx:
-    """What the executor needs to know of a transaction.
+    """A transaction as the executor needs it.
 
     ``setup`` cannot be reverted; ``app`` can.  A transaction without public calls has everything in ``setup``.
     ``calldata`` holds joined fields by the hash that the transaction claims for them.

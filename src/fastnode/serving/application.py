@@ -47,7 +47,7 @@ from fastnode.serving.event_streams import EVENTS_PATH, EventStreams
 
 __all__ = ["Pages", "RpcApplication", "path_of"]
 
-#: What people see who come with a browser or by a wrong path, after the words that the network's other nodes say.
+#: Words for people with a browser or a wrong path, after those that the network's other nodes say.
 _ONLY_CALLS: Final = b": calls of JSON-RPC are POST; GET /status says how the node is, the admin port has a page"
 _KNOWN_PATHS: Final = b": calls of JSON-RPC are POST /; GET has /status, /livez, /readyz and /openrpc.json"
 
