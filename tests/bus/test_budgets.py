@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.bus.nats import NatsServer, open_bus
+from tests.clock import Clock
 
 from fastnode.bus.budgets import SharedBudgets
 from fastnode.bus.members import bucket_of
@@ -22,16 +23,9 @@ METHOD = "node_getBlockNumber"
 ADDRESS = "192.0.2.1"
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(0.0)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.bus.nats import NatsServer, open_bus
+from tests.clock import Clock
 
 from fastnode.bus.connection import Bus
 from fastnode.bus.lease import LEASE_S, Lease
@@ -15,13 +16,6 @@ from fastnode.bus.subjects import Subjects
 from fastnode.errors import UpstreamUnavailable
 
 SUBJECTS = Subjects("fastnode-1-1")
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

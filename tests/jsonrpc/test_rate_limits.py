@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.serving.clock import Clock
+from tests.clock import Clock
 
 from fastnode.errors import MethodNotFound, RateLimited
 from fastnode.jsonrpc.rate_limit_rules import Rate, read_rate_limit_rules

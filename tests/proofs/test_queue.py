@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
+from tests.clock import Clock
 from tests.proofs.programs import made_statement
 
 from fastnode.proofs.inputs import Statement
@@ -37,17 +38,9 @@ class Judge:
         self._may_end.release(count)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Case:
     def __init__(self, *, threads: int = 1, waiting_max: int = 100) -> None:
-        self.judge, self.clock = Judge(), Clock()
+        self.judge, self.clock = Judge(), Clock(0.0)
         self.queue = CheckQueue(self.judge, threads=threads, timeout_s=30, waiting_max=waiting_max, clock=self.clock)
 
     def ask(self, number: int, client: str) -> Future[Verdict]:

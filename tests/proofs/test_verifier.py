@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock
 from tests.proofs.conftest import MakeVerifier, files_left, set_grumpkin
 from tests.proofs.programs import made_statement, script, stand_in, statement, toy_keys, vector
 
@@ -26,14 +27,6 @@ REFUSES = ('echo "ChonkVerifier: verification failed at a step" >&2', "exit 1")
 def working_directory(tmp_path: Path) -> Path:
     """With setup files in place that nothing but their names is right about: only stand-ins run over them."""
     return tmp_path / "proofs"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import orjson
 import pytest
 import uvloop
-from tests.serving.clock import Clock
+from tests.clock import Clock
 from tests.serving.sockets import SMALL, Connection, RunningServer
 from tests.taking_node import taking
 

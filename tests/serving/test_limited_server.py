@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.clock import Clock
 from tests.conftest import PATIENCE_S, NodeProcess
-from tests.serving.clock import Clock
 from tests.serving.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer, call, post, request
 
 from fastnode.app import method_documentation

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pytest
 from tests.serving.two_paths import METHODS, Side
 
 import fastnode
@@ -18,7 +17,6 @@ from fastnode.view import View
 
 PACKAGE = Path(fastnode.__file__).parent
 PAGE = PACKAGE.parent.parent / "docs" / "architecture.md"
-MODULES_MAX = 14
 BODY = b'{"jsonrpc":"2.0","id":1,"method":%b}'
 #: No usual head: the target has a query.
 REQUEST = b"POST /? HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
@@ -61,44 +59,3 @@ def test_a_request_runs_the_modules_that_the_walk_names(view: View, loop_runner:
     walk = re.search(r"\*\*A request\*\*.*?:\n(`.*?)\.$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert walk is not None
     assert ran == set(re.findall(r"`([\w/]+\.py)`", walk[1]))
-
-
-ONE = b'"0x%064x"' % 1
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        b'"node_getBlock","params":["BLOCK_HASH"]',
-        b'"node_getBlock","params":["ROOT"]',
-        b'"node_getBlock","params":["latest"]',
-        b'"node_getBlock","params":["proven"]',
-        b'"node_getBlock","params":[{"number":5}]',
-        b'"node_getBlock","params":[{"hash":"BLOCK_HASH"}]',
-        b'"node_getBlock","params":[{"archive":"ROOT"}]',
-        b'"node_getBlock","params":[{"tag":"proven"}]',
-        b'"node_getBlock","params":[5,{"includeTransactions":true,"includeAttestations":true}]',
-        b'"node_getBlock","params":["BLOCK_HASH",{"includeL1PublishInfo":true}]',
-        b'"node_getBlock","params":["latest",{"includeTransactions":true}]',
-        b'"node_getBlocks","params":[1,2,{"includeTransactions":true}]',
-        b'"node_getBlockHeader","params":[]',
-        b'"node_getBlockByHash","params":["BLOCK_HASH"]',
-        b'"node_getBlocks","params":[1,2]',
-        b'"node_getCheckpointedBlocks","params":[1,2]',
-        b'"node_getL2Tips","params":[]',
-        b'"node_getNodeInfo","params":[]',
-        b'"node_getTxReceipt","params":["TX_HASH"]',
-        b'"node_getTxEffect","params":["TX_HASH"]',
-        b'"node_getTxReceipt","params":[%b]' % ONE,
-    ],
-)
-def test_no_request_runs_more_modules_than_there_may_be(view: View, loop_runner: asyncio.Runner, call: bytes) -> None:
-    info = view.chain.block_info(5)
-    assert info is not None
-    tx_hash = next(tx_hash for number in range(1, 107) for tx_hash in view.chain.tx_hashes(number) or [])
-    for name, value in ((b"BLOCK_HASH", info.hash), (b"ROOT", info.archive_root), (b"TX_HASH", tx_hash)):
-        call = call.replace(name, b"0x" + value.hex().encode())
-    ran, answer = walk_of(view, loop_runner, call)
-    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert b'"error":{' not in answer
-    assert len(ran) <= MODULES_MAX, sorted(ran)

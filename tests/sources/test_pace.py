@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.clock import Clock
 
 from fastnode.sources.pace import MOVING_SLOTS, RESTS_PER_LOOK, PollPace
-
-
-class Clock:
-    time = 1000.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 @pytest.fixture
@@ -49,10 +43,10 @@ def test_fetching_blocks_says_nothing_of_how_long_a_look_takes(pace: PollPace) -
 
 def test_a_chain_that_stands_is_asked_rarely_until_a_block_comes(pace: PollPace, clock: Clock) -> None:
     pace.on_look(0.002, has_blocks=True)
-    clock.time += MOVING_SLOTS * 36
+    clock.now += MOVING_SLOTS * 36
     pace.on_look(0.002, has_blocks=False)
     assert pace.rest_s() == 0.05
-    clock.time += 1
+    clock.now += 1
     pace.on_look(0.002, has_blocks=False)
     assert pace.rest_s() == 0.5
     pace.on_look(0.02, has_blocks=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.clock import Clock
 
 from fastnode.sources.l1.schedule import BlockSchedule
 
@@ -10,16 +11,9 @@ SLOT = 12
 START = 1_200_000
 
 
-class Clock:
-    now = float(START)
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(float(START))
 
 
 @pytest.fixture
