@@ -283,7 +283,7 @@ def ask_with_wrk(url: str, requests: Sequence[bytes], connections: int, seconds:
     if found["errors"]:
         raise RuntimeError(f"{found['errors']} requests of wrk failed")
     at = {percent: value / 1e6 for percent, value in zip((50, 99, 99.9), found["at_us"], strict=True)}
-    return Measured(found["duration_us"] / 1e6, [], found["requests"], at)
+    return Measured(found["duration_us"] / 1e6, requests=found["requests"], at=at)
 
 
 def port_of(url: str) -> tuple[str, int]:

@@ -238,8 +238,11 @@ class Renderer:
             return yaml.safe_dump(self._term(term.removeprefix("toYaml "), variables)).rstrip()
         if printf := re.fullmatch(r'\(printf "(.*)" (\S+)\)', term):
             return printf[1] % self._term(printf[2], variables)
+        if file := re.fullmatch(r'\.Files\.Get "(.*)"', term):
+            return (CHART / file[1]).read_text()
         if term in variables:
             return variables[term]
+        term = term.removeprefix("$")  # the whole scope, also inside of a range
         assert term.startswith("."), f"an unknown term: {term}"
         value: Any = self.scope
         for name in term[1:].split("."):
@@ -308,6 +311,39 @@ def test_the_chart_of_production_is_scraped_and_has_limits() -> None:
     assert {"name": "SVC_UPSTREAM_URL", "value": "https://node.example"} in container_of(objects)["env"]
     grace = objects["StatefulSet", "a"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert grace > 5 + Settings().shutdown_grace_s
+
+
+def test_settings_with_secrets_come_from_secrets() -> None:
+    secret = {"secretKeyRef": {"name": "fastnode", "key": "l1-url"}}
+    whole = [{"secretRef": {"name": "all"}}]
+    container = container_of(rendered(values_of("values.yaml", environmentFrom={"L1_RPC_URLS": secret}, envFrom=whole)))
+    assert {"name": "L1_RPC_URLS", "valueFrom": secret} in container["env"]
+    assert container["envFrom"] == whole
+    assert "envFrom" not in container_of(rendered(values_of("values.yaml")))
+
+
+def test_clients_from_outside_come_by_an_ingress_to_the_port_of_calls() -> None:
+    assert not [kind for kind, _ in rendered(values_of("values.yaml")) if kind == "Ingress"]
+    tls = [{"hosts": ["rpc.example"], "secretName": "rpc"}]
+    asked = {"enabled": True, "className": "nginx", "hosts": {"rpc.example": "/", "b.example": "/aztec"}, "tls": tls}
+    objects = rendered(values_of("values.yaml", ingress=asked))
+    spec = objects["Ingress", "a"]["spec"]
+    assert (spec["ingressClassName"], spec["tls"]) == ("nginx", tls)
+    assert {rule["host"]: rule["http"]["paths"][0]["path"] for rule in spec["rules"]} == asked["hosts"]
+    [port] = objects["Service", "a"]["spec"]["ports"]
+    for rule in spec["rules"]:
+        [path] = rule["http"]["paths"]
+        assert path["backend"]["service"] == {"name": "a", "port": {"name": port["name"]}}
+
+
+def test_production_has_the_rules_and_the_dashboard_of_the_repository() -> None:
+    default = rendered(values_of("values.yaml"))
+    assert not {kind for kind, _ in default} & {"PrometheusRule", "ConfigMap"}
+    objects = rendered(values_of("values.yaml", "values-production.yaml"))
+    assert objects["PrometheusRule", "a"]["spec"] == yaml.safe_load(text_of("prometheus", "alerts.yaml"))
+    dashboard = objects["ConfigMap", "a-dashboard"]
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["fastnode.json"]) == json.loads(text_of("grafana", "fastnode.json"))
 
 
 def test_a_service_called_svc_puts_no_settings_into_the_pod() -> None:
@@ -389,6 +425,11 @@ def test_the_values_are_as_their_schema_says() -> None:
         ({"storage": {"size": "many"}}, "$.storage.size"),
         ({"environment": {"SVC-PORT": "1"}}, "$.environment"),
         ({"rpcLimits": {"content": "a", "configMap": "b"}}, "$.rpcLimits"),
+        ({"environmentFrom": {"L1_RPC_URLS": "http://l1"}}, "$.environmentFrom.L1_RPC_URLS"),
+        ({"environmentFrom": {"L1_RPC_URLS": {"secret": "a"}}}, "$.environmentFrom.L1_RPC_URLS"),
+        ({"envFrom": [{"secret": "a"}]}, "$.envFrom[0]"),
+        ({"ingress": {"enabled": True}}, "$.ingress.hosts"),
+        ({"ingress": {"hosts": {"a.example": "rpc"}}}, "$.ingress.hosts['a.example']"),
     ],
 )
 def test_a_mistake_in_the_values_is_found_before_anything_is_installed(change: dict[str, Any], place: str) -> None:
@@ -397,9 +438,16 @@ def test_a_mistake_in_the_values_is_found_before_anything_is_installed(change: d
 
 def test_the_charts_objects_are_as_kubernetes_wants_them() -> None:
     kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not here")
-    values = values_of("values.yaml", "values-production.yaml", rpcLimits={"content": "[address]\nrate = 50\n"})
+    values = values_of(
+        "values.yaml",
+        "values-production.yaml",
+        rpcLimits={"content": "[address]\nrate = 50\n"},
+        ingress={"enabled": True, "hosts": {"rpc.example": "/"}},
+        environmentFrom={"L1_RPC_URLS": {"secretKeyRef": {"name": "a", "key": "b"}}},
+        envFrom=[{"secretRef": {"name": "c"}}],
+    )
     for (kind, _), item in rendered(values).items():
-        if kind != "ServiceMonitor":  # not one of Kubernetes' own
+        if kind not in ("ServiceMonitor", "PrometheusRule"):  # not Kubernetes' own
             kubernetes_validate.validate(item, "1.29", strict=True)
 
 

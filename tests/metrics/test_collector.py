@@ -21,8 +21,12 @@ from tests.conftest import PATIENCE_S
 from tests.ports import free_port
 from tests.serving.sockets import Connection, call, post
 
-from fastnode.http.meters import BATCH_BOUNDS, CallMeters
+import fastnode
+from fastnode.http.meters import BATCH_BOUNDS, LIMITS, LIMITS_BY_STATUS, CallMeters
+from fastnode.mempool.service import REJECTION_CODES
 from fastnode.metrics.collector import buckets_of
+from fastnode.serving.event_streams import DROP_REASONS
+from fastnode.serving.events import EVENT_NAMES
 
 PROJECT = Path(__file__).parents[2]
 TIP = 106
@@ -122,6 +126,34 @@ def test_what_a_node_did_can_be_read_from_its_metrics(loaded: tuple[Any, int]) -
     assert samples.get("aztec_archiver_block_height", aztec_status="proposed") == TIP
     assert samples.get("aztec_json_rpc_server_request_duration_ms_count", **block) == 4
     assert samples.get("aztec_mempool_tx_count") == 0
+
+
+def test_counters_with_labels_are_there_before_anything_is_counted(loaded: tuple[Any, int]) -> None:
+    """Else the first time would be taken for the begin of a series, and no rate would show it."""
+    _, port = loaded
+    samples = Samples(read(port))
+    for name, label, values in (
+        ("fastnode_rejected_total", "limit", LIMITS),
+        ("fastnode_events_total", "event", EVENT_NAMES),
+        ("fastnode_event_clients_dropped_total", "reason", DROP_REASONS),
+        ("fastnode_pool_rejected_txs_total", "code", REJECTION_CODES),
+    ):
+        more = {"port": "admin"} if name == "fastnode_rejected_total" else {}
+        for value in values:
+            assert samples.get(name, **{label: value}, **more) >= 0, (name, value)
+    for code in ("-32700", "-32600", "-32601"):
+        assert samples.get("fastnode_rpc_errors_total", method="other", set="both", code=code) >= 0
+
+
+def test_every_limit_that_is_counted_is_one_of_the_list() -> None:
+    package = Path(fastnode.__file__).parent
+    counted = set()
+    for path in package.rglob("*.py"):
+        text = path.read_text()
+        for place in re.findall(r"(?:rejected\[|count_rejected\()(.+)", text):
+            counted |= set(re.findall(r'"(\w+)"', place))
+    assert counted <= set(LIMITS)
+    assert counted | set(LIMITS_BY_STATUS.values()) == set(LIMITS)
 
 
 def test_batches_and_refusals_are_counted(loaded: tuple[Any, int]) -> None:

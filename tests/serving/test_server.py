@@ -155,6 +155,8 @@ def test_a_preflight_is_answered(connection: Connection) -> None:
     assert answer.status == 204
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.headers["access-control-allow-methods"] == "GET,HEAD,POST"
+    # Or a page would ask before each of its calls.
+    assert answer.headers["access-control-max-age"] == "7200"
     assert answer.headers["access-control-allow-headers"] == "content-type,x-foo, Authorization"
     assert "access-control-allow-headers" not in connection.ask(request("OPTIONS", "/", *wanted)).headers
 

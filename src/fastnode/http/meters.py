@@ -12,7 +12,7 @@ from typing import Final
 
 from fastnode.kernels import call_meter
 
-__all__ = ["BATCH_BOUNDS", "DURATION_BOUNDS_NS", "LIMITS_BY_STATUS", "OTHER", "CallMeters", "Traffic"]
+__all__ = ["BATCH_BOUNDS", "DURATION_BOUNDS_NS", "LIMITS", "LIMITS_BY_STATUS", "OTHER", "CallMeters", "Traffic"]
 
 #: Name under which calls of unknown methods are counted.
 OTHER: Final = "other"
@@ -39,6 +39,17 @@ LIMITS_BY_STATUS: Final = {
     HTTPStatus.SERVICE_UNAVAILABLE: "connections",
     HTTPStatus.TOO_MANY_REQUESTS: "rate",
 }
+#: Every limit that a request, or a connection, may be refused or cut off for.
+LIMITS: Final = (
+    *dict.fromkeys(LIMITS_BY_STATUS.values()),
+    "batch_size",
+    "event_clients",
+    "key",
+    "memory",
+    "method",
+    "response_size",
+    "unsent_size",
+)
 
 
 class CallMeters:

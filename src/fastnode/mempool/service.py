@@ -56,7 +56,18 @@ if TYPE_CHECKING:
     from fastnode.config.settings import Settings
     from fastnode.view import Committed, View
 
-__all__ = ["Mempool", "MempoolOptions"]
+__all__ = ["REJECTION_CODES", "Mempool", "MempoolOptions"]
+
+#: A refusal without a code of its own.
+_NO_CODE: Final = "NOT_READY"
+#: Codes of refusals that any node may have to give.
+REJECTION_CODES: Final = (
+    "INVALID_TX",
+    "NULLIFIER_CONFLICT",
+    "INSUFFICIENT_FEE_PAYER_BALANCE",
+    "LOW_PRIORITY_FEE",
+    _NO_CODE,
+)
 
 logger = logging.getLogger("fastnode.mempool")
 
@@ -342,7 +353,7 @@ class Mempool:
             return self._send(tx, view, client)
         except Refused as error:
             code = error.data.get("code") if isinstance(error.data, dict) else None
-            self.rejections[str(code or "NOT_READY")] += 1
+            self.rejections[str(code or _NO_CODE)] += 1
             raise
 
     def _send(self, tx: Tx, view: View, client: str) -> Added:

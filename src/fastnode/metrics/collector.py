@@ -28,10 +28,11 @@ from prometheus_client.utils import floatToGoString
 
 from fastnode import __version__, kernels
 from fastnode.archiver.progress import IngestionProgress
+from fastnode.errors import InvalidRequest, MethodNotFound, ParseError
 from fastnode.http.health import Health
-from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, OTHER
+from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, LIMITS, OTHER
 from fastnode.log_index.known_tags import KnownTags
-from fastnode.mempool.service import Mempool
+from fastnode.mempool.service import REJECTION_CODES, Mempool
 from fastnode.metrics.fleet import fleet_metrics
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
@@ -43,6 +44,8 @@ from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
 from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
+from fastnode.serving.event_streams import DROP_REASONS
+from fastnode.serving.events import EVENT_NAMES
 from fastnode.serving.server import RpcServer
 from fastnode.storage.database import ROOM_BYTES, free_bytes
 from fastnode.view import View, tip_numbers
@@ -226,11 +229,16 @@ def _rpc(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
     yield faults
 
 
+def _from_zero(labels: Iterable[str], counts: Mapping[str, int]) -> dict[str, int]:
+    """What was counted, and 0 for the rest of the labels: the first time must not look like the begin of a series."""
+    return dict.fromkeys(labels, 0) | dict(counts)
+
+
 def _errors(servers: Mapping[str, RpcServer]) -> Metric:
     family = CounterMetricFamily(
         "fastnode_rpc_errors", "Calls answered with an error.", labels=("method", "set", "code")
     )
-    others: dict[int, int] = {}
+    others = dict.fromkeys((ParseError.code, InvalidRequest.code, MethodNotFound.code), 0)
     method_set = "both"
     for server in servers.values():
         meters, method_set = server.engine.meters, server.engine.table.method_set
@@ -257,7 +265,7 @@ def _http(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
         sent.add_metric((port,), server.traffic.sent_bytes)
         is_open.add_metric((port,), server.connection_count)
         accepted.add_metric((port,), server.accepted_count)
-        for limit, count in dict(server.traffic.rejected).items():
+        for limit, count in _from_zero(LIMITS, server.traffic.rejected).items():
             rejected.add_metric((port, limit), count)
     yield from (received, sent, is_open, accepted, rejected)
 
@@ -280,12 +288,12 @@ def _events(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
         return
     yield _gauge("event_clients", "Connections that are told of events.", events.client_count)
     sent = CounterMetricFamily("fastnode_events", "Events, once for each client they were for.", labels=("event",))
-    for name, count in dict(events.sent).items():
+    for name, count in _from_zero(EVENT_NAMES, events.sent).items():
         sent.add_metric((name,), count)
     dropped = CounterMetricFamily(
         "fastnode_event_clients_dropped", "Clients cut off that did not take their events.", labels=("reason",)
     )
-    for reason, count in dict(events.dropped).items():
+    for reason, count in _from_zero(DROP_REASONS, events.dropped).items():
         dropped.add_metric((reason,), count)
     yield from (sent, dropped)
 
@@ -346,7 +354,7 @@ def _pool(mempool: Mempool | None) -> Iterator[Metric]:
         return
     yield _gauge("pool_pending_txs", "Pending transactions.", mempool.pool.pending_count)
     rejected = CounterMetricFamily("fastnode_pool_rejected_txs", "Transactions refused.", labels=("code",))
-    for code, count in dict(mempool.rejections).items():
+    for code, count in _from_zero(REJECTION_CODES, mempool.rejections).items():
         rejected.add_metric((code,), count)
     yield rejected
     text = "Transactions that stood on blocks which were taken back."

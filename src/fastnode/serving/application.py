@@ -70,6 +70,8 @@ _ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 _HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
 #: Answer to a browser unless there is a list of origins.
 ANY_ORIGIN: Final = header_fields(("Access-Control-Allow-Origin", "*"))
+#: How long a browser need not ask again before it sends a call; Chromium keeps answers no longer.
+PREFLIGHT_KEPT_S: Final = 7200
 #: Pages may read all headers, such as Retry-After and those about the network: requests come without credentials.
 EXPOSED: Final = header_fields(("Access-Control-Expose-Headers", "*"))
 #: Said where a notification is refused.
@@ -137,7 +139,8 @@ class RpcApplication:
         self._coded_fields: dict[Coding, bytes] = {
             coding: json_fields + header_fields(("Content-Encoding", coding)) for coding in get_args(Coding)
         }
-        self._preflight_fields = common + header_fields(("Access-Control-Allow-Methods", "GET,HEAD,POST"))
+        allowed = ("Access-Control-Allow-Methods", "GET,HEAD,POST")
+        self._preflight_fields = common + header_fields(allowed, ("Access-Control-Max-Age", str(PREFLIGHT_KEPT_S)))
         self.on_change()
 
     @property

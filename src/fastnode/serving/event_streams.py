@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fastnode.http.meters import Traffic
     from fastnode.view import Committed, View
 
-__all__ = ["EVENTS_PATH", "EventClient", "EventStreams"]
+__all__ = ["DROP_REASONS", "EVENTS_PATH", "EventClient", "EventStreams"]
 
 EVENTS_PATH: Final = b"/events"
 #: Bytes that a client may leave untaken when the next text comes.
@@ -56,6 +56,10 @@ _FIELDS: Final = header_fields(
     ("Cache-Control", "no-store"),
     ("X-Accel-Buffering", "no"),  # a gateway of nginx would collect events
 )
+
+
+#: Why clients are cut off: they take less than comes, or nothing at all.
+DROP_REASONS: Final = ("slow", "stuck")
 
 
 class EventStreams:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from fastnode.protocol.tips import BlockId
     from fastnode.view import View
 
-__all__ = ["BLOCK", "TIPS", "TX", "TYPES", "ChainEvents", "Event", "joined", "pending_events"]
+__all__ = ["BLOCK", "EVENT_NAMES", "TIPS", "TX", "TYPES", "ChainEvents", "Event", "joined", "pending_events"]
 
 #: Kinds that a client can ask for, as bits.
 BLOCK, TIPS, TX = 1, 2, 4
 TYPES: Final = {"block": BLOCK, "tips": TIPS, "tx": TX}
+#: What clients may be told, beside what they have asked for.
+EVENT_NAMES: Final = (*TYPES, "pruned", "gap")
 
 #: More blocks, or more text of them, are not told one by one.
 BLOCKS_MAX: Final = 64
