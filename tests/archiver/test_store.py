@@ -18,6 +18,7 @@ from fastnode.archiver import layout
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.archiver.store import ARCHIVER_DIRECTORY, ArchiverStore
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, DecodeError
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
 
 if TYPE_CHECKING:
@@ -166,6 +167,54 @@ def test_node_versions_before_4_3_have_detailed_execution_results(
     with ArchiverStore.open(tmp_path / "data") as store:
         store.adopt_chain(ChainRecord.from_json(record), genesis)
         assert store.chain.detailed_execution_results is detailed
+
+
+def test_a_chain_goes_by_another_version_of_its_release_from_the_next_view_on(
+    tmp_path: Path, chain: ChainRecord, genesis: GenesisRecord
+) -> None:
+    with ArchiverStore.open(tmp_path / "data") as store:
+        store.adopt_chain(chain, genesis)
+        with store.open_view() as before:
+            assert store.serve_as("4.3.0")
+            with store.open_view() as after:
+                assert (before.chain.node_version, after.chain.node_version) == ("4.1.2", "4.3.0")
+                assert (before.chain.detailed_execution_results, after.chain.detailed_execution_results) == (
+                    True,
+                    False,
+                )
+                assert after.chain.node_info == before.chain.node_info | {"nodeVersion": "4.3.0"}
+        assert not store.serve_as("4.3.0")
+        with pytest.raises(DataDirectoryError, match=r"of release 4\.x, version 5\.0\.0 is of another"):
+            store.serve_as("5.0.0")
+    with ArchiverStore.open(tmp_path / "data") as store:
+        assert store.chain.node_version == "4.3.0"
+
+
+def test_chains_of_the_first_schema_are_of_release_4(
+    tmp_path: Path, chain: ChainRecord, genesis: GenesisRecord
+) -> None:
+    """They were stored before there was another one."""
+    with ArchiverStore.open(tmp_path / "data") as store:
+        store.adopt_chain(chain, genesis)
+        store.database.write([(layout.KEY_RELEASE, None), (layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"1")])
+    with ArchiverStore.open(tmp_path / "data") as store:
+        assert store.database.get(layout.KEY_SCHEMA) == layout.SCHEMA_NAME + b"2"
+        assert store.chain.release is FOUR
+        assert store.chain.node_version == "4.1.2"
+
+
+@pytest.mark.parametrize("name", [b"9.x", None, b"\xff"])
+def test_a_chain_of_a_release_without_a_record_is_refused(
+    tmp_path: Path, chain: ChainRecord, genesis: GenesisRecord, name: bytes | None
+) -> None:
+    with ArchiverStore.open(tmp_path / "data") as store:
+        store.adopt_chain(chain, genesis)
+        store.database.write([(layout.KEY_RELEASE, name)])
+    with (
+        ArchiverStore.open(tmp_path / "data") as store,
+        pytest.raises(DataDirectoryError, match="--release-record FILE"),
+    ):
+        store.open_view()
 
 
 def change_l1_chain(record: Json) -> None:

@@ -51,7 +51,8 @@ def toy_setup() -> dict[str, Any]:
 def toy_keys() -> VerificationKeys:
     setup = toy_setup()
     return VerificationKeys(
-        release="4.1.2",
+        release="4.x",
+        programs=("4.1.2",),
         to_rollup=base64.b64decode(setup["toRollup"]),
         to_public=base64.b64decode(setup["toPublic"]),
         tree_root=bytes.fromhex(setup["vkTreeRoot"][2:]),

@@ -10,10 +10,10 @@ from tests.proofs.programs import stand_in, vector
 
 from fastnode.errors import SettingError
 from fastnode.proofs.judge import NO_VERIFIER, open_judge
-from fastnode.proofs.keys import VerificationKeys
 from fastnode.proofs.program import INVALID_PROOF
 from fastnode.proofs.verdict import VALID, Judgement, Verdict
 from fastnode.proofs.verifier import BbOptions
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 
@@ -68,7 +68,7 @@ def test_the_program_judges_as_soon_as_the_network_is_known(tx: Tx, bb_options: 
     assert verdict.judgement is Judgement.UNKNOWN
     assert "its root of verification keys is unknown" in verdict.reason
     assert judge.limitation == verdict.reason
-    judge.use_network(VerificationKeys.shipped().tree_root)
+    judge.use_network(FOUR.vk_tree_root)
     assert judge.judge(tx) == Verdict.invalid(INVALID_PROOF)
     assert judge.limitation is None
     assert judge.status()["state"] == "ready"
@@ -78,7 +78,7 @@ def test_the_program_judges_as_soon_as_the_network_is_known(tx: Tx, bb_options: 
 
 
 def test_proofs_can_be_required_while_the_node_runs(tx: Tx, bb_options: BbOptions) -> None:
-    judge = open_judge(required=False, bb=bb_options, tree_root=VerificationKeys.shipped().tree_root)
+    judge = open_judge(required=False, bb=bb_options, tree_root=FOUR.vk_tree_root)
     assert judge.judge(tx) == VALID
     judge.require(True)
     assert judge.judge(tx) == Verdict.invalid(INVALID_PROOF)

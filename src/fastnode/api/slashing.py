@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 OFFENSES: Final = "nodeAdmin_getSlashOffenses"
 PAYLOADS: Final = "nodeAdmin_getSlashPayloads"
 
-#: As release 4.1.2 says it.
+#: As release 4.x says it.
 _TALLIED: Final = "Tally slashing model does not support slash payloads"
 _WORDS: Final = (ALL, CURRENT)
 _NUMBER: Final = Integer(name="round", minimum=0, accepts_text=True)

@@ -4,7 +4,7 @@ Every one but ``getWorldStateSyncStatus`` names a reference block and answers fr
 ``getBlockHashMembershipWitness`` looks at the archive *before* it, the one that block's header commits to.
 
 A reference block that does not exist is an error that names it, as is one older than the kept history; a leaf
-that is not in the tree is nothing found.  What differs from release 4.1.2, because there it is a fault:
+that is not in the tree is nothing found.  What differs from release 4.x, because there it is a fault:
 block 0 is the genesis (there: the latest state), and ``findLeavesIndexes`` works on the public data tree, by slot.
 """
 

@@ -21,6 +21,7 @@ from fastnode.app.derivation import Derivation
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
+from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
 from fastnode.errors import (
     DecodeError,
@@ -45,22 +46,24 @@ from fastnode.mempool.forwarding import (
 from fastnode.mempool.handover import TxSink
 from fastnode.mempool.mirror import PendingTxMirror
 from fastnode.mempool.network import NetworkValues
-from fastnode.mempool.service import Mempool
+from fastnode.mempool.service import Mempool, read_vk_tree_root
 from fastnode.mempool.simulation import PublicSimulator
 from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.follower import Follower, FollowerOptions, ProposalSource
 from fastnode.sources.genesis import learn_chain
 from fastnode.sources.l1.chain import chain_of_l1, read_addresses
 from fastnode.sources.l1.claims import CheckpointClaim, contradiction
-from fastnode.sources.l1.rollup import Wanted, difference
+from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
 from fastnode.sources.publication import Publication
+from fastnode.sources.release_choice import choose_release
 from fastnode.sources.sync_control import SyncControl
 from fastnode.sources.upstreams import Upstream, Upstreams
 from fastnode.values.urls import check_url
@@ -188,6 +191,7 @@ class Following:
         for upstream in self.upstreams.all:
             try:
                 upstream.make_healthy()
+                self._release_of(NetworkValues.of_headers(upstream.version_headers), upstream.name)
             except UpstreamUnavailable:
                 continue
             except OtherNetwork as error:
@@ -206,9 +210,29 @@ class Following:
             return
         facts = self.l1.try_learn(Wanted.of(stored.node_info, self._settings.registry_address))
         if facts is not None:
-            what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
-            if what is not None:
-                raise StartError(what)
+            self._compare_with_l1(facts, stored)
+
+    def _compare_with_l1(self, facts: RollupFacts, stored: ChainInfo) -> None:
+        """StartError when the stored chain is not the rollup's."""
+        what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
+        if what is not None:
+            raise StartError(what)
+        release = self._release_on_l1(facts)
+        if release not in (None, stored.release):
+            raise StartError(
+                f"the stored chain is of release {stored.release.name}, the rollup on L1 of {release.name}"
+            )
+
+    def _release_on_l1(self, facts: RollupFacts) -> Release | None:
+        return None if facts.circuits is None else self._release_of(NetworkValues(*facts.circuits), "the rollup on L1")
+
+    def _release_of(self, values: NetworkValues, who: str) -> Release | None:
+        """None where it is not said, or the operator has named the root; StartError for one that is not served."""
+        root, contracts = values.vk_tree_root, values.protocol_contracts_hash
+        named = self._settings.vk_tree_root
+        if root is None or contracts is None or (named is not None and read_vk_tree_root(named) == root):
+            return None
+        return choose_release(root, contracts, who)
 
     def _learn_from_l1(self, upstream: Upstream) -> dict[str, Any] | None:
         """The rollup's constants; StartError when L1 and the upstream disagree."""
@@ -218,6 +242,7 @@ class Following:
         what = difference(facts, upstream.node_info, {}, upstream.name)
         if what is not None:
             raise StartError(what)
+        self._release_on_l1(facts)
         return self.l1.constants(facts)
 
     def what_is_awaited(self) -> str:
@@ -248,7 +273,9 @@ class Following:
             upstream = self.upstreams.choose()
             if upstream is not None:
                 try:
-                    return learn_chain(upstream, genesis_file, l1_constants or self._learn_from_l1(upstream))
+                    chain = learn_chain(upstream, genesis_file, l1_constants or self._learn_from_l1(upstream))
+                    self._release_of(NetworkValues.of_headers(upstream.version_headers), upstream.name)
+                    return chain
                 except UpstreamUnavailable:
                     continue
                 except (UpstreamError, DecodeError) as error:
@@ -266,10 +293,13 @@ class Following:
         registry = bytes.fromhex(settings.registry_address.removeprefix("0x"))
         wanted = Wanted(chain_id=settings.l1_chain_id, version=settings.rollup_version, registry=registry, rollup=None)
         facts = l1.learn(wanted)
+        self._release_on_l1(facts)
         addresses = l1.run(lambda endpoint: read_addresses(endpoint, facts))
         constants = {"ethereumSlotDuration": USUAL_SLOT_S} | l1.constants(facts)
         real_proofs = settings.prover_real_proofs
-        return chain_of_l1(facts, addresses, constants, real_proofs=real_proofs, genesis_file=genesis_file)
+        return chain_of_l1(
+            facts, addresses, constants, real_proofs=real_proofs, version=settings.release, genesis_file=genesis_file
+        )
 
     def _begin(self, stored: Callable[[], ChainView]) -> None:
         """In the thread that ingests, before the first pass.
@@ -327,9 +357,7 @@ class Following:
         facts = self.l1.try_learn(Wanted.of(stored.node_info, self._settings.registry_address))
         if facts is None:
             return None
-        what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
-        if what is not None:
-            raise StartError(what)
+        self._compare_with_l1(facts, stored)
         self._tell_network()
         return self._derivation.open(facts, view)
 
@@ -419,8 +447,10 @@ class Following:
         facts = None if self.l1 is None else self.l1.facts
         return None if facts is None or facts.circuits is None else NetworkValues(*facts.circuits)
 
-    def attach(self, mempool: Mempool, view: Callable[[], View | None]) -> None:
+    def attach(self, mempool: Mempool, view: Callable[[], View | None], store: ArchiverStore) -> None:
         """After each pass hand on what waits, and learn what the upstream knows; to be called before :meth:`follow`."""
+        if self._settings.release is None:
+            self._after_passes.append(lambda upstream: _follow_version(upstream, store, mempool))
         self._on_network = mempool.learn_network
         if mempool.handover is not None:
             self._after_passes.append(HandoverPass(mempool.handover, self._carriers).on_pass)
@@ -459,6 +489,14 @@ class Following:
             self._derivation.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._carriers.shutdown(wait=True, cancel_futures=True)
+
+
+def _follow_version(upstream: Upstream, store: ArchiverStore, mempool: Mempool) -> None:
+    """Go by the version of the followed node; blocks are the same whichever it is."""
+    version = str(upstream.node_info.get("nodeVersion") or "")
+    if store.chain.release.has_version(version) and store.serve_as(version):
+        logger.info("the followed node is of another version", extra=log_facts(upstream=upstream.name, version=version))
+        mempool.learn_network(NetworkValues(node_version=version))
 
 
 def stream_of(settings: Settings) -> str | None:

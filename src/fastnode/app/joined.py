@@ -25,7 +25,7 @@ from fastnode.app.watching import Watching
 from fastnode.app.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
 from fastnode.archiver.ingest import Ingestor
 from fastnode.config.configuration import NodeConfiguration
-from fastnode.errors import StartError
+from fastnode.errors import SettingError, StartError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.http.limited_threads import LimitedThreads
 from fastnode.keystore.validators import Validators
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from fastnode.app.following import Following
     from fastnode.app.l1_writing import L1Writing
     from fastnode.app.peers import PeerToPeer
+    from fastnode.archiver.store import ArchiverStore
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
@@ -103,6 +104,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     beginning = _begin_local_network(opened, stack) if settings.local_network else None
     if following is not None:
         _learn_chain(opened, following)
+    if settings.release is not None:
+        _serve_as(data.store, settings.release)
     chain = data.store.chain
     check_network(settings, chain)
     log_block_budget(settings, chain)
@@ -126,7 +129,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         local.attach(mempool)
     follower = None
     if following is not None:
-        following.attach(mempool, lambda: views.newest)
+        following.attach(mempool, lambda: views.newest, data.store)
         proposals = None if peers is None else peers.proposed
         follower = following.follow(ingestor, opened.control, publication, proposals=proposals)
     operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
@@ -273,6 +276,14 @@ def _learn_chain(opened: Opened, following: Following) -> None:
         store.adopt_chain(*following.learn_chain(opened.settings.genesis))
 
 
+def _serve_as(store: ArchiverStore, version: str) -> None:
+    """SettingError when the chain is of another release than the version that the operator names."""
+    release = store.chain.release
+    if not release.has_version(version):
+        raise SettingError(f"--release {version}: the chain is of release {release.name}")
+    store.serve_as(version)
+
+
 # ---- what stands on it -----------------------------------------------------------------------------
 
 
@@ -393,6 +404,7 @@ def _join_fleet(
         fees=fees,
         headers=lambda: version_headers(
             chain,
+            mempool.network.node_version,
             vk_tree_root=mempool.network.vk_tree_root,
             protocol_contracts_hash=mempool.network.protocol_contracts_hash,
         ),

@@ -242,6 +242,7 @@ def _reads_of_wallets(public: RpcServer) -> Callable[[], int]:
 def _headers(joined: Joined, network: NetworkIdentity) -> list[tuple[str, str]]:
     return version_headers(
         joined.opened.data.store.chain,
+        network.node_version,
         vk_tree_root=network.vk_tree_root,
         protocol_contracts_hash=network.protocol_contracts_hash,
     )

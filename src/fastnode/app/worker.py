@@ -303,6 +303,7 @@ class Worker:
         network = mempool.network
         return version_headers(
             view.chain.chain,
+            network.node_version,
             vk_tree_root=network.vk_tree_root,
             protocol_contracts_hash=network.protocol_contracts_hash,
         )

@@ -45,6 +45,7 @@ PROBLEMS_MAX: Final = 100
 _KINDS: Final = {
     layout.KEY_SCHEMA: "the schema version",
     layout.KEY_CHAIN: "the chain record",
+    layout.KEY_RELEASE: "the name of the release",
     layout.KEY_GENESIS: "the genesis record",
     layout.KEY_TIPS: "the tips",
     layout.KEY_UNDO: "the mark of an interrupted undo",

@@ -7,6 +7,7 @@ values with a head are drawn in ``records.py``; *JSON* means bytes ready to be s
     --------------------------------------------------------------------------------------------
     V                          "fastnode archiver " and the schema version in decimal digits
     C                          JSON of the chain: {"nodeInfo":..,"l1Constants":..,"minFees":..}
+    R                          name of the release whose rules the chain is verified by, such as "4.x"
     G                          JSON of the genesis record as the chain file has it
     T                          tips (records.py): the newest block is the one named here
     U                          block number of an undo that was interrupted; absent otherwise
@@ -37,15 +38,15 @@ whole blocks.  Bodies are keyed by number and not by transaction hash: a class r
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from fastnode.kernels import layouts
-from fastnode.storage.migration import Migration, version_after
+from fastnode.protocol.releases import FOUR
+from fastnode.storage.database import SharedDatabase
+from fastnode.storage.migration import Batch, Migration, version_after
 from fastnode.storage.placed import placed
 
-#: From each version of the layout to the next: there has been one so far.
-MIGRATIONS: Final[tuple[Migration, ...]] = ()
-SCHEMA_VERSION: Final = version_after(MIGRATIONS)
 #: Tells this database from the node's others, and from those of other programs.
 SCHEMA_NAME: Final = b"fastnode archiver "
 
@@ -53,6 +54,7 @@ KEY_SCHEMA: Final = b"V"
 KEY_CHAIN: Final = b"C"
 KEY_GENESIS: Final = b"G"
 KEY_TIPS: Final = b"T"
+KEY_RELEASE: Final = b"R"
 KEY_UNDO: Final = b"U"
 
 CLASS: Final = b"K"
@@ -70,6 +72,17 @@ BLOCK_BY_ARCHIVE: Final = bytes([layouts.BY_ARCHIVE_LETTER])
 TRANSACTION: Final = bytes([layouts.TX_LETTER])
 CHECKPOINT_BY_SLOT: Final = b"s"
 MESSAGE: Final = b"x"
+
+
+def _name_release(database: SharedDatabase) -> Iterator[Batch]:
+    """Version 2: the release of a chain is named.  All chains before were verified by the rules of 4.x."""
+    if database.get(KEY_CHAIN) is not None:
+        yield [(KEY_RELEASE, FOUR.name.encode())]
+
+
+#: From each version of the layout to the next.
+MIGRATIONS: Final[tuple[Migration, ...]] = (_name_release,)
+SCHEMA_VERSION: Final = version_after(MIGRATIONS)
 
 _NUMBER = struct.Struct(">I")
 _INDEX = struct.Struct(">Q")

@@ -33,6 +33,7 @@ from fastnode.errors import DatabaseError
 from fastnode.kernels import block_text, encode
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.genesis import genesis_tips
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 from fastnode.records import dataclass
 
@@ -53,8 +54,6 @@ __all__ = [
 GENESIS_TIP: Final = genesis_tips().checkpointed
 
 _MAX_U32: Final = 2**32 - 1
-#: First node version whose receipts say only ``success`` or ``reverted``.
-_SIMPLE_RECEIPTS_SINCE: Final = (4, 3)
 
 
 class TxLocation(NamedTuple):
@@ -68,10 +67,11 @@ class TxLocation(NamedTuple):
 class ChainInfo:
     """Facts that never change from block to block, as the chain's source gave it.
 
-    ``node_info`` and ``l1_constants`` are the records of the chain file; ``min_fees`` is the
-    source's last known answer to ``node_getCurrentMinFees`` or ``None``.
+    ``release`` is whose rules it is verified by; ``node_info`` and ``l1_constants`` are the records of the chain file;
+    ``min_fees`` is the source's last known answer to ``node_getCurrentMinFees`` or ``None``.
     """
 
+    release: Release
     node_info: dict[str, Any]
     l1_constants: dict[str, Any]
     min_fees: dict[str, Any] | None
@@ -83,7 +83,7 @@ class ChainInfo:
     l1_chain_id: int = field(init=False)
     rollup_version: int = field(init=False)
     node_version: str = field(init=False)
-    #: True when receipts name which part of a transaction reverted (node versions below 4.3).
+    #: True when receipts name which part of a transaction reverted, as those of some node versions do.
     detailed_execution_results: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,15 +97,7 @@ class ChainInfo:
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "detailed_execution_results", _is_before_simple_receipts(self.node_version))
-
-
-def _is_before_simple_receipts(node_version: str) -> bool:
-    """True if a version like ``4.1.2`` is below 4.3; one that cannot be read counts as new."""
-    parts = node_version.split(".")
-    if len(parts) < 2 or not (parts[0].isdecimal() and parts[1].isdecimal()):
-        return False
-    return (int(parts[0]), int(parts[1])) < _SIMPLE_RECEIPTS_SINCE
+        object.__setattr__(self, "detailed_execution_results", self.release.has_phased_receipts(self.node_version))
 
 
 class ChainView:

@@ -18,9 +18,9 @@ __all__ = [
     "render_receipt_tail",
 ]
 
-#: ``executionResult`` of a receipt by revert code, node versions below 4.3.
+#: ``executionResult`` of a receipt by revert code, where it says which part reverted.
 DETAILED_EXECUTION_RESULTS: Final = (b"success", b"app_logic_reverted", b"teardown_reverted", b"both_reverted")
-#: The same from node version 4.3 on.
+#: The same where it does not.
 EXECUTION_RESULTS: Final = (b"success", b"reverted", b"reverted", b"reverted")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from fastnode.errors import DecodeError
+from fastnode.protocol import releases
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PRICE_MODIFIER_BITS, CheckpointHeader, PublishedCheckpoint
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
@@ -30,6 +31,7 @@ from fastnode.protocol.fields import (
     split_fields,
 )
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.tips import L2Tips
 from fastnode.records import dataclass
 
@@ -75,6 +77,11 @@ class ChainRecord:
         for key in ("epochDuration", "slotDuration"):
             if int(self.l1_constants[key]) == 0:
                 raise DecodeError(f"l1Constants.{key}: must not be 0")
+
+    @property
+    def release(self) -> Release:
+        """The release of the node version; 4.x for a version that belongs to none, as files of old chains have."""
+        return releases.of_version(str(self.node_info.get("nodeVersion", ""))) or FOUR
 
     @classmethod
     def from_json(cls, value: object) -> ChainRecord:

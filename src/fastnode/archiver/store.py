@@ -19,7 +19,9 @@ from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
 from fastnode.archiver.rendering import render
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
+from fastnode.protocol import releases
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.protocol.releases import Release
 from fastnode.storage.database import DatabaseMemory, SharedDatabase, WriteBatch
 from fastnode.storage.migration import bring_up_to_date
 
@@ -42,6 +44,8 @@ class ArchiverStore:
     def __init__(self, database: SharedDatabase) -> None:
         self._database = database
         self._chain: ChainInfo | None = None
+        #: What :attr:`_chain` was read from.
+        self._chain_record = b""
         self._closed = False
 
     @classmethod
@@ -82,8 +86,11 @@ class ArchiverStore:
 
     @property
     def chain(self) -> ChainInfo:
-        """Facts of the database about its chain; DatabaseError before ``adopt_chain``."""
-        if self._chain is None:
+        """What the database says about its chain; DatabaseError before ``adopt_chain``.
+
+        DataDirectoryError when it is of a release that is not known here.
+        """
+        if self._chain is None or self._database.get(layout.KEY_CHAIN) != self._chain_record:
             self._chain = self._load_chain()
         return self._chain
 
@@ -104,6 +111,25 @@ class ArchiverStore:
         batch.commit()
         return True
 
+    def serve_as(self, version: str) -> bool:
+        """Let the chain go by this node version from now on; returns whether that is another one.
+
+        DataDirectoryError when it is not one of the chain's release.
+        """
+        chain = self.chain
+        if version == chain.node_version:
+            return False
+        if not chain.release.has_version(version):
+            raise DataDirectoryError(
+                f"the chain of {self.path.parent} is of release {chain.release.name}, version {version} is of another"
+            )
+        info = chain.node_info | {"nodeVersion": version}
+        record = ChainRecord(info, chain.l1_constants, chain.min_fees)
+        batch = self.write_batch()
+        batch.put(layout.KEY_CHAIN, orjson.dumps(record.to_json()))
+        batch.commit()
+        return True
+
     def _load_chain(self) -> ChainInfo:
         chain, genesis = self._database.get(layout.KEY_CHAIN), self._database.get(layout.block_key(0))
         if chain is None or genesis is None:
@@ -111,17 +137,29 @@ class ArchiverStore:
                 raise self._database.unreadable(ValueError("its genesis is missing"))
             raise DatabaseError(f"the database {self.path} holds no chain yet")
         try:
+            self._chain_record = chain
             record = ChainRecord.from_json(orjson.loads(chain))
             info = StoredBlock.decode(0, genesis).info
         except UNREADABLE as error:
             raise self._database.unreadable(error) from error
         return ChainInfo(
+            release=self._release(),
             node_info=record.node_info,
             l1_constants=record.l1_constants,
             min_fees=record.min_fees,
             genesis_block_hash=info.hash,
             genesis_archive_root=info.archive_root,
         )
+
+    def _release(self) -> Release:
+        name = (self._database.get(layout.KEY_RELEASE) or b"").decode(errors="replace")
+        release = next((one for one in releases.known() if one.name == name), None)
+        if release is None:
+            raise DataDirectoryError(
+                f"the chain of {self.path.parent} is of release {name or 'unknown'}, which has no record here: give "
+                f"--release-record FILE"
+            )
+        return release
 
     def load_genesis(self) -> GenesisRecord:
         """The stored genesis record; DatabaseError when it is damaged."""
@@ -148,7 +186,7 @@ class ArchiverStore:
     # ---- reading and writing ---------------------------------------------------------------
 
     def open_view(self) -> ChainView:
-        """A view of the newest committed state.  Cheap: one snapshot and at most seven reads."""
+        """A view of the newest committed state.  Cheap: one snapshot and at most eight reads."""
         if self._closed:
             raise DatabaseError(f"the database {self.path} is closed")
         return ChainView(self._database, self.chain)
@@ -177,6 +215,7 @@ def genesis_entries(chain: ChainRecord, genesis: GenesisRecord) -> Entries:
     entries = {
         layout.KEY_CHAIN: orjson.dumps(chain.to_json()),
         layout.KEY_GENESIS: orjson.dumps(genesis.to_json()),
+        layout.KEY_RELEASE: chain.release.name.encode(),
     }
     entries |= {layout.CLASS + class_id: orjson.dumps(item) for class_id, item in genesis.contract_classes}
     entries |= {layout.INSTANCE + address: orjson.dumps(item) for address, item in genesis.contract_instances}

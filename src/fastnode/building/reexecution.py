@@ -5,7 +5,7 @@
 
 What is wrong with a proposal is of two kinds.  A block of other transactions, roots or header than its transactions
 give, or with one that may not be in it, is an offense of its proposer (:class:`ProposalFault`).  A block that does not
-follow the chain as it is stored here is merely not taken (BlockRejected).  Release 4.1.2.
+follow the chain as it is stored here is merely not taken (BlockRejected).  Release 4.x.
 """
 
 from __future__ import annotations

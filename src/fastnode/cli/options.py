@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from fastnode.config.needs import is_missing
+from fastnode.config.release_record import know_record
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
 
@@ -114,7 +115,10 @@ def with_settings(*commands: str, environment: Mapping[str, str] = os.environ) -
 
 def _resolve(flags: dict[str, str], config: str | None, environment: Mapping[str, str]) -> Resolved[Settings]:
     file = config or environment.get(CONFIG_ENVIRONMENT)
-    return resolve(Settings, flags=flags, environment=environment, config_file=Path(file) if file else None)
+    resolved = resolve(Settings, flags=flags, environment=environment, config_file=Path(file) if file else None)
+    if resolved.values.release_record is not None:
+        know_record(resolved.values.release_record)
+    return resolved
 
 
 def _option(setting: Setting) -> Callable[[Any], Any]:

@@ -41,16 +41,17 @@ def check(resolved: Resolved[Settings], file: str) -> None:
     Prints valid, invalid or unknown and why.  Exit codes: 0 valid, 1 invalid, 3 unknown.
     """
     from fastnode.errors import DecodeError
-    from fastnode.proofs.keys import VerificationKeys
     from fastnode.proofs.verdict import Judgement
     from fastnode.proofs.verifier import BbVerifier
+    from fastnode.protocol.releases import known
     from fastnode.protocol.tx import Tx
 
     try:
         tx = Tx.from_json(_transaction(file))
     except DecodeError as error:
         raise StartError(f"{file} is no transaction: {error}") from None
-    root = VerificationKeys.shipped().tree_root
+    roots = [release.vk_tree_root for release in known()]
+    root = tx.data.vk_tree_root if tx.data.vk_tree_root in roots else roots[0]
     verifier = BbVerifier(_options(resolved.values), tree_root=root)
     try:
         reason = verifier.prepare()
@@ -84,7 +85,8 @@ def install_program(resolved: Resolved[Settings], source: Path, libraries: Path 
     """Install the verifier program (bb) for a node's data directory.
 
     PATH is the program itself, a folder of the npm package @aztec/bb.js, or the package's archive, as
-    `npm pack @aztec/bb.js@4.1.2` brings it.  The node finds it at its next start, and a running one within a minute.
+    `npm pack @aztec/bb.js` of the network's version brings it.  The node finds it at its next start, and a running
+    one within a minute.
     """
     from fastnode.proofs.install import install
 

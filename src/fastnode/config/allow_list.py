@@ -85,7 +85,7 @@ def _hex(value: bytes) -> str:
     return "0x" + value.hex()
 
 
-#: What every node of release 4.1.2 allows: authorizing a call (private and public form), and a fee payment
+#: What every node of release 4.x allows: authorizing a call (private and public form), and a fee payment
 #: out of a private balance.
 DEFAULT_ALLOW_LIST: Final = (
     AllowedElement(

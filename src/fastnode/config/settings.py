@@ -150,6 +150,22 @@ class Settings(
         CHAIN,
         "Chain file to load before following anything else; the sample chain if the data directory is empty.",
     )
+    release: str | None = setting(
+        None,
+        Text(metavar="VERSION"),
+        CHAIN,
+        "Node version that this node goes by, such as 4.3.0: in node_getNodeInfo, in version headers, and in what "
+        "receipts say. It must be one of the release that the chain is of. By default that of the followed node, else "
+        "the one that is stored.",
+    )
+    release_record: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        CHAIN,
+        "JSON record of a release that differs from a known one in values only, for a network whose release this "
+        "fastnode does not know.",
+        commands=STORE_COMMANDS,
+    )
     verify: bool = setting(
         True,
         Boolean(),

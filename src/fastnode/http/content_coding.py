@@ -1,6 +1,6 @@
 """Content codings: inflating request bodies within a limit, choosing one for an answer.
 
-gzip and deflate (which is zlib's format, RFC 9110, section 8.4.1.2) are understood both ways; answers are sent in zstd
+gzip and deflate (which is zlib's format, RFC 9110, section 8.4.1) are understood both ways; answers are sent in zstd
 (RFC 8878) too, where the package zstandard is installed.
 """
 

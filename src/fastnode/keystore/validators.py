@@ -8,7 +8,7 @@ What a reload takes over and what it does not (service specification, nodeAdmin_
 Before anything is taken over, remote signers must answer and hold the addresses that name them.
 
 A validator may only name publishers that were there at the start.  One that names none publishes with its
-attester key, a new one too: the specification says so, where release 4.1.2 refuses it.
+attester key, a new one too: the specification says so, where release 4.x refuses it.
 """
 
 from __future__ import annotations

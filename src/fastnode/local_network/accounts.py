@@ -1,7 +1,7 @@
 """Accounts and contracts that exist on every local network; tutorials and wallets rely on them.
 
 Three accounts (Schnorr, salt 0) whose secrets are public, a token, and two contracts that pay fees.  Their addresses
-follow from their contracts and are the same on every local network of release 4.1.2.
+follow from their contracts and are the same on every local network of release 4.x.
 """
 
 from __future__ import annotations

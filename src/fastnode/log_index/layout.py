@@ -96,7 +96,7 @@ CONTRACT_PREFIXES: Final = (CONTRACT_CLASS, CONTRACT_INSTANCE, INSTANCE_UPDATE, 
 #: Changes when anything drawn above does; an index of another version is built anew from the blocks.
 LAYOUT_VERSION: Final = 1
 
-#: Logs of one tag in one answer; part of the wire format (behaviour of release 4.1.2).
+#: Logs of one tag in one answer; part of the wire format (behaviour of release 4.x).
 LOGS_PER_PAGE: Final = 10
 PAGE_MAX: Final = 0xFFFFFFFF
 

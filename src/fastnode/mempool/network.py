@@ -5,32 +5,26 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import orjson
 
 from fastnode.kernels import encode
 from fastnode.protocol.contracts import ContractInstance, protocol_contracts_hash
 from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.protocol.releases import FOUR
 from fastnode.records import dataclass
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainInfo
 
 __all__ = ["NetworkIdentity", "NetworkValues"]
 
 logger = logging.getLogger("fastnode.mempool")
 
-#: Root of the tree of verification keys of the circuits, by node version.
-_VK_TREE_ROOTS: Final = {
-    "4.1.2": bytes.fromhex("1dd2644a17d1ddd8831287a78c5a1033b7ae35cdf2a3db833608856c062fc2ba"),
-}
-
-
-#: Hash of the protocol contracts, by the SHA-256 of their instances as they are stored, one behind the other.  It takes
-#: a point multiplication for each of them; these are those of the releases 4.x.
-_CONTRACTS_HASHES: Final = {
-    bytes.fromhex("618cabebdca8a275a1cd2611b76c73a25da023abb8ed65e9236e72c4f72cdf59"): bytes.fromhex(
-        "2672340d9a0107a7b81e6d10d25b854debe613f3272e8738e8df0ca2ff297141"
-    ),
-}
+#: SHA-256 of the protocol contracts of release 4.x as they are usually stored, one behind the other: their hash takes a
+#: point multiplication for each of them, and is in the record of the release.
+_USUAL_CONTRACTS: Final = bytes.fromhex("618cabebdca8a275a1cd2611b76c73a25da023abb8ed65e9236e72c4f72cdf59")
 
 _VK_TREE_ROOT_HEADER: Final = "x-aztec-l2circuitsvktreeroot"
 _CONTRACTS_HASH_HEADER: Final = "x-aztec-l2protocolcontractshash"
@@ -42,6 +36,7 @@ class NetworkValues:
 
     vk_tree_root: bytes | None = None
     protocol_contracts_hash: bytes | None = None
+    node_version: str | None = None
 
     @classmethod
     def of_headers(cls, headers: Mapping[str, str]) -> Self:
@@ -70,6 +65,8 @@ class NetworkIdentity:
     rollup_version: int
     vk_tree_root: bytes | None
     protocol_contracts_hash: bytes | None
+    #: The version that the node goes by.
+    node_version: str = ""
 
     @classmethod
     def of_view(
@@ -77,11 +74,12 @@ class NetworkIdentity:
     ) -> Self:
         """From a :class:`~fastnode.archiver.queries.ChainView`.
 
-        An explicit ``vk_tree_root`` goes first, then what was ``learned`` from the network, then what is built in.
+        An explicit ``vk_tree_root`` goes first, then what was ``learned`` from the network, then what the
+        record of the chain's release says, if its version belongs to that.
         """
         chain = chain_view.chain
         learned = learned or NetworkValues()
-        root = vk_tree_root or learned.vk_tree_root or _VK_TREE_ROOTS.get(chain.node_version)
+        root = vk_tree_root or learned.vk_tree_root or _root_of(chain)
         if root is None:
             logger.warning(
                 "the verification keys tree root of node version %r is unknown: no transaction can be judged here "
@@ -89,13 +87,20 @@ class NetworkIdentity:
                 chain.node_version,
             )
         contracts = learned.protocol_contracts_hash or _contracts_hash(chain_view)
-        return cls(chain.l1_chain_id, chain.rollup_version, root, contracts)
+        return cls(chain.l1_chain_id, chain.rollup_version, root, contracts, chain.node_version)
+
+
+def _root_of(chain: ChainInfo) -> bytes | None:
+    release = chain.release
+    return release.vk_tree_root if release.has_version(chain.node_version) else None
 
 
 def _contracts_hash(chain_view: Any) -> bytes | None:
     """Hash of the derived addresses of the contracts at the addresses 1, 2, 3, ..; None if there are none."""
     stored = list(_stored_instances(chain_view))
-    return _CONTRACTS_HASHES.get(hashlib.sha256(b"".join(stored)).digest()) or _computed_hash(stored)
+    if hashlib.sha256(b"".join(stored)).digest() == _USUAL_CONTRACTS:
+        return FOUR.contracts_hash
+    return _computed_hash(stored)
 
 
 def _computed_hash(stored: list[bytes]) -> bytes | None:

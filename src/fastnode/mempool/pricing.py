@@ -1,6 +1,6 @@
 """Offer of a transaction for its place, and its possible cost for the fee payer.
 
-Rules of release 4.1.2: only the L2 dimension decides priority, and a transaction that claims bridged
+Rules of release 4.x: only the L2 dimension decides priority, and a transaction that claims bridged
 fee juice in its setup phase may spend what it claims.
 """
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from fastnode.config.settings import Settings
     from fastnode.view import Committed, View
 
-__all__ = ["REJECTION_CODES", "Mempool", "MempoolOptions"]
+__all__ = ["REJECTION_CODES", "Mempool", "MempoolOptions", "read_vk_tree_root"]
 
 #: A refusal without a code of its own.
 _NO_CODE: Final = "NOT_READY"
@@ -103,7 +103,7 @@ class MempoolOptions:
             proof_verifier_command=settings.proof_verifier_command,
             proof_verifier_processes=settings.proof_verifier_processes,
             proof_verifier_timeout_s=settings.proof_verifier_timeout_s,
-            vk_tree_root=_read_vk_tree_root(settings.vk_tree_root),
+            vk_tree_root=read_vk_tree_root(settings.vk_tree_root),
             database_memory=SMALL_MEMORY if settings.local_network else None,
         )
 
@@ -114,7 +114,7 @@ def _caps_of(chain: ChainInfo) -> GasCaps:
     return PROTOCOL_CAPS.lowered(l2_gas=None if mana_limit is None else int(mana_limit))
 
 
-def _read_vk_tree_root(text: str | None) -> bytes | None:
+def read_vk_tree_root(text: str | None) -> bytes | None:
     if text is None:
         return None
     try:
@@ -261,6 +261,7 @@ class Mempool:
             before,
             vk_tree_root=self.options.vk_tree_root or values.vk_tree_root or before.vk_tree_root,
             protocol_contracts_hash=values.protocol_contracts_hash or before.protocol_contracts_hash,
+            node_version=values.node_version or before.node_version,
         )
         if after != before:
             logger.info("values of the network learned: %s", after)

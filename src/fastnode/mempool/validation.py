@@ -1,4 +1,4 @@
-"""Validation of a transaction that may wait: the rules of release 4.1.2, in its order and with its reasons.
+"""Validation of a transaction that may wait: the rules of release 4.x, in its order and with its reasons.
 
     permitted        the operator allows transactions
     expiration       not before the slot that a block built now would have

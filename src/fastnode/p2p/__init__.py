@@ -1,1 +1,1 @@
-"""The peer-to-peer network of release 4.1.2: connections, gossip, requests, scores, discovery."""
+"""The peer-to-peer network of release 4.x: connections, gossip, requests, scores, discovery."""

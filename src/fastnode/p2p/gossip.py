@@ -7,7 +7,7 @@
 
 What comes goes in with :meth:`Gossip.receive`, which returns the messages to be judged; what they are worth comes
 back with :meth:`Gossip.judge`; what is to be sent is taken with :meth:`Gossip.take_output`.  Messages carry data and
-topic only (StrictNoSign).  Numbers are those of release 4.1.2 (facts of the network, section 3).
+topic only (StrictNoSign).  Numbers are those of release 4.x (facts of the network, section 3).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ __all__ = ["NodeHost"]
 
 #: Proposed blocks whose transactions are known by their archive root.
 _PROPOSALS_MAX: Final = 64
-#: How old a block is here before a transaction that is anchored at it goes to peers.  A node of release 4.1.2 that does
+#: How old a block is here before a transaction that is anchored at it goes to peers.  A node of release 4.x that does
 #: not have the block yet holds it against who sends the transaction, and then has that one in no mesh for minutes.
 _SETTLED_S: Final = 1.5
 #: The same of a block that was not proposed to this node first: others have not been told of it by peers either.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.gossip_wire import GossipOptions
 from fastnode.p2p.limits import Limits
+from fastnode.protocol.releases import FOUR
 from fastnode.records import dataclass
 
 __all__ = ["DiscoveryOptions", "PeerOptions", "StaticPeer"]
@@ -51,7 +52,7 @@ class PeerOptions:
     announced_ip: str | None = None
     announced_port: int | None = None
     #: Version of the client, as the record says it.
-    client: str = "4.1.2"
+    client: str = FOUR.usual_version
     #: Where this node's record and the peers it knows are kept; None: nowhere.
     folder: Path | None = None
     #: None: only those peers are dialled that are named, or remembered.

@@ -13,7 +13,7 @@
     committee not known here                             ignore
     transactions that no peer gives                      ignore: who forwards a proposal must hold them
 
-Release 4.1.2; facts of the network, section 3.
+Release 4.x; facts of the network, section 3.
 """
 
 from __future__ import annotations

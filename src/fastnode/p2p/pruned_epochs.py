@@ -1,4 +1,4 @@
-"""Epochs that were not proven in time: whether their committees are to blame, as release 4.1.2 sees it.
+"""Epochs that were not proven in time: whether their committees are to blame, as release 4.x sees it.
 
 checkpoints are given up ──► the blocks of the first one's epoch, and the view that still has them
     a transaction of them is nowhere, at no peer either      data withheld, by the whole committee

@@ -1,4 +1,4 @@
-"""What gossipsub counts for and against a peer, with the numbers of release 4.1.2.
+"""What gossipsub counts for and against a peer, with the numbers of release 4.x.
 
     P1  time in the mesh                    up to 8 a topic
     P2  messages delivered first            up to 25

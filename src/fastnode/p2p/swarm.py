@@ -171,7 +171,7 @@ class Swarm:
         raise AssertionError
 
     async def stop(self) -> None:
-        """Close, without a goodbye: a node of release 4.1.2 leaves a peer that has said it at its next check,
+        """Close, without a goodbye: a node of release 4.x leaves a peer that has said it at its next check,
         half a minute later at most, and by then that is the one that has been started again."""
         self._is_stopping = True
         if self.own is not None:

@@ -10,7 +10,7 @@
     not judged here: no verifier, network not known      ignore: taken, not forwarded
     everything right                                     accept
 
-When several checks fail the harshest counts (release 4.1.2; facts of the network, section 3).  Rules that only this
+When several checks fail the harshest counts (release 4.x; facts of the network, section 3).  Rules that only this
 node has are ignored rather than held against others.
 """
 

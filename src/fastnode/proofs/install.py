@@ -15,25 +15,19 @@ import platform
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Final
 
 from fastnode.errors import SettingError
 from fastnode.proofs.folder import SetupFolder
-from fastnode.proofs.keys import RELEASE
 from fastnode.proofs.program import CannotRun, VerifierProgram
 from fastnode.proofs.verifier import INSTALLED
+from fastnode.protocol.releases import known
 from fastnode.records import dataclass
 
 __all__ = ["Installed", "install", "platform_name"]
 
-#: SHA-256 of the published programs of :data:`RELEASE`, by the package's name for the platform.
-PUBLISHED: Final = {
-    "amd64-linux": "51aee42c94a06ad44d363b894838e5a166b7d2e036dc9aff644744bd29a26b0b",
-    "arm64-linux": "97e1f0d420b9ec2f5eb9d81cba6ac4e49030203001f0e44f8a42e1e2c2378677",
-    "amd64-macos": "ee484fbb0fe3b30c30f36f186153dfe239dab04e3e6a030d1bc6c506db7df69b",
-    "arm64-macos": "507c1018413271d5552d95740c4e647281886bd9967c8d0a9546361614dfdd6f",
-}
 #: No published program has half of it.
 PROGRAM_BYTES_MAX: Final = 200 << 20
 _MACHINES: Final = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
@@ -83,7 +77,12 @@ def install(source: Path, working_directory: Path, *, libraries: Path | None = N
         raise SettingError(str(error).replace(str(binary.absolute()), str(source))) from None
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return Installed(target / INSTALLED.name, version, digest in PUBLISHED.values())
+    return Installed(target / INSTALLED.name, version, digest in _published()[version].values())
+
+
+def _published() -> dict[str, Mapping[str, str]]:
+    """SHA-256 of the published programs, by their version and the package's name for the platform."""
+    return {version: programs for release in known() for version, programs in release.verifiers.items()}
 
 
 def _copy_program(source: Path, target: Path) -> str:
@@ -154,8 +153,9 @@ def _try(binary: Path, working_directory: Path) -> str:
     setup.write_generator()
     program = VerifierProgram(binary.absolute(), setup.path.absolute())
     version = program.version()
-    if version != RELEASE:
-        raise SettingError(f"the program is of release {version or 'unknown'}, this node has the keys of {RELEASE}")
+    if version not in _published():
+        keys = " and ".join(_published())
+        raise SettingError(f"the program is of release {version or 'unknown'}, this node has the keys of {keys}")
     if not setup.has_grumpkin():
         program.derive_setup()
         if not setup.has_grumpkin():

@@ -28,6 +28,7 @@ from fastnode.proofs.program import INVALID_PROOF, CannotRun, VerifierProgram
 from fastnode.proofs.queue import CheckQueue, answered
 from fastnode.proofs.verdict import VALID, Judgement, Verdict
 from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.protocol.releases import FOUR, Release, known
 from fastnode.protocol.tx import PROOF_BYTES, Tx
 from fastnode.records import dataclass
 
@@ -304,12 +305,17 @@ class _Ready:
     folder: CheckFolder
 
 
+def _release_of(tree_root: bytes | None) -> Release:
+    """The release whose keys have this root; where there is none, the first: what does not fit is said by its name."""
+    return next((release for release in known() if release.vk_tree_root == tree_root), FOUR)
+
+
 def _make_ready(options: BbOptions, tree_root: bytes | None, given_keys: VerificationKeys | None) -> _Ready:
     """CannotRun, OSError or ValueError: a sentence for the operator."""
-    keys = given_keys or VerificationKeys.shipped()
+    keys = given_keys or VerificationKeys.of_release(_release_of(tree_root))
     if tree_root != keys.tree_root:
         named = "unknown" if tree_root is None else f"0x{tree_root.hex()}"
-        raise CannotRun(f"{OTHER_KEYS} ({keys.release}): its root of verification keys is {named}")
+        raise CannotRun(f"{OTHER_KEYS} ({' or '.join(keys.programs)}): its root of verification keys is {named}")
     path = find_program(options)
     if path is None:
         raise CannotRun("there is no verifier program (fastnode proofs install, --bb-binary-path)")
@@ -319,8 +325,9 @@ def _make_ready(options: BbOptions, tree_root: bytes | None, given_keys: Verific
     )
     setup.write_generator()
     version = program.version()
-    if version != keys.release:
-        raise CannotRun(f"{path} is of release {version or 'unknown'}, the keys are of {keys.release}")
+    if version not in keys.programs:
+        wanted = " or ".join(keys.programs) or f"none that is known for {keys.release}"
+        raise CannotRun(f"{path} is of release {version or 'unknown'}, the keys are of {wanted}")
     if not setup.has_grumpkin():
         program.derive_setup()
         if not setup.has_grumpkin():

@@ -1,4 +1,4 @@
-"""Numbers of the protocol, release 4.1.2: limits, tree heights, domain separators, markers, addresses."""
+"""Numbers of the protocol, release 4.x: limits, tree heights, domain separators, markers, addresses."""
 
 from __future__ import annotations
 

@@ -388,7 +388,7 @@ def is_class_published(log: ContractClassLog) -> bool:
 
 
 def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
-    """The class that a log publishes; DecodeError, in the words of release 4.1.2, when the log does not hold."""
+    """The class that a log publishes; DecodeError, in the words of release 4.x, when the log does not hold."""
     published = read_class_published(log)
     computed = published.computed_id()
     if computed != published.id:
@@ -423,7 +423,7 @@ def read_class_published(log: ContractClassLog) -> ContractClassPublic:
 
 
 def _safe_integer(field: bytes) -> int:
-    """A number that release 4.1.2 reads from a log."""
+    """A number that release 4.x reads from a log."""
     value = int_from_field(field)
     if value > _SAFE_INTEGER_MAX:
         raise DecodeError(f"Value {value:x} greater than than max safe integer")
@@ -462,7 +462,7 @@ def read_instance_published(log: PrivateLog) -> ContractInstance:
 
 
 def require_instance_version(log: PrivateLog) -> None:
-    """DecodeError, in the words of release 4.1.2, for another version of the log that publishes an instance."""
+    """DecodeError, in the words of release 4.x, for another version of the log that publishes an instance."""
     version = _safe_integer(log.fields[2])
     if version != CONTRACT_VERSION:
         raise DecodeError(f"Unexpected contract instance version {version}")

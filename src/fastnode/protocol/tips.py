@@ -1,6 +1,6 @@
 """The four tips of the chain: proposed, checkpointed, proven, finalized.
 
-Rules (release 4.1.2): *proposed* is the newest local block, in a checkpoint or not; each of the others is
+Rules (release 4.x): *proposed* is the newest local block, in a checkpoint or not; each of the others is
 the last block of a checkpoint and carries both identities.
 """
 

@@ -76,7 +76,7 @@ class TxData:
         """Checks, and begins to hash.  DecodeError names the path and, where one field is wrong, its offset.
 
         Bytes after a private-only layout are dropped, up to the length of the public one: release
-        4.1.2 does not look at them either.
+        4.x does not look at them either.
         """
         if len(buffer) > layout.PUBLIC_DATA_BYTES:
             raise DecodeError(f"{path}: {len(buffer)} bytes, at most {layout.PUBLIC_DATA_BYTES} allowed")

@@ -6,7 +6,7 @@
     g   = e_1, then g = H(g, e_i), at last g = H(g, z)
     y = sum g^(i-1) y_i,   C = sum g^(i-1) C_i,   Q = sum g^(i-1) Q_i
 
-H is Poseidon2, sums are of the scalar field and the group of BLS12-381.  Release 4.1.2.
+H is Poseidon2, sums are of the scalar field and the group of BLS12-381.  Release 4.x.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answer to a simulation, PublicSimulationOutput, field by field as release 4.1.2 gives it.
+"""The answer to a simulation, PublicSimulationOutput, field by field as release 4.x gives it.
 
 Where a function's name is registered, ``functionName`` stands beside its selector in stacks and debug logs.
 """

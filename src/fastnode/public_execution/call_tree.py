@@ -1,6 +1,6 @@
 """The calls of a transaction as far as an answer tells of them.
 
-Only answers depend on this record, not execution.  Release 4.1.2 keeps at most 100 calls and five levels, and when
+Only answers depend on this record, not execution.  Release 4.x keeps at most 100 calls and five levels, and when
 a call ends it closes the last record that is open, *also when that call itself was not recorded*.  So what happened
 at level six and below shows in the record of level five, and so on upwards; after 100 calls outcomes shift in the same
 way.  Answers must be equal, so this is done alike.

@@ -33,7 +33,7 @@ from fastnode.public_execution.state import PublishedContract, StateJournal
 
 __all__ = ["CLASSES_PER_TX_MAX", "Contracts", "CurrentContract", "ProgramCache", "leaf_slot_of", "publish"]
 
-#: Reason of release 4.1.2 for an instance whose class was never published.
+#: Reason of release 4.x for an instance whose class was never published.
 _CLASS_MISSING: Final = "Assertion failed: (maybe_klass.has_value())\nReason   : Contract class not found"
 
 #: Different classes whose code one transaction may run.
@@ -150,7 +150,7 @@ class Contracts:
 
 def publish(journal: StateJournal, class_logs: Iterable[ContractClassLog], private_logs: Iterable[PrivateLog]) -> None:
     """Make known what logs of a transaction publish.  TxExecutionError for what does not hold, in the words of
-    release 4.1.2.
+    release 4.x.
 
     An instance is taken as its log states it: the emitter of its nullifier has derived the address.  A contract of the
     protocol has no nullifier, and comes with the release.

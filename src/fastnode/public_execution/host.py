@@ -45,7 +45,7 @@ class Checkpoint(NamedTuple):
 
 
 class TxHost:
-    """The host of one transaction's calls.  What a call may not do halts it, with the text of release 4.1.2."""
+    """The host of one transaction's calls.  What a call may not do halts it, with the text of release 4.x."""
 
     def __init__(
         self, journal: StateJournal, contracts: Contracts, first_nullifier: bytes, debug_log_memory_reads_max: int
@@ -171,7 +171,7 @@ class TxHost:
         self.effects.add_public_log(PublicLog(address, split_fields(fields)))
 
     def count_debug_log(self, cells: int) -> None:
-        """The network's limit holds for each log.  Release 4.1.2 counts with 32 bits; it cannot hold what passes so."""
+        """The network's limit holds for each log.  Release 4.x counts with 32 bits; it cannot hold what passes so."""
         counted = cells & _COUNTER_MASK
         if counted > self._debug_log_reads_max:
             raise TxExecutionError(f"Max debug log memory reads exceeded: {counted} > {self._debug_log_reads_max}")

@@ -34,7 +34,7 @@ from fastnode.public_execution.transaction import ExecutableTx, MessageToL1, Pri
 
 __all__ = ["PublicPhases", "message_hashes"]
 
-#: Beginning of every reason in release 4.1.2 that its virtual machine gives; clients look for it.
+#: Beginning of every reason in release 4.x that its virtual machine gives; clients look for it.
 FAILURE_PREFIX: Final = "C++ simulation failed: AVM simulation failed: "
 
 #: The same before a reason why a contract cannot be published.
@@ -248,7 +248,7 @@ def _counters(first: Gas, second: Gas, less: Gas) -> Gas:
 
 @contextmanager
 def _machine_failures() -> Iterator[None]:
-    """Reasons that release 4.1.2's virtual machine gives begin as its do."""
+    """Reasons that release 4.x's virtual machine gives begin as its do."""
     try:
         yield
     except TxExecutionError as error:

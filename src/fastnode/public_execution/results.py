@@ -15,7 +15,7 @@ __all__ = ["ExecutedTx", "ExecutionOptions", "GasReport"]
 
 class GasReport(NamedTuple):
     """``billed`` is what is paid for: teardown counts with its limit, in ``total`` with what it used.  ``public`` is
-    what the public calls used; as in release 4.1.2 its counters wrap at 2^32."""
+    what the public calls used; as in release 4.x its counters wrap at 2^32."""
 
     total: Gas
     billed: Gas

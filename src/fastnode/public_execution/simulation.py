@@ -101,7 +101,7 @@ class LocalSimulator:
     def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool, asker: Asker | None = None) -> bytes:
         """PublicSimulationOutput as JSON.  It ends with ExecutionCancelled when ``asker`` goes.
 
-        Refused when no block could include the transaction, with the reason of release 4.1.2, or when the
+        Refused when no block could include the transaction, with the reason of release 4.x, or when the
         simulation needs more than it may use here; ValueRefused for what is no transaction at all.
         """
         try:

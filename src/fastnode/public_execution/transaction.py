@@ -31,7 +31,7 @@ class MessageToL1(NamedTuple):
 
 
 class OverlongPrivateLog(PrivateLog):
-    """A log that claims more fields than a log has.  No block holds one, but release 4.1.2 simulates such a
+    """A log that claims more fields than a log has.  No block holds one, but release 4.x simulates such a
     transaction and repeats the claim."""
 
     __slots__ = ()

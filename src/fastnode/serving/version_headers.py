@@ -17,9 +17,16 @@ _PREFIX: Final = "x-aztec-"
 
 
 def version_headers(
-    chain: ChainInfo, *, vk_tree_root: bytes | None = None, protocol_contracts_hash: bytes | None = None
+    chain: ChainInfo,
+    version: str,
+    *,
+    vk_tree_root: bytes | None = None,
+    protocol_contracts_hash: bytes | None = None,
 ) -> list[tuple[str, str]]:
-    """The headers of a chain.  What is not known is left out; the two hashes are 32 bytes."""
+    """The headers of a chain, for a node that goes by ``version``.
+
+    What is not known is left out; the two hashes are 32 bytes.
+    """
     rollup_address = chain.node_info.get("l1ContractAddresses", {}).get("rollupAddress")
     values = {
         "l1ChainId": str(chain.l1_chain_id),
@@ -27,7 +34,7 @@ def version_headers(
         "rollupVersion": str(chain.rollup_version),
         "l2ProtocolContractsHash": _hex(protocol_contracts_hash),
         "l2CircuitsVkTreeRoot": _hex(vk_tree_root),
-        "packageVersion": chain.node_version or None,
+        "packageVersion": version or None,
     }
     return [(_PREFIX + key, str(value)) for key, value in values.items() if value is not None]
 

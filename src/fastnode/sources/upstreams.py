@@ -11,12 +11,11 @@ from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, Reply, RpcC
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.protocol.releases import known, of_version
 from fastnode.values.namespaces import newer_name
 
 __all__ = ["Upstream", "Upstreams", "check_identity"]
 
-#: The generation of nodes whose blocks and rules this node knows.
-NODE_VERSION_MAJOR: Final = "4"
 #: Asked of every upstream at first; only a fastnode has the second method.
 #: What an admin port says that asks for a key: of this node, and of the published one.
 _KEY_MISSING: Final = "Unauthorized: invalid or missing API key"
@@ -116,8 +115,10 @@ Upstreams: TypeAlias = Failover[Upstream]
 def check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
     """OtherNetwork names both sides of a difference."""
     version = str(info.get("nodeVersion") or "")
-    if version and version.split(".")[0] != NODE_VERSION_MAJOR:
-        raise OtherNetwork(f"its node version is {version}, this node follows versions {NODE_VERSION_MAJOR}.x")
+    release = of_version(version)
+    if version and (release is None or not release.is_served):
+        followed = ", ".join(one.name for one in known() if one.is_served)
+        raise OtherNetwork(f"its node version is {version}, this node follows versions {followed}")
     if expected is None:
         return
     ours = expected.node_info

@@ -1,6 +1,6 @@
 """The genesis of a chain, found with only the registry contract on L1.
 
-What a node says of its network comes from the contracts; what no contract says, from the release that this node is of:
+What a node says of its network comes from the contracts; what no contract says, from the release that the rollup is of:
 its protocol contracts, and the states that networks begin with.  One of those states must have the archive root that
 the rollup began with, or a chain file must bring another.
 """
@@ -69,20 +69,24 @@ def chain_of_l1(
     l1_constants: dict[str, Any],
     *,
     real_proofs: bool,
+    version: str | None = None,
     genesis_file: Path | None = None,
 ) -> tuple[ChainRecord, GenesisRecord]:
-    """Which chain the rollup has.  StartError when its genesis is unknown."""
+    """Which chain the rollup has.  ``version``: that the node goes by; None: the usual one of the release.
+
+    StartError when its genesis is unknown.
+    """
     if genesis_file is not None:
         return _from_file(genesis_file, facts, l1_constants)
     with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
-        release, sample_genesis = source.chain, source.genesis
+        sample, sample_genesis = source.chain, source.genesis
     accounts = [PrefilledPublicData(slot, value) for slot, value in sample_genesis.prefilled_public_data]
     node_info = {
-        "nodeVersion": release.node_info["nodeVersion"],
+        "nodeVersion": version or sample.release.usual_version,
         "l1ChainId": facts.chain_id,
         "rollupVersion": facts.version,
         "l1ContractAddresses": addresses,
-        "protocolContractAddresses": release.node_info["protocolContractAddresses"],
+        "protocolContractAddresses": sample.node_info["protocolContractAddresses"],
         "realProofs": real_proofs,
     }
     tried = []

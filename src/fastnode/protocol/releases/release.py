@@ -1,0 +1,140 @@
+"""A release and its parts, and how its record is read.
+
+A record is JSON::
+
+    release                name, such as "4.x"
+    major                  first number of its node versions
+    versions               those that are known; the first is the one that a chain gets which nobody has named
+    served                 whether a node follows and serves it
+    phasedReceiptsBefore   receipts of lower versions say which part of a transaction reverted
+    verifiers              published verifier programs: SHA-256 by version and platform
+    separators             before the two children of nodes of trees (node, nullifierNode, publicDataNode), and of
+                           nodes over the blocks of a checkpoint (blockHeaders); absent: none
+    contractsHash          of the protocol contracts
+    circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
+                           of a key, proofFields of a proof
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final, Self
+
+import orjson
+
+from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.records import dataclass
+
+__all__ = ["Release", "Separators", "shipped_record"]
+
+#: Nothing else may be in one: it goes into headers.
+_VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:[.+-][0-9A-Za-z.+-]{0,64})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Separators:
+    """Fields that are hashed before the children of a node; empty: none is."""
+
+    node: bytes
+    nullifier_node: bytes
+    public_data_node: bytes
+    block_headers: bytes
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, int]) -> Self:
+        def field(name: str) -> bytes:
+            return field_from_int(int(record[name])) if name in record else b""
+
+        return cls(
+            node=field("node"),
+            nullifier_node=field("nullifierNode"),
+            public_data_node=field("publicDataNode"),
+            block_headers=field("blockHeaders"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The record of a release; roots are 32 bytes each."""
+
+    name: str
+    major: int
+    versions: tuple[str, ...]
+    is_served: bool
+    vk_tree_root: bytes
+    contracts_hash: bytes
+    separators: Separators
+    #: As in the record; read by those who judge proofs.
+    circuits: Mapping[str, Any]
+    verifiers: Mapping[str, Mapping[str, str]]
+    phased_receipts_before: tuple[int, int]
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """ValueError names what is missing or wrong."""
+        try:
+            versions = tuple(map(str, record["versions"]))
+            if not versions:
+                raise ValueError("it has no versions")
+            return cls(
+                name=str(record["release"]),
+                major=int(record["major"]),
+                versions=versions,
+                is_served=bool(record["served"]),
+                vk_tree_root=_root(record["circuits"]["vkTreeRoot"]),
+                contracts_hash=_root(record["contractsHash"]),
+                separators=Separators.from_record(record["separators"]),
+                circuits=record["circuits"],
+                verifiers=record["verifiers"],
+                phased_receipts_before=_numbers(record["phasedReceiptsBefore"]),
+            )
+        except KeyError as error:
+            raise ValueError(f"it has no {error.args[0]}") from None
+        except (TypeError, AttributeError) as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def roots(self) -> tuple[bytes, bytes]:
+        """What a rollup contract says of its release: root of the verification keys, hash of the contracts."""
+        return self.vk_tree_root, self.contracts_hash
+
+    @property
+    def usual_version(self) -> str:
+        """The node version that a chain goes by when nobody has named one."""
+        return self.versions[0]
+
+    def has_version(self, version: str) -> bool:
+        """Whether a node of this version, say 4.3.0-nightly.1, speaks this release."""
+        found = _VERSION.fullmatch(version)
+        return found is not None and int(found[1]) == self.major
+
+    def has_phased_receipts(self, version: str) -> bool:
+        """Whether receipts of this node version say which part of a transaction reverted.
+
+        A version that cannot be read counts as new.
+        """
+        found = _VERSION.fullmatch(version)
+        return found is not None and (int(found[1]), int(found[2])) < self.phased_receipts_before
+
+
+def shipped_record(name: str) -> Mapping[str, Any]:
+    """The record ``name`` that comes with the package."""
+    text = resources.files("fastnode").joinpath("data", "releases", f"{name}.json").read_bytes()
+    record: Mapping[str, Any] = orjson.loads(text)
+    return record
+
+
+def _root(text: str) -> bytes:
+    root = bytes.fromhex(text.removeprefix("0x"))
+    if len(root) != FIELD_BYTES:
+        raise ValueError(f"{text} has {len(root)} bytes, expected {FIELD_BYTES}")
+    return root
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        raise ValueError(f"{version!r} is no version")
+    return int(found[1]), int(found[2])

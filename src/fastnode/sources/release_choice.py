@@ -1,0 +1,26 @@
+"""The release of a network, by what its rollup contract or a node says of it."""
+
+from __future__ import annotations
+
+from fastnode.errors import StartError
+from fastnode.protocol import releases
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import Release
+
+__all__ = ["choose_release"]
+
+
+def choose_release(vk_tree_root: bytes, contracts_hash: bytes, who: str) -> Release:
+    """The release of these roots; StartError when no record has them, or when it is not served."""
+    release = releases.of_roots(vk_tree_root, contracts_hash)
+    roots = f"verification keys {hex_text(vk_tree_root)}, protocol contracts {hex_text(contracts_hash)}"
+    if release is None:
+        known = ", ".join(one.name for one in releases.known())
+        raise StartError(
+            f"{who} is of a release that has no record here ({roots}; known: {known}): use a newer fastnode, or give "
+            f"--release-record FILE if the release differs from these in values only"
+        )
+    if not release.is_served:
+        served = ", ".join(one.name for one in releases.known() if one.is_served)
+        raise StartError(f"{who} is of release {release.name} ({roots}), this node serves {served} only")
+    return release
