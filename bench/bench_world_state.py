@@ -24,6 +24,7 @@ from bench.state_chain import PER_TX, SMALL_BLOCKS, add, open_filled, prepare, t
 from tests.world_state.chain import genesis_record, random_field
 
 from fastnode.kernels import poseidon2
+from fastnode.protocol.releases import FOUR
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.layout import VALUE
@@ -83,7 +84,7 @@ def test_one_hash_in_bulk(benchmark: Any, kernel: str) -> None:
 def test_append_16384_note_hashes(benchmark: Any, kernel: str) -> None:
     """Nodes, tiles and edge, without the database."""
     rng = random.Random(2)
-    tree = Forest.within(64).note_hashes
+    tree = Forest.within(64, FOUR.separators).note_hashes
     leaves = b"".join(random_field(rng) for _ in range(APPENDED))
     frontier = bytes(32 * NOTE_HASH.height)
     benchmark(tree.nodes.append, 0, frontier, b"", leaves)

@@ -1,4 +1,5 @@
-# Sourced by test, after environment.sh and verifier.sh: with FASTNODE_WALLET=1 `offer_wallet` sees to the published wallet.
+# Sourced by test, after environment.sh and verifier.sh: with FASTNODE_WALLET=1 `offer_wallet` sees to the published wallet, of
+# the version FASTNODE_WALLET_RELEASE if that is set.
 #
 # The wallet is a handful of npm packages, and a Node.js of its own because newer ones are asked for than systems have;
 # both go into the user's cache (1 GB).  Where the system's libraries are too old for the binaries among them, these run with
@@ -6,7 +7,7 @@
 #
 # Exports FASTNODE_TEST_WALLET, a folder with `node` and node_modules, unless it is set.
 
-wallet_release=4.1.2
+wallet_release="${FASTNODE_WALLET_RELEASE:-4.1.2}"
 wallet_packages="accounts aztec.js noir-contracts.js wallets"
 wallet_node=24
 wallet_cache="${XDG_CACHE_HOME:-$HOME/.cache}/fastnode-tests/wallet-$wallet_release"

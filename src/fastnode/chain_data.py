@@ -151,6 +151,7 @@ class ChainData:
             self.store.load_genesis(),
             cache_mb=self._options.world_state_cache_mb,
             history=self._options.world_state_checkpoint_history,
+            separators=self.store.chain.release.separators,
             database=self._open_state_database() if self._opening_state is None else self._opening_state.take(),
         )
         return self._resources.enter_context(state)

@@ -16,7 +16,7 @@ from fastnode._twins import tag_log as tag_twin
 from fastnode.kernels import append_tree, indexed_tree, tag_log
 from fastnode.log_index import layout as log_layout
 from fastnode.world_state import layout as state_layout
-from fastnode.world_state.trees import zero_nodes
+from fastnode.world_state.trees import PUBLIC_DATA, zero_nodes
 
 
 @pytest.mark.parametrize("module", [tag_log, tag_twin])
@@ -34,7 +34,7 @@ HEIGHT = 40
 
 @pytest.mark.parametrize("module", [append_tree, append_twin])
 def test_nodes_of_an_append_only_tree_have_the_lengths_of_the_layout(module: Any) -> None:
-    nodes = module.AppendNodes(HEIGHT, zero_nodes(HEIGHT))
+    nodes = module.AppendNodes(HEIGHT, zero_nodes(PUBLIC_DATA))
     growth = nodes.append(0, bytes(32 * HEIGHT), b"", bytes([1]) * 32 * 64)
     level_bytes = 1
     assert {len(key) for key, _ in growth.nodes} == {level_bytes + state_layout.INDEX_BYTES}
@@ -45,7 +45,7 @@ def test_nodes_of_an_append_only_tree_have_the_lengths_of_the_layout(module: Any
 @pytest.mark.parametrize("module", [indexed_tree, indexed_twin])
 def test_nodes_of_an_indexed_tree_have_the_lengths_of_the_layout(module: Any) -> None:
     assert module.NODE_BYTES == state_layout.HASH_BYTES + state_layout.BLOCK_BYTES
-    nodes = module.IndexedNodes(HEIGHT, zero_nodes(HEIGHT), history_bytes=0)
+    nodes = module.IndexedNodes(HEIGHT, zero_nodes(PUBLIC_DATA), history_bytes=0)
     update = nodes.update(1, 0, 64, list(range(64)), bytes([1]) * 32 * 64, {0: b"", 1: b""}, lambda _key: b"")
     assert {len(key) for key, _ in update.nodes} == {1 + state_layout.INDEX_BYTES}
     assert {len(node) for _, node in update.nodes} == {module.NODE_BYTES}

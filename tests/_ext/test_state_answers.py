@@ -26,7 +26,7 @@ from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT
 from fastnode.protocol.fields import MODULUS, field_from_int
 from fastnode.protocol.siloing import public_leaf_slot
 from fastnode.world_state.layout import LeafRecord, LeafState, inverted, pack_place, u48
-from fastnode.world_state.trees import zero_nodes
+from fastnode.world_state.trees import PUBLIC_DATA, zero_nodes
 
 MODULES = [kernel, twin]
 SEPARATOR = field_from_int(SEPARATOR_PUBLIC_LEAF_SLOT)
@@ -65,7 +65,7 @@ class State:
         tree, self.text = (
             (kernel_tree, kernel_text) if module is kernel else (twin_tree, witness_twin)
         )  # a nodes object is of one or the other
-        self.nodes = tree.IndexedNodes(HEIGHT, zero_nodes(HEIGHT), history_bytes=0)
+        self.nodes = tree.IndexedNodes(HEIGHT, zero_nodes(PUBLIC_DATA), history_bytes=0)
         state = LeafState(changed, 1, bytes(32), b"")
         self.nullifier = LeafRecord(NULLIFIER, state, 0, inserted, bytes(32)).pack()
         value = LeafState(changed, 1, bytes(32), field_from_int(77))

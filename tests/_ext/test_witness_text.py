@@ -16,7 +16,7 @@ from fastnode._twins import witness_text as twin
 from fastnode.kernels import indexed_tree as kernel_tree
 from fastnode.kernels import witness_text as kernel
 from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u32, u48
-from fastnode.world_state.trees import zero_nodes
+from fastnode.world_state.trees import NULLIFIER, zero_nodes
 from fastnode.world_state.witnesses import IndexedWitness, nullifier_json, public_data_json
 
 MODULES = [kernel, twin]
@@ -27,7 +27,7 @@ paths = st.integers(0, 64).flatmap(lambda count: st.binary(min_size=32 * count, 
 
 
 HEIGHT = 42
-ZEROS = zero_nodes(HEIGHT)
+ZEROS = zero_nodes(NULLIFIER)
 PREFIX = b"tile"
 
 

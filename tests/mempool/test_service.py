@@ -18,13 +18,14 @@ from fastnode.errors import SettingError
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.service import MempoolOptions
 from fastnode.protocol.fields import MODULUS
+from fastnode.protocol.releases import FOUR
 
 
 class _Chain:
     """The part of a view that a network identity reads: the bundled chain's genesis under another node version."""
 
     def __init__(self, version: str) -> None:
-        self.node_version = version
+        self.node_version, self.release = version, FOUR
         self.l1_chain_id, self.rollup_version = 31337, 3658137161
         self._instances = {instance["address"]: instance for instance in chain_records()[1]["contractInstances"]}
 
@@ -38,14 +39,15 @@ class _Chain:
 
 
 def test_the_networks_values_follow_from_the_chain(network: NetworkIdentity) -> None:
-    assert NetworkIdentity.of_view(_Chain("4.1.2")) == network
+    assert NetworkIdentity.of_view(_Chain("4.1.2")) == replace(network, node_version="4.1.2")
 
 
 def test_an_unknown_release_needs_its_root_named(network: NetworkIdentity, caplog: pytest.LogCaptureFixture) -> None:
-    assert NetworkIdentity.of_view(_Chain("9.9.9")) == replace(network, vk_tree_root=None)
+    unknown = NetworkIdentity.of_view(_Chain("9.9.9"))
+    assert unknown == replace(network, vk_tree_root=None, node_version="9.9.9")
     assert "--vk-tree-root" in caplog.text
     named = NetworkIdentity.of_view(_Chain("9.9.9"), vk_tree_root=b"\1" * 32)
-    assert named == replace(network, vk_tree_root=b"\1" * 32)
+    assert named == replace(unknown, vk_tree_root=b"\1" * 32)
 
 
 def test_settings_are_the_options_of_the_mempool() -> None:

@@ -18,6 +18,7 @@ from fastnode.kernels import witness_text
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import PublicDataWrite
 from fastnode.protocol.fields import MODULUS
+from fastnode.protocol.releases import FOUR
 from fastnode.world_state import witnesses
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.snapshot import Snapshot
@@ -153,7 +154,7 @@ def test_appended_leaves_have_the_roots_and_paths_of_the_reference(vectors: dict
     for number, case in enumerate(vectors["trees"]["append"]):
         leaves = numbers(case["seed"])
         with open_state(tmp_path / str(number)) as state:
-            forest = Forest.within(16)
+            forest = Forest.within(16, FOUR.separators)
             tree = forest.note_hashes if case["tree"] == "NOTE_HASH_TREE" else forest.messages
             size = 0
             for batch, step in zip(case["batches"], case["steps"], strict=True):

@@ -49,15 +49,19 @@ class Growth:
 class AppendNodes:
     """The complete nodes of one tree at ``first_level`` and above, in memory.
 
-    ``zeros`` holds the zero nodes of levels 0 to ``height``, 32 bytes each.
+    ``zeros`` holds the zero nodes of levels 0 to ``height``, 32 bytes each; ``separator``, if any, is hashed before
+    the children of each node.
     """
 
-    def __init__(self, height: int, zeros: bytes, *, first_level: int = TILE_LEVELS) -> None:
+    def __init__(self, height: int, zeros: bytes, *, first_level: int = TILE_LEVELS, separator: bytes = b"") -> None:
+        if len(separator) not in (0, NODE_BYTES):
+            raise ValueError(f"a separator of {len(separator)} bytes")
         if len(zeros) != NODE_BYTES * (height + 1):
             raise ValueError(f"zeros must hold {height + 1} nodes")
         if first_level < TILE_LEVELS:
             raise ValueError(f"first_level must be at least {TILE_LEVELS}")
         self.height = height
+        self._separator = separator
         self.first_level = first_level
         self._zeros = [zeros[i : i + NODE_BYTES] for i in range(0, len(zeros), NODE_BYTES)]
         self._levels: list[list[bytes]] = [[] for _ in range(height + 1)]
@@ -101,7 +105,9 @@ class AppendNodes:
 
     def _parent(self, level: int, left: bytes, right: bytes) -> bytes:
         zero = self._zeros[level]
-        return self._zeros[level + 1] if left == right == zero else poseidon2.hash_pair(left, right)
+        return (
+            self._zeros[level + 1] if left == right == zero else poseidon2.hash_fields(self._separator + left + right)
+        )
 
     def _collect(self, growth: Growth, tile: bytes) -> None:
         first_tile = growth.size_before // TILE_LEAVES

@@ -12,7 +12,7 @@ from array import array
 from typing import Final, NamedTuple, Protocol
 
 from fastnode._twins.avm_call import Call, End, NestedCall, read_field, read_fields, to_bytes
-from fastnode._twins.avm_instructions import Instruction, decode
+from fastnode._twins.avm_instructions import Instruction, Rules, decode
 from fastnode._twins.avm_memory import NO_DATA, Data, GivenData, Memory, MemoryData, PageAccount
 from fastnode._twins.avm_opcodes import run
 from fastnode.errors import CallHalted, ExecutionCancelled, ExecutionTimeExceeded
@@ -43,17 +43,18 @@ _INSTRUCTIONS_PER_TICK: Final = 256
 class Program:
     """Public bytecode with its decoded instructions, by place."""
 
-    def __init__(self, bytecode: bytes) -> None:
+    def __init__(self, bytecode: bytes, *, copy_gas: int = 3, point_gas: int = 270, point_flags: bool = True) -> None:
         if not isinstance(bytecode, bytes):
             raise TypeError(f"bytecode must be bytes, not {type(bytecode).__name__}")
         self.bytecode = bytecode
+        self._rules = Rules(copy_gas, point_gas, point_flags)
         self._decoded: dict[int, Instruction] = {}
 
     def instruction_at(self, pc: int) -> Instruction:
         """CallHalted when there is none."""
         instruction = self._decoded.get(pc)
         if instruction is None:
-            instruction = self._decoded[pc] = decode(self.bytecode, pc)
+            instruction = self._decoded[pc] = decode(self.bytecode, pc, self._rules)
         return instruction
 
 

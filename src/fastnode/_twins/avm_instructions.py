@@ -28,6 +28,7 @@ __all__ = [
     "U64",
     "U128",
     "Instruction",
+    "Rules",
     "decode",
 ]
 
@@ -71,7 +72,18 @@ class Instruction(NamedTuple):
     size: int
 
 
+class Rules(NamedTuple):
+    """Differences between releases: L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies, L2 gas of ECADD,
+    and whether its points have flags that say that they are infinity; without, (0, 0) is infinity."""
+
+    copy_gas: int = 3
+    point_gas: int = 270
+    point_flags: bool = True
+
+
 LAYOUTS: Final[dict[int, Layout]] = {}
+#: Operands of ECADD when its points have no flags.
+_POINTS_WITHOUT_FLAGS: Final = 5
 
 
 def _define(
@@ -154,12 +166,16 @@ ADDRESSING_GAS: Final = 3
 #: Bits of so many operands are charged, whether the instruction has them or not.
 CHARGED_OPERANDS: Final = 7
 
+_USUAL_RULES: Final = Rules()
+#: Their one immediate is the gas for each field.
+_COPIES: Final = ("CALLDATACOPY", "RETURNDATACOPY")
+
 # ---- decoding -----------------------------------------------------------------------------------------
 
 
-def decode(bytecode: bytes, pc: int) -> Instruction:
+def decode(bytecode: bytes, pc: int, rules: Rules = _USUAL_RULES) -> Instruction:
     """The instruction at ``pc``; CallHalted when there is none."""
-    layout = _layout_at(bytecode, pc)
+    layout = _layout_at(bytecode, pc, rules)
     body = bytecode[pc + 1 : pc + layout.size]
     if layout.tag is not None and _tag_of(layout, body) > U128:
         raise _fetching_error(pc, "Tag check failed")
@@ -169,7 +185,11 @@ def decode(bytecode: bytes, pc: int) -> Instruction:
     return Instruction(
         name=layout.name,
         addresses=tuple(operands[: layout.address_count]),
-        immediates=tuple(value % MODULUS for value in operands[layout.address_count :]),
+        immediates=(
+            (rules.copy_gas,)
+            if layout.name in _COPIES
+            else tuple(value % MODULUS for value in operands[layout.address_count :])
+        ),
         relative=tuple(_is_relative(mode, index) for index in indices),
         indirect=tuple(_is_indirect(mode, index) for index in indices),
         l2_gas=layout.l2_gas + _addressing_gas(mode),
@@ -178,7 +198,7 @@ def decode(bytecode: bytes, pc: int) -> Instruction:
     )
 
 
-def _layout_at(bytecode: bytes, pc: int) -> Layout:
+def _layout_at(bytecode: bytes, pc: int, rules: Rules) -> Layout:
     if pc >= len(bytecode):
         last = (len(bytecode) - 1) % (1 << 64)
         raise _fetching_error(pc, f"Invalid program counter {pc}, max is {last}")
@@ -187,12 +207,19 @@ def _layout_at(bytecode: bytes, pc: int) -> Layout:
         raise _fetching_error(
             pc, f"Opcode {opcode} (0x{opcode:x}) value is not in the range of valid opcodes (at PC {pc})."
         )
-    layout = LAYOUTS[opcode]
+    layout = _with_rules(LAYOUTS[opcode], rules)
     remaining = len(bytecode) - pc
     if layout.size > remaining:
         sizes = f"(instruction size: {layout.size}, remaining: {remaining})"
         raise _fetching_error(pc, f"Instruction at PC {pc} does not fit in bytecode {sizes}")
     return layout
+
+
+def _with_rules(layout: Layout, rules: Rules) -> Layout:
+    if layout.name != "ECADD":
+        return layout
+    count = layout.address_count if rules.point_flags else _POINTS_WITHOUT_FLAGS
+    return layout._replace(address_count=count, l2_gas=rules.point_gas)
 
 
 def _fetching_error(pc: int, reason: str) -> CallHalted:

@@ -6,7 +6,7 @@ are checked first, gas, everything else; nothing is written before a failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fastnode._twins import (
@@ -265,13 +265,10 @@ def _getenvvar(call: Call, dst: int, variable: int) -> None:
     call.write(dst, *variables[variable])
 
 
-_COPY_GAS_PER_CELL: Final = 3
-
-
 def _copying(name: str, prefix: str, source: Callable[[Call], Data]) -> None:
-    def handler(call: Call, size_at: int, start_at: int, dst: int) -> None:
+    def handler(call: Call, size_at: int, start_at: int, dst: int, gas_per_field: int) -> None:
         size, start = call.take(size_at, U32, 0), call.take(start_at, U32, 1)
-        call.pay(_COPY_GAS_PER_CELL * size)
+        call.pay(gas_per_field * size)
         data = source(call)
         end = min(start + size, data.size)
         read_end, write_end = data.start + end, dst + size
@@ -381,17 +378,26 @@ def _keccakf1600(call: Call, dst: int, src: int) -> None:
 
 
 @named("ECADD")
-def _ecadd(call: Call, x1: int, y1: int, inf1: int, x2: int, y2: int, inf2: int, dst: int) -> None:
-    left = call.take(x1, FF, 0), call.take(y1, FF, 1), call.take(inf1, U1, 2)
-    right = call.take(x2, FF, 3), call.take(y2, FF, 4), call.take(inf2, U1, 5)
+def _ecadd(call: Call, *addresses: int) -> None:
+    """Points have three cells, or two: then (0, 0) is infinity."""
+    cells, dst = len(addresses) // 2, addresses[-1]
+    left = _take_point(call, addresses[:cells], 0)
+    right = _take_point(call, addresses[cells : 2 * cells], cells)
     call.pay()
     prefix = "Embedded curve add failed: EccException: Add failed: "
-    if _leaves_memory(dst, _POINT_CELLS):
+    if _leaves_memory(dst, cells):
         raise CallHalted(f"{prefix}dst address out of range")
     if not (is_on_curve(left) and is_on_curve(right)):
         raise CallHalted(f"{prefix}One of the points is not on the curve")
-    for offset, (tag, value) in enumerate(zip((FF, FF, U1), add_points(left, right), strict=True)):
+    for offset, (tag, value) in enumerate(zip((FF, FF, U1)[:cells], add_points(left, right)[:cells], strict=True)):
         call.write(dst + offset, tag, value)
+
+
+def _take_point(call: Call, addresses: Sequence[int], first: int) -> tuple[int, int, int]:
+    x, y = call.take(addresses[0], FF, first), call.take(addresses[1], FF, first + 1)
+    if len(addresses) < _POINT_CELLS:
+        return x, y, int(x == y == 0)
+    return x, y, call.take(addresses[2], U1, first + 2)
 
 
 @named("TORADIXBE")

@@ -44,14 +44,26 @@ class NodeUpdate:
 
 class IndexedNodes:
     """The nodes of one tree.  ``zeros`` holds the zero nodes of levels 0 to ``height``, 32 bytes each;
-    ``history_bytes`` bounds the ring of superseded nodes."""
+    ``history_bytes`` bounds the ring of superseded nodes; ``separator``, if any, is hashed before the children of each
+    node."""
 
-    def __init__(self, height: int, zeros: bytes, *, history_bytes: int, first_level: int = TILE_LEVELS) -> None:
+    def __init__(
+        self,
+        height: int,
+        zeros: bytes,
+        *,
+        history_bytes: int,
+        first_level: int = TILE_LEVELS,
+        separator: bytes = b"",
+    ) -> None:
+        if len(separator) not in (0, HASH_BYTES):
+            raise ValueError(f"a separator of {len(separator)} bytes")
         if len(zeros) != HASH_BYTES * (height + 1):
             raise ValueError(f"zeros must hold {height + 1} nodes")
         if first_level < TILE_LEVELS:
             raise ValueError(f"first_level must be at least {TILE_LEVELS}")
         self.height = height
+        self._separator = separator
         self.first_level = first_level
         self._zeros = [zeros[i : i + HASH_BYTES] for i in range(0, len(zeros), HASH_BYTES)]
         self._latest: dict[bytes, bytes] = {}
@@ -99,7 +111,7 @@ class IndexedNodes:
                     row[child] if child in row else self._stored(level, child, open_tiles, fetch)[:HASH_BYTES]
                     for child in (2 * parent, 2 * parent + 1)
                 )
-                parents[parent] = poseidon2.hash_pair(left, right)
+                parents[parent] = poseidon2.hash_fields(self._separator + left + right)
             for index, value in row.items():
                 key = node_key(level, index)
                 if history and level < depth(size_before) and index << level < size_before:
@@ -113,7 +125,7 @@ class IndexedNodes:
         update.tiles = [(index, pack_tile(nodes)) for index, nodes in open_tiles.items()]
         update.root = row[0]
         for level in range(levels, self.height):
-            update.root = poseidon2.hash_pair(update.root, self._zeros[level])
+            update.root = poseidon2.hash_fields(self._separator + update.root + self._zeros[level])
         return update
 
     def _stored(

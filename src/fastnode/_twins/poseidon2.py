@@ -25,6 +25,7 @@ __all__ = [
     "hash_fields",
     "hash_leaves_3",
     "hash_leaves_4",
+    "hash_nodes",
     "hash_pair",
     "hash_pairs",
     "hash_runs",
@@ -81,6 +82,17 @@ def hash_pair(left: bytes, right: bytes) -> bytes:
 def hash_pairs(nodes: bytes) -> bytes:
     """One level of a Merkle tree: 64 * n bytes in, the n parents (32 * n bytes) out."""
     return _hash_each(nodes, "nodes", 2)
+
+
+def hash_nodes(nodes: bytes, separator: bytes) -> bytes:
+    """One level of a Merkle tree, as :func:`hash_pairs`, with one element hashed before each pair; b"": with none."""
+    _check_run(nodes, "nodes", 2 * FIELD_BYTES)
+    _check_run(separator, "separator", FIELD_BYTES)
+    first, values = _read_fields(separator, "separator"), _read_fields(nodes, "nodes")
+    if len(first) > 1:
+        raise ValueError(f"separator must be one element or none, not {len(first)}")
+    hashes = [_hash([*first, *values[i : i + 2]]) for i in range(0, len(values), 2)]
+    return b"".join(node.to_bytes(FIELD_BYTES, "big") for node in hashes)
 
 
 def hash_leaves_3(leaves: bytes) -> bytes:

@@ -182,7 +182,11 @@ class _Check:
             parent = view.block_info(infos[0].number - 1)
             assert parent is not None
             verifier = CheckpointVerifier(
-                parent, chain_id=view.chain.l1_chain_id, version=view.chain.rollup_version, mode=Verification.FULL
+                parent,
+                chain_id=view.chain.l1_chain_id,
+                version=view.chain.rollup_version,
+                mode=Verification.FULL,
+                release=view.chain.release,
             )
             messages = view.l1_to_l2_messages(number)
             check_messages(number, messages)

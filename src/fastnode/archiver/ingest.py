@@ -291,7 +291,11 @@ class Ingestor:
     def _verifier(self, parent: BlockInfo) -> CheckpointVerifier:
         chain = self.view.chain
         return CheckpointVerifier(
-            parent, chain_id=chain.l1_chain_id, version=chain.rollup_version, mode=self._verification
+            parent,
+            chain_id=chain.l1_chain_id,
+            version=chain.rollup_version,
+            mode=self._verification,
+            release=chain.release,
         )
 
     def _verifier_for_next_block(self, *, is_first: bool) -> CheckpointVerifier:

@@ -44,7 +44,7 @@ class ArchiverStore:
     def __init__(self, database: SharedDatabase) -> None:
         self._database = database
         self._chain: ChainInfo | None = None
-        #: What :attr:`_chain` was read from.
+        #: The record that :attr:`_chain` was read from.
         self._chain_record = b""
         self._closed = False
 
@@ -86,7 +86,7 @@ class ArchiverStore:
 
     @property
     def chain(self) -> ChainInfo:
-        """What the database says about its chain; DatabaseError before ``adopt_chain``.
+        """Facts of the database about its chain; DatabaseError before ``adopt_chain``.
 
         DataDirectoryError when it is of a release that is not known here.
         """

@@ -37,6 +37,7 @@ from fastnode.protocol.effects import TXS_PER_BLOCK_MAX, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
 from fastnode.protocol.messages import first_message_index, in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
+from fastnode.protocol.releases import FOUR, Release
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -97,18 +98,22 @@ class CheckpointVerifier:
     ``parent`` is the last block before the checkpoint.  After a rejection the verifier must not be used.
     """
 
-    def __init__(self, parent: BlockInfo, *, chain_id: int, version: int, mode: Verification) -> None:
+    def __init__(
+        self, parent: BlockInfo, *, chain_id: int, version: int, mode: Verification, release: Release = FOUR
+    ) -> None:
         self.number = parent.checkpoint_number + 1
         self.infos: list[BlockInfo] = []
         self._parent = parent
         self._chain_id = chain_id
         self._version = version
         self._full = mode is Verification.FULL
+        self._release = release
         self._first: L2Block | None = None
         self._last: L2Block | None = None
         self._sponge = BlobSponge()
         self._blob_fields = 0
         self._mana = 0
+        self._fees = 0
         self._messages: list[list[tuple[bytes, ...]]] = []
 
     @property
@@ -136,6 +141,7 @@ class CheckpointVerifier:
         self._first = self._first or block
         self._last = block
         self._mana += block.header.total_mana_used
+        self._fees += block.header.total_fees
         self._messages.append(messages_of_block(block))
         return info
 
@@ -224,7 +230,11 @@ class CheckpointVerifier:
         variables = first.global_variables
         require_at_most(where, "number of blocks", len(self.infos), BLOCKS_PER_CHECKPOINT_MAX)
         hashes = [info.hash for info in self.infos]
-        require(where, "header.blockHeadersHash", header.block_headers_hash, block_headers_hash(hashes))
+        in_header = block_headers_hash(hashes, self._release.separators.block_headers)
+        require(where, "header.blockHeadersHash", header.block_headers_hash, in_header)
+        require(where, "header: whether it counts fees", header.accumulated_fees is not None, self._release.counts_fees)
+        if header.accumulated_fees is not None:
+            require(where, "header.accumulatedFees", header.accumulated_fees, self._fees)
         require(where, "header.lastArchiveRoot", header.last_archive_root, first.last_archive.root)
         require(where, "header.timestamp", header.timestamp, variables.timestamp)
         require(where, "header.coinbase", header.coinbase, variables.coinbase)

@@ -74,7 +74,9 @@ class _IndexedLeaves:
     """An indexed tree.  Leaves are hashed from key, value (where the tree has values), next key and index."""
 
     def __init__(self, tree: Tree, hashes: Callable[[bytes], bytes], leaves: Sequence[tuple[bytes, bytes]]) -> None:
-        self._nodes = indexed_tree.IndexedNodes(tree.height, zero_nodes(tree.height), history_bytes=0)
+        self._nodes = indexed_tree.IndexedNodes(
+            tree.height, zero_nodes(tree), history_bytes=0, separator=tree.separator
+        )
         self._hashes = hashes
         self._tiles: defaultdict[int, bytes] = defaultdict(bytes)
         self._keys = _SortedKeys()
@@ -144,8 +146,8 @@ class _Leaves:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._nodes = append_tree.AppendNodes(tree.height, zero_nodes(tree.height))
-        self._zeros = zero_nodes(tree.height)
+        self._nodes = append_tree.AppendNodes(tree.height, zero_nodes(tree), separator=tree.separator)
+        self._zeros = zero_nodes(tree)
         self._tile = b""
         self.size = 0
         self.root = self._zeros[-FIELD_BYTES:]

@@ -6,8 +6,8 @@ does the network.  The two keys are neighbours in the tree, so nine hashes lead 
 
     root <- 6 siblings <- pair(hash(to rollup), hash(to public))
 
-The record of a release (data/releases) holds ``toRollup`` and ``toPublic`` (leaf index, key in base64), ``siblings``
-from the leaves' parent up, and ``vkTreeRoot``.
+The record of a release (data/releases) holds ``toRollup`` and ``toPublic`` (leaf index, key in base64), their
+``siblings``, the lowest first from the leaves' parent on, and ``vkTreeRoot``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checkpoints: the unit that is published on L1.
 
-Checkpoint header, 316 bytes, big-endian::
+Checkpoint header, 316 bytes (348 in 5.x), big-endian::
 
       0  lastArchiveRoot    32
      32  blockHeadersHash   32
@@ -14,6 +14,7 @@ Checkpoint header, 316 bytes, big-endian::
     252  feePerDaGas        u128
     268  feePerL2Gas        u128
     284  totalManaUsed      32
+    316  accumulatedFees    32   (from 5.x on)
 
 Its hash, the "checkpoint hash" of the tips, is ``sha256_to_field`` of these bytes.
 """
@@ -58,12 +59,16 @@ _TWO_DIGITS: Final = 0x10
 #: feeAssetPriceModifier is an int256 on L1.
 PRICE_MODIFIER_BITS: Final = 255
 
+_FEES: Final = "accumulatedFees"
 _HEADER: Final = struct.Struct(">32s32s32s32s32s32sQ20s32s16s16s32s")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointHeader:
-    """The header of a checkpoint, of which L1 stores the hash.  ``timestamp`` in seconds, ``coinbase`` 20 bytes."""
+    """The header of a checkpoint, of which L1 stores the hash.  ``timestamp`` in seconds, ``coinbase`` 20 bytes.
+
+    ``accumulated_fees`` None: the header is of a release that does not count them.
+    """
 
     last_archive_root: bytes
     block_headers_hash: bytes
@@ -76,6 +81,7 @@ class CheckpointHeader:
     fee_recipient: bytes
     gas_fees: GasFees
     total_mana_used: int
+    accumulated_fees: int | None = None
 
     @classmethod
     def from_json(cls, value: object, path: str = "") -> Self:
@@ -92,6 +98,7 @@ class CheckpointHeader:
             fee_recipient=read_field(record, "feeRecipient", path),
             gas_fees=GasFees.from_json(read_value(record, "gasFees", path), join_path(path, "gasFees")),
             total_mana_used=read_field_integer(record, "totalManaUsed", path),
+            accumulated_fees=read_field_integer(record, _FEES, path) if _FEES in record else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -107,6 +114,7 @@ class CheckpointHeader:
             "feeRecipient": hex_text(self.fee_recipient),
             "gasFees": self.gas_fees.to_json(),
             "totalManaUsed": integer_field_text(self.total_mana_used),
+            **({} if self.accumulated_fees is None else {_FEES: integer_field_text(self.accumulated_fees)}),
         }
 
     def hash(self) -> bytes:
@@ -114,7 +122,11 @@ class CheckpointHeader:
         return sha256_to_field(self.to_buffer())
 
     def to_buffer(self) -> bytes:
-        """The 316-byte form drawn at the top of this file."""
+        """The form drawn at the top of this file."""
+        fees = self.accumulated_fees
+        return self._without_fees() + (b"" if fees is None else fees.to_bytes(FIELD_BYTES, "big"))
+
+    def _without_fees(self) -> bytes:
         return _HEADER.pack(
             self.last_archive_root,
             self.block_headers_hash,
@@ -133,10 +145,11 @@ class CheckpointHeader:
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Self:
         """The inverse of :meth:`to_buffer`; DecodeError for another length or a value out of range."""
-        if len(buffer) != CHECKPOINT_HEADER_BYTES:
+        fees = buffer[CHECKPOINT_HEADER_BYTES:]
+        if len(buffer) < CHECKPOINT_HEADER_BYTES or len(fees) not in (0, FIELD_BYTES):
             raise DecodeError(f"checkpoint header: {len(buffer)} bytes, expected {CHECKPOINT_HEADER_BYTES}")
-        parts = _HEADER.unpack(buffer)
-        for part in (*parts[:5], parts[8], parts[11]):
+        parts = _HEADER.unpack(buffer[:CHECKPOINT_HEADER_BYTES])
+        for part in (*parts[:5], parts[8], parts[11], fees):
             if int.from_bytes(part, "big") >= MODULUS:
                 raise DecodeError(f"checkpoint header: {hex_text(part)} is not below the field modulus")
         slot_number = int.from_bytes(parts[5], "big")
@@ -154,12 +167,16 @@ class CheckpointHeader:
             fee_recipient=parts[8],
             gas_fees=GasFees(int.from_bytes(parts[9], "big"), int.from_bytes(parts[10], "big")),
             total_mana_used=int.from_bytes(parts[11], "big"),
+            accumulated_fees=int.from_bytes(fees, "big") if fees else None,
         )
 
 
-def block_headers_hash(block_hashes: Sequence[bytes]) -> bytes:
-    """``blockHeadersHash`` of a checkpoint from the hashes of its blocks, in order."""
-    return poseidon2_unbalanced_root(block_hashes)
+def block_headers_hash(block_hashes: Sequence[bytes], separator: bytes = b"") -> bytes:
+    """``blockHeadersHash`` of a checkpoint from the hashes of its blocks, in order.
+
+    ``separator``: that of the release; empty: it has none.
+    """
+    return poseidon2_unbalanced_root(block_hashes, separator)
 
 
 @dataclass(frozen=True, slots=True)

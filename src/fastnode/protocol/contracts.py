@@ -41,12 +41,15 @@ from fastnode.protocol.constants import (
     PROTOCOL_CONTRACTS_MAX,
     PUBLIC_BYTECODE_FIELDS_MAX,
     SEPARATOR_CONTRACT_ADDRESS_V1,
+    SEPARATOR_CONTRACT_ADDRESS_V2,
     SEPARATOR_CONTRACT_CLASS_ID,
     SEPARATOR_PARTIAL_ADDRESS,
     SEPARATOR_PRIVATE_FUNCTION_LEAF,
     SEPARATOR_PROTOCOL_CONTRACTS,
     SEPARATOR_PUBLIC_BYTECODE,
     SEPARATOR_PUBLIC_KEYS_HASH,
+    SEPARATOR_SALTED_INITIALIZATION_HASH,
+    SEPARATOR_SINGLE_PUBLIC_KEY_HASH,
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog, PublicLog, TxEffect
 from fastnode.protocol.fields import (
@@ -70,8 +73,10 @@ from fastnode.protocol.hashing import poseidon2_hash_with_separator
 from fastnode.protocol.siloing import silo_private_log_tag
 from fastnode.records import dataclass
 
-#: The only version of classes and instances there is.
+#: The only version of classes there is, and of instances before release 5.x.
 CONTRACT_VERSION: Final = 1
+#: The version of instances from release 5.x on.
+HASHED_KEYS_VERSION: Final = 2
 POINT_BYTES: Final = 2 * FIELD_BYTES
 PUBLIC_BYTECODE_BYTES_MAX: Final = 96_000
 
@@ -117,10 +122,11 @@ def contract_class_id(artifact_hash: bytes, private_functions_root: bytes, bytec
     )
 
 
-def private_functions_root(functions: Sequence[tuple[int, bytes]]) -> bytes:
+def private_functions_root(functions: Sequence[tuple[int, bytes]], node_separator: bytes = b"") -> bytes:
     """Root of the tree over (selector, verification key hash) of the private functions, in any order.
 
-    Its empty leaf is the hash of two zeros, not zero.  ValueError for more than 128 functions.
+    Its empty leaf is the hash of two zeros, not zero.  ``node_separator``: that of the release's trees; empty: it has
+    none.  ValueError for more than 128 functions.
     """
     capacity = 1 << PRIVATE_FUNCTION_TREE_HEIGHT
     if len(functions) > capacity:
@@ -130,7 +136,7 @@ def private_functions_root(functions: Sequence[tuple[int, bytes]]) -> bytes:
     empty = poseidon2.hash_pair(ZERO_FIELD, ZERO_FIELD)
     level = poseidon2.hash_leaves_3(leaves) + empty * (capacity - len(functions))
     while len(level) > FIELD_BYTES:
-        level = poseidon2.hash_pairs(level)
+        level = poseidon2.hash_nodes(level, node_separator)
     return level
 
 
@@ -184,6 +190,55 @@ class PublicKeys:
         return poseidon2_hash_with_separator(SEPARATOR_PUBLIC_KEYS_HASH, points)
 
 
+@dataclass(frozen=True, slots=True)
+class HashedPublicKeys:
+    """The master public keys from release 5.x on: one point x || y, 64 bytes, and the hashes of five others."""
+
+    nullifier_key_hash: bytes
+    incoming_viewing_key: bytes
+    outgoing_viewing_key_hash: bytes
+    tagging_key_hash: bytes
+    message_signing_key_hash: bytes
+    fallback_key_hash: bytes
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "") -> Self:
+        record = as_record(value, path)
+        return cls(
+            nullifier_key_hash=read_field(record, "npkMHash", path),
+            incoming_viewing_key=_read_point(record, "ivpkM", path),
+            outgoing_viewing_key_hash=read_field(record, "ovpkMHash", path),
+            tagging_key_hash=read_field(record, "tpkMHash", path),
+            message_signing_key_hash=read_field(record, "mspkMHash", path),
+            fallback_key_hash=read_field(record, "fbpkMHash", path),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "npkMHash": hex_text(self.nullifier_key_hash),
+            "ivpkM": hex_text(self.incoming_viewing_key),
+            "ovpkMHash": hex_text(self.outgoing_viewing_key_hash),
+            "tpkMHash": hex_text(self.tagging_key_hash),
+            "mspkMHash": hex_text(self.message_signing_key_hash),
+            "fbpkMHash": hex_text(self.fallback_key_hash),
+        }
+
+    def hash(self) -> bytes:
+        viewing_key = self.incoming_viewing_key
+        point = viewing_key[:FIELD_BYTES], viewing_key[FIELD_BYTES:]
+        return poseidon2_hash_with_separator(
+            SEPARATOR_PUBLIC_KEYS_HASH,
+            (
+                self.nullifier_key_hash,
+                poseidon2_hash_with_separator(SEPARATOR_SINGLE_PUBLIC_KEY_HASH, point),
+                self.outgoing_viewing_key_hash,
+                self.tagging_key_hash,
+                self.message_signing_key_hash,
+                self.fallback_key_hash,
+            ),
+        )
+
+
 def _read_point(record: dict[str, Any], key: str, path: str) -> bytes:
     point = read_bytes(record, key, path, POINT_BYTES)
     if first_non_canonical(point) is not None:
@@ -191,18 +246,33 @@ def _read_point(record: dict[str, Any], key: str, path: str) -> bytes:
     return point
 
 
-def partial_address(original_class_id: bytes, salt: bytes, initialization_hash: bytes, deployer: bytes) -> bytes:
-    salted = poseidon2_hash_with_separator(SEPARATOR_PARTIAL_ADDRESS, (salt, initialization_hash, deployer))
+def partial_address(
+    original_class_id: bytes,
+    salt: bytes,
+    initialization_hash: bytes,
+    deployer: bytes,
+    immutables_hash: bytes | None = None,
+) -> bytes:
+    """The partial address of an instance; ``immutables_hash`` None: of one of version 1, which has none."""
+    if immutables_hash is None:
+        salted = poseidon2_hash_with_separator(SEPARATOR_PARTIAL_ADDRESS, (salt, initialization_hash, deployer))
+    else:
+        salted = poseidon2_hash_with_separator(
+            SEPARATOR_SALTED_INITIALIZATION_HASH, (salt, initialization_hash, deployer, immutables_hash)
+        )
     return poseidon2_hash_with_separator(SEPARATOR_PARTIAL_ADDRESS, (original_class_id, salted))
 
 
-def contract_address(public_keys: PublicKeys, partial: bytes) -> bytes:
+def contract_address(public_keys: PublicKeys | HashedPublicKeys, partial: bytes) -> bytes:
     """The address of keys and partial address; DecodeError when the incoming viewing key is no curve point."""
-    key = public_keys.master_incoming_viewing_public_key
+    if isinstance(public_keys, HashedPublicKeys):
+        key, separator = public_keys.incoming_viewing_key, SEPARATOR_CONTRACT_ADDRESS_V2
+    else:
+        key, separator = public_keys.master_incoming_viewing_public_key, SEPARATOR_CONTRACT_ADDRESS_V1
     viewing_key = int_from_field(key[:FIELD_BYTES]), int_from_field(key[FIELD_BYTES:])
     if not grumpkin.is_on_curve(viewing_key):
         raise DecodeError("the incoming viewing public key is not a point of the curve")
-    pre_address = poseidon2_hash_with_separator(SEPARATOR_CONTRACT_ADDRESS_V1, (public_keys.hash(), partial))
+    pre_address = poseidon2_hash_with_separator(separator, (public_keys.hash(), partial))
     point = grumpkin.multiply_and_add(int_from_field(pre_address), grumpkin.GENERATOR, viewing_key)
     if point is None:
         raise DecodeError("the address is the point at infinity")
@@ -274,7 +344,10 @@ class ContractClassPublic:
 
 @dataclass(frozen=True, slots=True)
 class ContractInstance:
-    """A deployed contract.  ``current_contract_class_id`` changes with updates, the original one never."""
+    """A deployed contract.  ``current_contract_class_id`` changes with updates, the original one never.
+
+    Version 1 has four public keys, version 2 (from release 5.x on) their hashes and an ``immutables_hash``.
+    """
 
     address: bytes
     version: int
@@ -283,23 +356,29 @@ class ContractInstance:
     current_contract_class_id: bytes
     original_contract_class_id: bytes
     initialization_hash: bytes
-    public_keys: PublicKeys
+    public_keys: PublicKeys | HashedPublicKeys
+    immutables_hash: bytes | None = None
 
     @classmethod
     def from_json(cls, value: object, path: str = "") -> Self:
         record = as_record(value, path)
+        version = read_number(record, "version", path)
+        is_hashed = version == HASHED_KEYS_VERSION
+        keys = HashedPublicKeys if is_hashed else PublicKeys
         return cls(
             address=read_field(record, "address", path),
-            version=_read_version(record, path),
+            version=version if is_hashed else _read_version(record, path),
             salt=read_field(record, "salt", path),
             deployer=read_field(record, "deployer", path),
             current_contract_class_id=read_field(record, "currentContractClassId", path),
             original_contract_class_id=read_field(record, "originalContractClassId", path),
             initialization_hash=read_field(record, "initializationHash", path),
-            public_keys=PublicKeys.from_json(read_value(record, "publicKeys", path), join_path(path, "publicKeys")),
+            public_keys=keys.from_json(read_value(record, "publicKeys", path), join_path(path, "publicKeys")),
+            immutables_hash=read_field(record, "immutablesHash", path) if is_hashed else None,
         )
 
     def to_json(self) -> dict[str, Any]:
+        immutables = {} if self.immutables_hash is None else {"immutablesHash": hex_text(self.immutables_hash)}
         return {
             "version": self.version,
             "salt": hex_text(self.salt),
@@ -307,13 +386,20 @@ class ContractInstance:
             "currentContractClassId": hex_text(self.current_contract_class_id),
             "originalContractClassId": hex_text(self.original_contract_class_id),
             "initializationHash": hex_text(self.initialization_hash),
+            **immutables,
             "publicKeys": self.public_keys.to_json(),
             "address": hex_text(self.address),
         }
 
     def computed_address(self) -> bytes:
         """The derived address.  Equals :attr:`address` but for the protocol contracts, which live at small numbers."""
-        partial = partial_address(self.original_contract_class_id, self.salt, self.initialization_hash, self.deployer)
+        partial = partial_address(
+            self.original_contract_class_id,
+            self.salt,
+            self.initialization_hash,
+            self.deployer,
+            self.immutables_hash,
+        )
         return contract_address(self.public_keys, partial)
 
 

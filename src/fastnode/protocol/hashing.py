@@ -25,10 +25,10 @@ def poseidon2_hash_with_separator(separator: int, fields: Sequence[bytes]) -> by
     return poseidon2.hash_fields(field_from_int(separator) + b"".join(fields))
 
 
-def poseidon2_unbalanced_root(leaves: Sequence[bytes]) -> bytes:
+def poseidon2_unbalanced_root(leaves: Sequence[bytes], separator: bytes = b"") -> bytes:
     """Root over n >= 1 leaves: the left subtree takes the largest power of two below n.
 
-    A single leaf is its own root.  ValueError for no leaves.
+    A single leaf is its own root; ``separator``, if any, is hashed before each two children.  ValueError for no leaves.
     """
     if not leaves:
         raise ValueError("an unbalanced tree needs at least one leaf")
@@ -37,7 +37,7 @@ def poseidon2_unbalanced_root(leaves: Sequence[bytes]) -> bytes:
     level = b"".join(leaves)
     while len(level) > 32:
         paired = len(level) // 64 * 64
-        level = poseidon2.hash_pairs(level[:paired]) + level[paired:]
+        level = poseidon2.hash_nodes(level[:paired], separator) + level[paired:]
     return level
 
 

@@ -28,6 +28,7 @@ from fastnode.protocol.contracts import (
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int, hex_text
+from fastnode.protocol.releases import FOUR, MachineRules
 from fastnode.protocol.siloing import public_leaf_slot, silo_nullifier, storage_map_slot
 from fastnode.public_execution.state import PublishedContract, StateJournal
 
@@ -62,12 +63,13 @@ class CurrentContract(NamedTuple):
 
 
 class ProgramCache:
-    """Decoded programs by class id, the last used ones up to a size.  Usable from any thread.
+    """Decoded programs of a release by class id, the last used ones up to a size.  Usable from any thread.
 
-    A class id commits to its bytecode, so a program serves every state that knows the class.
+    A class id commits to its bytecode, so a program serves every state of the release that knows the class.
     """
 
-    def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT) -> None:
+    def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT, *, machine: MachineRules = FOUR.machine) -> None:
+        self._machine = machine
         self._programs: OrderedDict[bytes, avm.Program] = OrderedDict()
         self._bytes_left = bytecode_bytes_max
         self._lock = threading.Lock()
@@ -78,6 +80,11 @@ class ProgramCache:
             if program is not None:
                 self._programs.move_to_end(class_id)
             return program
+
+    def decode(self, bytecode: bytes) -> avm.Program:
+        """Bytecode under the rules of the release; :meth:`put` keeps it."""
+        rules = self._machine
+        return avm.Program(bytecode, copy_gas=rules.copy_gas, point_gas=rules.point_gas, point_flags=rules.point_flags)
 
     def put(self, class_id: bytes, program: avm.Program) -> None:
         with self._lock:
@@ -143,7 +150,7 @@ class Contracts:
             bytecode = self._journal.contract_class(class_id)
             if bytecode is None:
                 raise TxExecutionError(_CLASS_MISSING)
-            program = avm.Program(bytecode)
+            program = self._programs.decode(bytecode)
             self._programs.put(class_id, program)
         return program
 

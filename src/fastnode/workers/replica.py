@@ -65,7 +65,10 @@ class _Copy:
         self.store = ArchiverStore.open(path, create=False, memory=MEMORY)
         try:
             self.state = WorldStateReplica(
-                path, cache_mb=options.cache_mb, write_buffer_bytes=MEMORY.write_buffer_bytes
+                path,
+                self.store.chain.release.separators,
+                cache_mb=options.cache_mb,
+                write_buffer_bytes=MEMORY.write_buffer_bytes,
             )
             try:
                 self.contents = ContentsReader(path.parent / CONTENTS_DIRECTORY)

@@ -34,8 +34,8 @@ class AppendOnlyTree:
 
     def __init__(self, tree: Tree, *, memory_bytes: int) -> None:
         self.tree = tree
-        self.nodes = append_tree.AppendNodes(tree.height, zero_nodes(tree.height))
-        self._zeros = zero_nodes(tree.height)
+        self.nodes = append_tree.AppendNodes(tree.height, zero_nodes(tree), separator=tree.separator)
+        self._zeros = zero_nodes(tree)
         self._value_prefix = VALUE + tree.prefix
         self._edge_prefix = EDGE + tree.prefix
         self._tile_prefix = TILE + tree.prefix
@@ -82,10 +82,9 @@ class AppendOnlyTree:
         for level in range((size & -size).bit_length() - 1, height):
             zero = zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
             left = frontier[level * HASH_BYTES : (level + 1) * HASH_BYTES]
-            if not node:
-                node = poseidon2.hash_pair(left, zero)
-            else:
-                node = poseidon2.hash_pair(left, node) if size >> level & 1 else poseidon2.hash_pair(node, zero)
+            is_left = bool(node) and not size >> level & 1
+            pair = node + zero if is_left else left + (node or zero)
+            node = poseidon2.hash_fields(self.tree.separator + pair)
             if level + 1 < size.bit_length():
                 edge.append(node)
         return b"".join(edge), node

@@ -152,7 +152,10 @@ class _Check:
             if len(row) // HASH_BYTES % 2:
                 row += nodes.zero(current)
                 stamps = np.append(stamps, np.uint32(0)) if len(stamps) else stamps
-            row = nodes.zero(current + 1) * (len(row) // (2 * HASH_BYTES)) if is_zero else poseidon2.hash_pairs(row)
+            if is_zero:
+                row = nodes.zero(current + 1) * (len(row) // (2 * HASH_BYTES))
+            else:
+                row = poseidon2.hash_nodes(row, nodes.tree.separator)
             stamps = np.maximum(stamps[0::2], stamps[1::2])
         return row, stamps
 
@@ -167,7 +170,7 @@ class _Nodes:
         self.faults: list[str] = []
         self._snapshot = view.snapshot
         self._size = view.tip.sizes[tree.id]
-        self._zeros = zero_nodes(tree.height)
+        self._zeros = zero_nodes(tree)
         #: Stored nodes below TILE_LEVELS of the leaves in work, by level and index.
         self._low: list[dict[int, bytes]] = []
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fastnode.protocol.releases import Separators
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.indexed import IndexedTree
 from fastnode.world_state.snapshot import Snapshot
-from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA
+from fastnode.world_state.trees import Trees
 
 __all__ = ["Forest", "block_cache_bytes"]
 
@@ -34,19 +35,20 @@ class Forest:
     archive: AppendOnlyTree
 
     @classmethod
-    def within(cls, cache_mb: int) -> Forest:
+    def within(cls, cache_mb: int, separators: Separators) -> Forest:
         """Trees that together keep at most five eighths of ``cache_mb`` MiB in memory."""
+        trees = Trees.of(separators)
         part = cache_mb * MEBIBYTE // 32
         return cls(
             nullifiers=IndexedTree(
-                NULLIFIER, value_bytes=0, memory_bytes=2 * part, history_bytes=5 * part, leaf_bytes=2 * part
+                trees.nullifiers, value_bytes=0, memory_bytes=2 * part, history_bytes=5 * part, leaf_bytes=2 * part
             ),
-            note_hashes=AppendOnlyTree(NOTE_HASH, memory_bytes=2 * part),
+            note_hashes=AppendOnlyTree(trees.note_hashes, memory_bytes=2 * part),
             public_data=IndexedTree(
-                PUBLIC_DATA, value_bytes=32, memory_bytes=2 * part, history_bytes=3 * part, leaf_bytes=2 * part
+                trees.public_data, value_bytes=32, memory_bytes=2 * part, history_bytes=3 * part, leaf_bytes=2 * part
             ),
-            messages=AppendOnlyTree(L1_TO_L2, memory_bytes=part),
-            archive=AppendOnlyTree(ARCHIVE, memory_bytes=part),
+            messages=AppendOnlyTree(trees.messages, memory_bytes=part),
+            archive=AppendOnlyTree(trees.archive, memory_bytes=part),
         )
 
     @property

@@ -13,6 +13,7 @@ from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genesis_public_data
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
+from fastnode.protocol.releases import FOUR, Separators
 from fastnode.records import dataclass
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change, Growth
@@ -20,7 +21,7 @@ from fastnode.world_state.forest import Forest
 from fastnode.world_state.indexed import LeafChanges
 from fastnode.world_state.layout import BLOCK, BlockRecord, u32
 from fastnode.world_state.snapshot import Snapshot
-from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, zero_nodes
+from fastnode.world_state.trees import Tree, zero_nodes
 
 __all__ = ["Genesis", "build_genesis", "compute_genesis", "genesis_of"]
 
@@ -70,7 +71,7 @@ def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[Prefil
     public_leaves = genesis_public_data(prefilled)
     nullifiers = forest.nullifiers.genesis([(field_from_int(key), b"") for key in range(GENESIS_INDEXED_LEAVES)])
     public_data = forest.public_data.genesis(public_leaves)
-    empty_notes, empty_messages = _empty_root(NOTE_HASH.height), _empty_root(L1_TO_L2.height)
+    empty_notes, empty_messages = _empty_root(forest.note_hashes.tree), _empty_root(forest.messages.tree)
     state = StateReference(
         l1_to_l2_message_tree=AppendOnlyTreeSnapshot(empty_messages, 0),
         note_hash_tree=AppendOnlyTreeSnapshot(empty_notes, 0),
@@ -80,34 +81,31 @@ def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[Prefil
     header = genesis_header(state)
     block_hash = header.hash()
     archive = forest.archive.prepare(snapshot, 0, block_hash)
-    roots = {NULLIFIER: nullifiers.root, NOTE_HASH: empty_notes, PUBLIC_DATA: public_data.root}
-    roots |= {L1_TO_L2: empty_messages, ARCHIVE: archive.root}
-    sizes = {NULLIFIER: nullifiers.size, NOTE_HASH: 0, PUBLIC_DATA: public_data.size, L1_TO_L2: 0, ARCHIVE: 1}
     record = BlockRecord(
         number=GENESIS_BLOCK,
-        roots=tuple(roots[tree.tree] for tree in forest.in_order),
-        sizes=tuple(sizes[tree.tree] for tree in forest.in_order),
+        roots=(nullifiers.root, empty_notes, public_data.root, empty_messages, archive.root),
+        sizes=(nullifiers.size, 0, public_data.size, 0, 1),
         block_hash=block_hash,
         checkpoint_number=0,
     )
     return Genesis(header, record, nullifiers, public_data, archive, forest)
 
 
-def genesis_of(prefilled: Sequence[PrefilledPublicData]) -> Genesis:
+def genesis_of(prefilled: Sequence[PrefilledPublicData], separators: Separators = FOUR.separators) -> Genesis:
     """The genesis trees of a chain that has no database yet; ValueError as :func:`build_genesis`."""
     with tempfile.TemporaryDirectory(prefix="fastnode-genesis-") as directory:
         path = Path(directory) / "trees"
         database = SharedDatabase.open(path, create=True)
         snapshot = Snapshot(database)
         try:
-            return build_genesis(Forest.within(0), snapshot, prefilled)
+            return build_genesis(Forest.within(0, separators), snapshot, prefilled)
         finally:
             snapshot.close()
             database.release()
 
 
-def _empty_root(height: int) -> bytes:
-    return zero_nodes(height)[-ROOT_BYTES:]
+def _empty_root(tree: Tree) -> bytes:
+    return zero_nodes(tree)[-ROOT_BYTES:]
 
 
 def _require(name: str, computed: bytes, claimed: bytes) -> None:

@@ -64,7 +64,7 @@ def _indexed_faults(
     indexed: IndexedTree, view: WorldStateView, before: BlockRecord, leaves: list[tuple[int, bytes]]
 ) -> Iterator[str]:
     tree, snapshot, block = indexed.tree, view.snapshot, before.number
-    size, zeros = before.sizes[tree.id], zero_nodes(tree.height)
+    size, zeros = before.sizes[tree.id], zero_nodes(tree)
     row = _leaves_before(indexed, view, block, leaves)
     if not row:
         return  # nothing that was there has changed
@@ -83,11 +83,11 @@ def _indexed_faults(
             for parent in parents
             for index in (2 * parent, 2 * parent + 1)
         ]
-        hashes = poseidon2.hash_pairs(b"".join(children))
+        hashes = poseidon2.hash_nodes(b"".join(children), tree.separator)
         row = {parent: hashes[32 * place : 32 * (place + 1)] for place, parent in enumerate(parents)}
     root = row[0]
     for level in range(depth, tree.height):
-        root = poseidon2.hash_pair(root, zeros[32 * level : 32 * (level + 1)])
+        root = poseidon2.hash_fields(tree.separator + root + zeros[32 * level : 32 * (level + 1)])
     if root != before.roots[tree.id]:
         stored_root = before.roots[tree.id].hex()
         yield _fault(tree, before, f"the leaves give the root 0x{root.hex()}, stored is 0x{stored_root}")

@@ -79,11 +79,13 @@ class IndexedTree:
 
     def __init__(self, tree: Tree, *, value_bytes: int, memory_bytes: int, history_bytes: int, leaf_bytes: int) -> None:
         self.tree = tree
-        self.nodes = indexed_tree.IndexedNodes(tree.height, zero_nodes(tree.height), history_bytes=history_bytes)
+        self.nodes = indexed_tree.IndexedNodes(
+            tree.height, zero_nodes(tree), history_bytes=history_bytes, separator=tree.separator
+        )
         #: Tiles and leaves that were asked for.
         self.leaves = leaf_cache.LeafCache(leaf_bytes)
         self._value_bytes = value_bytes
-        self._zeros = zero_nodes(tree.height)
+        self._zeros = zero_nodes(tree)
         self._leaf_prefix = LEAF + tree.prefix
         self._leaf_history_prefix = LEAF_HISTORY + tree.prefix
         self._tile_prefix = TILE + tree.prefix

@@ -17,6 +17,7 @@ from typing import Final
 from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
+from fastnode.protocol.releases import FOUR, Separators
 from fastnode.storage.database import WRITE_BUFFER_BYTES, DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import bring_up_to_date
 from fastnode.world_state.append_only import Change
@@ -84,8 +85,11 @@ class WorldState:
         history: int = 0,
         write_buffer_bytes: int = WRITE_BUFFER_BYTES,
         database: SharedDatabase | None = None,
+        separators: Separators = FOUR.separators,
     ) -> None:
         """Open ``<data_directory>/world_state``, or create it from the prefilled data of ``genesis``.
+
+        ``separators`` are those of the chain's release.
 
         ``cache_mb`` bounds the memory of tree nodes and of the database's cache; ``history`` is the number of
         checkpoints whose blocks can still be read, 0 or less for all.  DataDirectoryError: in use, unwritable,
@@ -97,7 +101,8 @@ class WorldState:
         self._history = history
         self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
-        self._forest = Forest.within(cache_mb)
+        self._separators = separators
+        self._forest = Forest.within(cache_mb, separators)
         self._database = database or open_state_database(data_directory, cache_mb, write_buffer_bytes)
         self._closed = False
         try:
@@ -119,7 +124,7 @@ class WorldState:
 
     def _create(self, claim: GenesisRecord) -> None:
         # The trees of a genesis that is refused must not stay in the memory either, so a forest of its own.
-        forest = Forest.within(0)
+        forest = Forest.within(0, self._separators)
         snapshot = Snapshot(self._database)
         try:
             genesis = compute_genesis(forest, snapshot, claim)
@@ -289,7 +294,7 @@ class WorldState:
         self._database.write([(RESET_KEY, b"")])
         self._clear()
         # Older views go on reading the old memory.
-        self._forest = Forest.within(self._cache_mb)
+        self._forest = Forest.within(self._cache_mb, self._separators)
         self._finalized = math.inf
         self._create(self._genesis)
         self._open()

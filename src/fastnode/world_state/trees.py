@@ -1,11 +1,13 @@
-"""The five trees: numbers, names, heights and zero nodes."""
+"""The five trees: numbers, names, heights, and how their nodes are hashed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastnode.kernels import poseidon2
+from fastnode.protocol.releases import Separators
 from fastnode.records import dataclass
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "PUBLIC_DATA",
     "TREES",
     "Tree",
+    "Trees",
     "zero_nodes",
 ]
 
@@ -26,11 +29,15 @@ NODES_AT_OPEN: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """``id`` is the number clients and the network use; ``prefix`` the byte inside database keys."""
+    """``id`` is the number clients and the network use; ``prefix`` the byte inside database keys.
+
+    ``separator``: the field that is hashed before the children of a node; empty: none is.
+    """
 
     id: int
     name: str
     height: int
+    separator: bytes = b""
 
     @property
     def prefix(self) -> bytes:
@@ -49,14 +56,34 @@ TREES = (NULLIFIER, NOTE_HASH, PUBLIC_DATA, L1_TO_L2, ARCHIVE)
 _TALLEST = max(tree.height for tree in TREES)
 
 
-@lru_cache(maxsize=1)
-def _all_zero_nodes() -> bytes:
+class Trees(NamedTuple):
+    """The trees of a release, by their ids."""
+
+    nullifiers: Tree
+    note_hashes: Tree
+    public_data: Tree
+    messages: Tree
+    archive: Tree
+
+    @classmethod
+    def of(cls, separators: Separators) -> Trees:
+        return cls(
+            nullifiers=replace(NULLIFIER, separator=separators.nullifier_node),
+            note_hashes=replace(NOTE_HASH, separator=separators.node),
+            public_data=replace(PUBLIC_DATA, separator=separators.public_data_node),
+            messages=replace(L1_TO_L2, separator=separators.node),
+            archive=replace(ARCHIVE, separator=separators.node),
+        )
+
+
+@lru_cache(maxsize=8)
+def _all_zero_nodes(separator: bytes) -> bytes:
     nodes = [bytes(32)]
     for _ in range(_TALLEST):
-        nodes.append(poseidon2.hash_pair(nodes[-1], nodes[-1]))
+        nodes.append(poseidon2.hash_fields(separator + 2 * nodes[-1]))
     return b"".join(nodes)
 
 
-def zero_nodes(height: int) -> bytes:
-    """Zero nodes of levels 0 to ``height``, 32 bytes each: z_0 = 0, z_(k+1) = hash(z_k, z_k)."""
-    return _all_zero_nodes()[: 32 * (height + 1)]
+def zero_nodes(tree: Tree) -> bytes:
+    """Zero nodes of levels 0 to the tree's height, 32 bytes each: z_0 = 0, z_(k+1) = hash(z_k, z_k)."""
+    return _all_zero_nodes(tree.separator)[: 32 * (tree.height + 1)]

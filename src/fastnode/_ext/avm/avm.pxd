@@ -51,6 +51,11 @@ cdef extern from "avm_machine.h" nogil:
     ctypedef struct page_pool:
         int64_t limit
 
+    ctypedef struct avm_rules:
+        uint32_t copy_gas
+        uint32_t point_gas
+        uint8_t point_flags
+
     ctypedef struct avm_program:
         pass
 
@@ -90,7 +95,7 @@ cdef extern from "avm_machine.h" nogil:
         avm_ending ending
         char *text
 
-    avm_program *avm_program_new(const uint8_t *bytecode, size_t size)
+    avm_program *avm_program_new(const uint8_t *bytecode, size_t size, avm_rules rules)
     void avm_program_free(avm_program *program)
 
     uint64_t avm_now()

@@ -36,8 +36,12 @@ class Program:
     36 bytes for each byte of bytecode, of which the system provides those pages whose instructions are run.
     """
 
-    def __init__(self, bytecode: bytes) -> None:
-        """ValueError for 4 GiB and more."""
+    def __init__(self, bytecode: bytes, *, copy_gas: int = 3, point_gas: int = 270, point_flags: bool = True) -> None:
+        """ValueError for 4 GiB and more.
+
+        What differs between releases: L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies, L2 gas of
+        ECADD, and whether its points have flags that say that they are infinity; without, (0, 0) is infinity.
+        """
 
     @property
     def bytecode(self) -> bytes: ...

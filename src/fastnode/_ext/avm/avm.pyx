@@ -64,14 +64,16 @@ Outcome.__doc__ = "How an enqueued call ended."
 
 @cython.final
 cdef class Program:
-    def __cinit__(self, bytecode):
+    def __cinit__(self, bytecode, *, uint32_t copy_gas=3, uint32_t point_gas=270, bint point_flags=True):
         if not isinstance(bytecode, bytes):
             raise TypeError(f"bytecode must be bytes, not {type(bytecode).__name__}")
         if PyBytes_GET_SIZE(bytecode) >= BYTECODE_END:
             raise ValueError(f"bytecode must be below {BYTECODE_END} bytes long, not {len(bytecode)}")
         self.bytecode = bytecode
         cdef const uint8_t *code = <const uint8_t *>PyBytes_AS_STRING(bytecode)
-        self.decoded = avm_program_new(code, PyBytes_GET_SIZE(bytecode))
+        cdef avm_rules rules
+        rules.copy_gas, rules.point_gas, rules.point_flags = copy_gas, point_gas, point_flags
+        self.decoded = avm_program_new(code, PyBytes_GET_SIZE(bytecode), rules)
         if self.decoded is NULL:
             raise MemoryError
 

@@ -25,6 +25,8 @@ cdef extern from "poseidon2.h" nogil:
 cdef int hash_fields_c(const uint8_t *fields, size_t n, uint8_t *out) noexcept nogil    # one hash of n elements
 cdef int hash_pair_c(const uint8_t *left, const uint8_t *right, uint8_t *out) noexcept nogil
 cdef int hash_pairs_c(const uint8_t *nodes, size_t n, uint8_t *out) noexcept nogil      # 64 * n to 32 * n bytes
+# The same with `separator` hashed before each pair; NULL: without.
+cdef int hash_nodes_c(const uint8_t *separator, const uint8_t *nodes, size_t n, uint8_t *out) noexcept nogil
 cdef int hash_leaves_3_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept nogil  # 96 * n to 32 * n bytes
 cdef int hash_leaves_4_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept nogil  # 128 * n to 32 * n bytes
 # n runs of `arity` elements each: 32 * arity * n to 32 * n bytes

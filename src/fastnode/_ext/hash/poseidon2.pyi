@@ -31,6 +31,9 @@ def hash_pair(left: bytes, right: bytes) -> bytes:
 def hash_pairs(nodes: bytes) -> bytes:
     """One level of a Merkle tree: 64 * n bytes in, the n parents (32 * n bytes) out."""
 
+def hash_nodes(nodes: bytes, separator: bytes) -> bytes:
+    """One level of a Merkle tree, as :func:`hash_pairs`, with one element hashed before each pair; b"": with none."""
+
 def hash_leaves_3(leaves: bytes) -> bytes:
     """Hashes of n runs of three elements (96 * n bytes in, 32 * n bytes out)."""
 

@@ -14,6 +14,7 @@ __all__ = [
     "hash_fields",
     "hash_leaves_3",
     "hash_leaves_4",
+    "hash_nodes",
     "hash_pair",
     "hash_pairs",
     "hash_runs",
@@ -26,6 +27,10 @@ __all__ = [
 
 # A bound that keeps sizes in bytes far from overflowing; nothing hashed is near it.
 cdef size_t RUN_ELEMENTS_MAX = 1 << 20
+
+cdef enum:
+    # Nodes with a separator that are put together at once: a whole number of runs of every kernel.
+    NODES_PER_RUN = 64
 
 
 # ---- choice of the kernel -----------------------------------------------------------------------
@@ -102,6 +107,31 @@ cdef int hash_pairs_c(const uint8_t *nodes, size_t n, uint8_t *out) noexcept nog
     return hash_each(nodes, 2, n, out)
 
 
+cdef int hash_nodes_c(const uint8_t *separator, const uint8_t *nodes, size_t n, uint8_t *out) noexcept nogil:
+    cdef uint8_t[3 * POSEIDON2_FIELD_BYTES * NODES_PER_RUN] run
+    cdef size_t done = 0, count, i
+    cdef uint8_t *target
+    if separator is NULL:
+        return hash_pairs_c(nodes, n, out)
+    if poseidon2_first_not_canonical(nodes, 2 * n) != 2 * n:
+        return -1
+    # Hashes go where children stood that have been read already.
+    while done < n:
+        count = min(n - done, <size_t>NODES_PER_RUN)
+        target = run
+        for i in range(count):
+            memcpy(target, separator, POSEIDON2_FIELD_BYTES)
+            memcpy(
+                target + POSEIDON2_FIELD_BYTES,
+                nodes + 2 * POSEIDON2_FIELD_BYTES * (done + i),
+                2 * POSEIDON2_FIELD_BYTES,
+            )
+            target += 3 * POSEIDON2_FIELD_BYTES
+        kernel.hash_many(run, 3, count, out + POSEIDON2_FIELD_BYTES * done)
+        done += count
+    return 0
+
+
 cdef int hash_leaves_3_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept nogil:
     return hash_each(leaves, 3, n, out)
 
@@ -159,6 +189,21 @@ def hash_pair(left, right):
 
 def hash_pairs(nodes):
     return hash_run(nodes, "nodes", 2)
+
+
+def hash_nodes(nodes, separator):
+    cdef size_t n = 0, length = 0
+    cdef const uint8_t *source = read_run(nodes, "nodes", 2 * POSEIDON2_FIELD_BYTES, &n)
+    cdef const uint8_t *first = read_run(separator, "separator", POSEIDON2_FIELD_BYTES, &length)
+    if length > 1:
+        raise ValueError(f"separator must be one element or none, not {length}")
+    if length == 0:
+        first = NULL
+    cdef bytes result = PyBytes_FromStringAndSize(NULL, n * POSEIDON2_FIELD_BYTES)
+    cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(result)
+    with nogil:
+        hash_nodes_c(first, source, n, out)
+    return result
 
 
 def hash_leaves_3(leaves):

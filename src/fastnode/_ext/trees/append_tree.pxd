@@ -23,6 +23,8 @@ cdef class AppendNodes:
     cdef:
         readonly int height
         readonly int first_level
+        bytes separator
+        const uint8_t *before_pair      # inside `separator`; NULL when that is empty
         bytes zeros
         const uint8_t *zero             # node of level l at zero + HASH_BYTES * l; inside `zeros`
         NodeRow[LEVELS_MAX] levels

@@ -32,11 +32,11 @@ class Growth:
 class AppendNodes:
     """The complete nodes of one tree at ``first_level`` and above, in memory.
 
-    ``zeros`` holds the zero nodes of levels 0 to ``height``.  ValueError: ``zeros`` of another length,
-    ``first_level`` below TILE_LEVELS.
+    ``zeros`` holds the zero nodes of levels 0 to ``height``; ``separator``, if any, is hashed before the children of
+    each node.  ValueError: ``zeros`` or ``separator`` of another length, ``first_level`` below TILE_LEVELS.
     """
 
-    def __init__(self, height: int, zeros: bytes, *, first_level: int = 5) -> None: ...
+    def __init__(self, height: int, zeros: bytes, *, first_level: int = 5, separator: bytes = b"") -> None: ...
     @property
     def height(self) -> int: ...
     @property

@@ -7,10 +7,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from fastnode._ext.numbers cimport write_number
-from fastnode._ext.hash.poseidon2 cimport hash_pairs_c
+from fastnode._ext.hash.poseidon2 cimport hash_nodes_c
 from fastnode._ext.trees.tree_nodes cimport (
-    BITMAP_BYTES, HASH_BYTES, LEAVES_PER_TILE, LEVELS_MAX, LEVELS_PER_TILE, NODES_PER_TILE, PAIR_BYTES, checked_zeros,
-    count_bits, count_nodes, drop_rows, node_in_tile, node_key, position_of, set_count, split_key, tile_nodes,
+    BITMAP_BYTES, HASH_BYTES, LEAVES_PER_TILE, LEVELS_MAX, LEVELS_PER_TILE, NODES_PER_TILE, PAIR_BYTES, checked_separator,
+    checked_zeros, count_bits, count_nodes, drop_rows, node_in_tile, node_key, position_of, set_count, split_key, tile_nodes,
 )
 
 
@@ -46,6 +46,7 @@ cdef class Growth:
 
 # Scratch memory and result of one append; no Python objects, so that it runs without the GIL.
 cdef struct Appending:
+    const uint8_t *separator    # NULL: none
     const uint8_t *zero
     const uint8_t *frontier
     int height
@@ -114,7 +115,7 @@ cdef int grow_level(Appending *a, int level) noexcept nogil:
     cdef bint partial_is_zero = partial_above and is_zero_pair(pair, zero)
 
     cdef uint64_t run = hashes + (partial_above and not partial_is_zero)
-    if run and hash_pairs_c(a.pairs, run, a.pairs):
+    if run and hash_nodes_c(a.separator, a.pairs, run, a.pairs):
         return -1
     for parent in range(hashes):
         memcpy(parents + HASH_BYTES * a.targets[parent], a.pairs + HASH_BYTES * parent, HASH_BYTES)
@@ -141,12 +142,16 @@ cdef int grow(Appending *a) noexcept nogil:
 
 @cython.final
 cdef class AppendNodes:
-    def __cinit__(self, int height, bytes zeros not None, *, int first_level=LEVELS_PER_TILE):
+    def __cinit__(
+        self, int height, bytes zeros not None, *, int first_level=LEVELS_PER_TILE, bytes separator not None=b""
+    ):
         memset(self.levels, 0, sizeof(self.levels))
         if not 0 < height < LEVELS_MAX:
             raise ValueError(f"a tree of height {height}")
         self.zero = checked_zeros(height, zeros, first_level)
         self.zeros = zeros
+        self.separator = separator
+        self.before_pair = checked_separator(separator)
         self.height = height
         self.first_level = first_level
 
@@ -172,7 +177,7 @@ cdef class AppendNodes:
     cdef int _grow(self, Growth growth, bytes frontier, bytes leaves, uint64_t count) except -1:
         cdef Appending a
         cdef uint8_t[HASH_BYTES * LEVELS_MAX] edge
-        a.zero = self.zero
+        a.separator, a.zero = self.before_pair, self.zero
         a.frontier = <const uint8_t *>PyBytes_AS_STRING(frontier)
         a.height = self.height
         a.size = growth.size_before

@@ -35,11 +35,13 @@ class IndexedNodes:
     """The newest nodes of one tree at ``first_level`` and above, and the newest superseded nodes of all levels.
 
     ``zeros`` holds the zero nodes of levels 0 to ``height``, 32 bytes each; ``history_bytes`` bounds the
-    superseded ones, of which the oldest go first.  ValueError: ``zeros`` of another length, ``first_level``
-    below TILE_LEVELS.
+    superseded ones, of which the oldest go first; ``separator``, if any, is hashed before the children of each node.
+    ValueError: ``zeros`` or ``separator`` of another length, ``first_level`` below TILE_LEVELS.
     """
 
-    def __init__(self, height: int, zeros: bytes, *, history_bytes: int, first_level: int = 5) -> None: ...
+    def __init__(
+        self, height: int, zeros: bytes, *, history_bytes: int, first_level: int = 5, separator: bytes = b""
+    ) -> None: ...
     @property
     def height(self) -> int: ...
     @property

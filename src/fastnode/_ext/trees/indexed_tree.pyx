@@ -7,10 +7,10 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from fastnode._ext.numbers cimport read_number, write_number
-from fastnode._ext.hash.poseidon2 cimport hash_pair_c, hash_pairs_c
+from fastnode._ext.hash.poseidon2 cimport hash_nodes_c
 from fastnode._ext.trees.tree_nodes cimport (
-    BITMAP_BYTES, HASH_BYTES, LEVELS_MAX, LEVELS_PER_TILE, NODES_PER_TILE, PAIR_BYTES, checked_zeros, count_bits,
-    count_nodes, drop_rows, node_in_tile, node_key, position_of, set_count, split_key, tile_nodes,
+    BITMAP_BYTES, HASH_BYTES, LEVELS_MAX, LEVELS_PER_TILE, NODES_PER_TILE, PAIR_BYTES, checked_separator,
+    checked_zeros, count_bits, count_nodes, drop_rows, node_in_tile, node_key, position_of, set_count, split_key, tile_nodes,
 )
 
 
@@ -145,13 +145,16 @@ cdef class NodeUpdate:
 @cython.final
 cdef class IndexedNodes:
     def __cinit__(
-        self, int height, bytes zeros not None, *, uint64_t history_bytes, int first_level=LEVELS_PER_TILE
+        self, int height, bytes zeros not None, *, uint64_t history_bytes, int first_level=LEVELS_PER_TILE,
+        bytes separator not None=b"",
     ):
         memset(self.rows, 0, sizeof(self.rows))
         if not 0 < height <= LEVEL_SHIFT:
             raise ValueError(f"a tree of height {height}")
         self.zero = checked_zeros(height, zeros, first_level)
         self.zeros = zeros
+        self.separator = separator
+        self.before_pair = checked_separator(separator)
         self.height = height
         self.first_level = first_level
         past_nodes_init(&self.past, history_bytes // PAST_BYTES)
@@ -237,12 +240,14 @@ cdef class IndexedNodes:
                 i += 1
             count = parents
             with nogil:
-                failed = hash_pairs_c(pairs, count, values)
+                failed = hash_nodes_c(self.before_pair, pairs, count, values)
             if failed:
                 raise ValueError("a leaf hash is not below the field modulus")
         with nogil:
             for level in range(levels, self.height):
-                hash_pair_c(values, self.zero + HASH_BYTES * level, values)
+                memcpy(pairs, values, HASH_BYTES)
+                memcpy(pairs + HASH_BYTES, self.zero + HASH_BYTES * level, HASH_BYTES)
+                hash_nodes_c(self.before_pair, pairs, 1, values)
         update.root = PyBytes_FromStringAndSize(<const char *>values, HASH_BYTES)
         return 0
 

@@ -47,6 +47,7 @@ cdef inline const uint8_t *node_in_tile(
 
 
 cdef const uint8_t *checked_zeros(int height, bytes zeros, int first_level) except NULL
+cdef const uint8_t *checked_separator(bytes separator) except? NULL
 cdef int set_count(NodeRow *row, uint64_t count, const uint8_t *zero, size_t node_bytes) except -1
 cdef int drop_rows(NodeRow *rows, int first, int end) noexcept
 cdef uint64_t count_nodes(const NodeRow *rows) noexcept

@@ -110,6 +110,13 @@ cdef const uint8_t *checked_zeros(int height, bytes zeros, int first_level) exce
     return <const uint8_t *>PyBytes_AS_STRING(zeros)
 
 
+cdef const uint8_t *checked_separator(bytes separator) except? NULL:
+    """The field in ``separator``; NULL when that is empty."""
+    if PyBytes_GET_SIZE(separator) not in (0, HASH_BYTES):
+        raise ValueError(f"a separator of {PyBytes_GET_SIZE(separator)} bytes")
+    return <const uint8_t *>PyBytes_AS_STRING(separator) if separator else NULL
+
+
 cdef int set_count(NodeRow *row, uint64_t count, const uint8_t *zero, size_t node_bytes) except -1:
     """Shorten a row, or lengthen it with zero nodes: the hash ``zero``, and zero bytes behind it."""
     cdef uint64_t capacity

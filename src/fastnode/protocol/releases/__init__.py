@@ -21,9 +21,20 @@ import orjson
 
 from fastnode.protocol.releases.five import FIVE
 from fastnode.protocol.releases.four import FOUR
-from fastnode.protocol.releases.release import Release
+from fastnode.protocol.releases.release import MachineRules, Release, Separators
 
-__all__ = ["FIVE", "FOUR", "Release", "add", "known", "of_roots", "of_version", "read_file"]
+__all__ = [
+    "FIVE",
+    "FOUR",
+    "MachineRules",
+    "Release",
+    "Separators",
+    "add",
+    "known",
+    "of_roots",
+    "of_version",
+    "read_file",
+]
 
 _CHANGING: Final = threading.Lock()
 _known: tuple[Release, ...] = (FOUR, FIVE)

@@ -11,6 +11,9 @@ A record is JSON::
     separators             before the two children of nodes of trees (node, nullifierNode, publicDataNode), and of
                            nodes over the blocks of a checkpoint (blockHeaders); absent: none
     contractsHash          of the protocol contracts
+    machine                L2 gas for each field that is copied (copyGas) and of ECADD (pointGas); pointFlags: whether
+                           points of ECADD have a cell that says that they are infinity
+    countsFees             whether headers of checkpoints end with the fees of their blocks
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof
 """
@@ -27,7 +30,7 @@ import orjson
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
 from fastnode.records import dataclass
 
-__all__ = ["Release", "Separators", "shipped_record"]
+__all__ = ["MachineRules", "Release", "Separators", "shipped_record"]
 
 #: Nothing else may be in one: it goes into headers.
 _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:[.+-][0-9A-Za-z.+-]{0,64})?")
@@ -56,6 +59,23 @@ class Separators:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MachineRules:
+    """Differences of the public virtual machine: arguments of its programs."""
+
+    copy_gas: int
+    point_gas: int
+    point_flags: bool
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        return cls(
+            copy_gas=int(record["copyGas"]),
+            point_gas=int(record["pointGas"]),
+            point_flags=bool(record["pointFlags"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """The record of a release; roots are 32 bytes each."""
 
@@ -66,6 +86,9 @@ class Release:
     vk_tree_root: bytes
     contracts_hash: bytes
     separators: Separators
+    machine: MachineRules
+    #: True when headers of checkpoints end with the fees of their blocks.
+    counts_fees: bool
     #: As in the record; read by those who judge proofs.
     circuits: Mapping[str, Any]
     verifiers: Mapping[str, Mapping[str, str]]
@@ -86,6 +109,8 @@ class Release:
                 vk_tree_root=_root(record["circuits"]["vkTreeRoot"]),
                 contracts_hash=_root(record["contractsHash"]),
                 separators=Separators.from_record(record["separators"]),
+                machine=MachineRules.from_record(record["machine"]),
+                counts_fees=bool(record["countsFees"]),
                 circuits=record["circuits"],
                 verifiers=record["verifiers"],
                 phased_receipts_before=_numbers(record["phasedReceiptsBefore"]),
@@ -97,7 +122,7 @@ class Release:
 
     @property
     def roots(self) -> tuple[bytes, bytes]:
-        """What a rollup contract says of its release: root of the verification keys, hash of the contracts."""
+        """Values by which a rollup contract tells its release: root of the verification keys, hash of the contracts."""
         return self.vk_tree_root, self.contracts_hash
 
     @property
@@ -106,12 +131,12 @@ class Release:
         return self.versions[0]
 
     def has_version(self, version: str) -> bool:
-        """Whether a node of this version, say 4.3.0-nightly.1, speaks this release."""
+        """True if a node of this version, say 4.3.0-nightly.1, speaks this release."""
         found = _VERSION.fullmatch(version)
         return found is not None and int(found[1]) == self.major
 
     def has_phased_receipts(self, version: str) -> bool:
-        """Whether receipts of this node version say which part of a transaction reverted.
+        """True if receipts of this node version say which part of a transaction reverted.
 
         A version that cannot be read counts as new.
         """

@@ -94,11 +94,16 @@ static avm_event keccak(avm_machine *m, avm_call *call)
 #undef PREFIX
 }
 
-static avm_event take_point(avm_machine *m, const avm_call *call, int first, curve_point *out)
+/* A point of `cells` coordinates: with a third one that says whether it is infinity, or (0, 0) for that. */
+static avm_event take_point(avm_machine *m, const avm_call *call, int first, int cells, curve_point *out)
 {
     cell is_infinity;
     TRY(take(m, call, first, TAG_FF, &out->x));
     TRY(take(m, call, first + 1, TAG_FF, &out->y));
+    if (cells < POINT_CELLS) {
+        out->is_infinity = field_is_zero(out->x) && field_is_zero(out->y);
+        return AVM_GO_ON;
+    }
     TRY(take(m, call, first + 2, TAG_U1, &is_infinity));
     out->is_infinity = is_infinity.limb[0] != 0;
     return AVM_GO_ON;
@@ -107,18 +112,21 @@ static avm_event take_point(avm_machine *m, const avm_call *call, int first, cur
 static avm_event add_points(avm_machine *m, avm_call *call)
 {
 #define PREFIX "Embedded curve add failed: EccException: Add failed: "
+    int cells = m->current.address_count / 2;
     curve_point left, right;
-    TRY(take_point(m, call, 0, &left));
-    TRY(take_point(m, call, POINT_CELLS, &right));
+    TRY(take_point(m, call, 0, cells, &left));
+    TRY(take_point(m, call, cells, cells, &right));
     TRY(pay(m, call, 0, 0));
-    uint64_t destination = m->address[2 * POINT_CELLS];
-    if (leaves_memory(destination, POINT_CELLS))
+    uint64_t destination = m->address[2 * cells];
+    if (leaves_memory(destination, (uint64_t)cells))
         return halt(m, PREFIX "dst address out of range");
     if (!curve_holds(&left) || !curve_holds(&right))
         return halt(m, PREFIX "One of the points is not on the curve");
     curve_point sum = curve_add(&left, &right);
     TRY(write_cell(call, destination, sum.x));
     TRY(write_cell(call, destination + 1, sum.y));
+    if (cells < POINT_CELLS)
+        return AVM_GO_ON;
     return write_cell(call, destination + 2, cell_integer(TAG_U1, (wide)sum.is_infinity));
 #undef PREFIX
 }

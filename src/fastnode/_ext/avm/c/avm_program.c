@@ -82,7 +82,7 @@ _Static_assert(LAYOUT_COUNT == 68, "opcodes go from 0 to 67");
 
 /* ---- program --------------------------------------------------------------------------------- */
 
-avm_program *avm_program_new(const uint8_t *bytecode, size_t size)
+avm_program *avm_program_new(const uint8_t *bytecode, size_t size, avm_rules rules)
 {
     avm_program *program = malloc(sizeof *program);
     instruction_slot *slots = calloc(size ? size : 1, sizeof *slots);
@@ -91,7 +91,7 @@ avm_program *avm_program_new(const uint8_t *bytecode, size_t size)
         free(slots);
         return NULL;
     }
-    *program = (avm_program){bytecode, size, slots};
+    *program = (avm_program){bytecode, size, slots, rules};
     return program;
 }
 
@@ -133,10 +133,28 @@ static void decode_immediates(instruction *out, const layout *form, const uint8_
     int width = form->immediates - form->has_tag;
     if (form->has_tag)
         out->tag = bytes[0];
-    if (width <= 4)
+    if (form->immediates && width <= 4)
         out->immediate = read_number(bytes + form->has_tag, width);
     if (form->operation == OP_SET)
         out->value_width = (uint8_t)width;
+}
+
+/* What the rules of the program say about an instruction. */
+static void apply_rules(instruction *out, const avm_rules *rules)
+{
+    switch (out->operation) {
+    case OP_ECADD:
+        out->l2_gas = rules->point_gas;
+        if (!rules->point_flags) {
+            out->address_count = POINTS_WITHOUT_FLAGS;
+            out->size -= 2 * (OPERANDS_MAX - POINTS_WITHOUT_FLAGS);
+        }
+        break;
+    case OP_CALLDATACOPY:
+    case OP_RETURNDATACOPY:
+        out->immediate = rules->copy_gas;
+        break;
+    }
 }
 
 static void publish(instruction_slot *slot, const instruction *decoded)
@@ -163,14 +181,15 @@ fetch_result program_decode(avm_program *program, uint64_t pc, instruction *out)
         .da_gas = form->da_gas,
         .l2_gas = form->l2_gas,
     };
+    apply_rules(out, &program->rules);
     if (out->size > program->size - pc)
         return TRUNCATED;
     const uint8_t *operands = at + 1 + form->mode_width;
-    const uint8_t *immediates = operands + form->address_count * form->address_width;
+    const uint8_t *immediates = operands + out->address_count * form->address_width;
     if (form->has_tag && immediates[0] > TAG_U128)
         return BAD_TAG;
     decode_addressing(out, read_number(at + 1, form->mode_width));
-    for (int i = 0; i < form->address_count; i++)
+    for (int i = 0; i < out->address_count; i++)
         out->address[i] = (uint16_t)read_number(operands + i * form->address_width, form->address_width);
     decode_immediates(out, form, immediates);
     publish(&program->slots[pc], out);

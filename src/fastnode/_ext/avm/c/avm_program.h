@@ -14,6 +14,8 @@
 #include <stdint.h>
 
 #define OPERANDS_MAX 7
+/* Operands of ECADD when its points have no flags: two coordinates each, and where the sum goes. */
+#define POINTS_WITHOUT_FLAGS 5
 
 typedef enum {
     OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FDIV, OP_EQ, OP_LT, OP_LTE, OP_AND, OP_OR, OP_XOR, OP_NOT, OP_SHL, OP_SHR,
@@ -34,7 +36,7 @@ typedef struct {
     uint8_t da_gas;
     uint16_t address[OPERANDS_MAX];
     uint32_t l2_gas; /* with that of addressing */
-    uint32_t immediate; /* the other immediate, or the value of SET when it fits */
+    uint32_t immediate; /* the other immediate, or the value of SET when it fits; of copies, the gas for each field */
 } instruction;
 
 typedef struct {
@@ -42,14 +44,22 @@ typedef struct {
     _Atomic uint8_t state; /* of type instruction_state */
 } instruction_slot;
 
+/* What differs between releases of the machine. */
+typedef struct {
+    uint32_t copy_gas;    /* L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies */
+    uint32_t point_gas;   /* L2 gas of ECADD */
+    uint8_t point_flags;  /* whether points of ECADD have a cell that says that they are infinity; else (0, 0) is */
+} avm_rules;
+
 typedef struct {
     const uint8_t *bytecode; /* not its own */
     size_t size;
     instruction_slot *slots; /* as many */
+    avm_rules rules;
 } avm_program;
 
 /* NULL when the system has no memory left. */
-avm_program *avm_program_new(const uint8_t *bytecode, size_t size);
+avm_program *avm_program_new(const uint8_t *bytecode, size_t size, avm_rules rules);
 void avm_program_free(avm_program *program);
 
 typedef enum { FETCHED, BAD_PLACE, BAD_OPCODE, TRUNCATED, BAD_TAG } fetch_result;

@@ -331,8 +331,6 @@ static avm_event return_internally(avm_machine *m, avm_call *call)
 
 /* ---- surroundings that are at hand ----------------------------------------------------------- */
 
-#define COPY_GAS_PER_CELL 3
-
 static avm_event get_environment(avm_machine *m, avm_call *call)
 {
     TRY(pay(m, call, 0, 0));
@@ -373,7 +371,7 @@ static avm_event copy_data(avm_machine *m, avm_call *call, const avm_data *data,
     TRY(take(m, call, 0, TAG_U32, &size_cell));
     TRY(take(m, call, 1, TAG_U32, &start_cell));
     uint64_t size = size_cell.limb[0], start = start_cell.limb[0], destination = m->address[2];
-    TRY(pay(m, call, COPY_GAS_PER_CELL * (int64_t)size, 0));
+    TRY(pay(m, call, m->current.immediate * (int64_t)size, 0));
     uint64_t end = start + size < data->size ? start + size : data->size;
     uint64_t read_end = data->start + end, write_end = destination + size;
     if (read_end > MEMORY_CELLS || write_end > MEMORY_CELLS)
