@@ -10,7 +10,8 @@ def test_slots_and_judged_checkpoints_are_counted_by_what_became_of_them() -> No
     record = SlotRecord()
     record.note(1, SlotOutcome.PROPOSED, checkpoint=1, blocks=2, txs=3, seconds=4.0)
     record.note(2, SlotOutcome.MISSED, "too few attestations")
-    sequencer = {"state": "", **record.describe(), "attestations": {"attested": 5, "refused": 1, "refusal": None}}
+    sequencer = {"state": "", **record.describe(), "attestations": {}}
+    sequencer["attestations"] = {"attested": 5, "foundRight": 2, "refused": 1, "refusal": None}
     sequencer["votes"] = {"governance": {"cast": 7}, "slashing": {"failed": 8}}
     samples = {
         (sample.name, sample.labels.get("outcome")): sample.value

@@ -176,7 +176,7 @@ def test_a_right_checkpoint_is_attested_to_with_all_keys_of_the_committee_that_a
     assert here.judge() is None
     assert here.told.signers == list(COMMITTEE[2:])
     assert here.told.attestations[0].header == here.recorded.checkpoint.header
-    assert here.validator.describe() == {"attested": 1, "refused": 0, "refusal": None}
+    assert here.validator.describe() == {"attested": 1, "foundRight": 0, "refused": 0, "refusal": None}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_a_checkpoint_is_judged_by_may_come_later_within_its_slot(here: Her
         wait_for(lambda: len(here.told.attestations) == 2)
     finally:
         here.validator.stop()
-    assert here.validator.describe() == {"attested": 1, "refused": 0, "refusal": None}
+    assert here.validator.describe() == {"attested": 1, "foundRight": 0, "refused": 0, "refusal": None}
 
 
 def test_a_slot_is_attested_to_once_also_after_a_restart(here: Here, network: Network) -> None:
@@ -240,6 +240,17 @@ def test_a_slot_is_attested_to_once_also_after_a_restart(here: Here, network: Ne
     again = Here(here.recorded, here.directory, network)
     assert "this node has begun it before a restart" in str(again.judge())
     assert again.told.attestations == []
+
+
+def test_a_fisherman_says_what_is_right_and_what_is_not_and_signs_nothing(here: Here) -> None:
+    here.validator._parts = replace(here.validator._parts, signs=False)
+    here.judge()
+    here.judge(total_mana_used=1)
+    told = here.validator.describe()
+    assert (told["attested"], told["foundRight"], told["refused"]) == (0, 1, 1)
+    assert "totalManaUsed" in told["refusal"] or "total_mana_used" in told["refusal"]
+    assert here.told.attestations == []
+    assert not (here.directory / "attested slot").exists()
 
 
 def test_two_refusals_in_a_row_are_trouble_until_one_is_attested_to(here: Here) -> None:

@@ -325,7 +325,8 @@ def _open_mempool(
 ) -> Mempool:
     view, following = views.newest, opened.following
     sink = None if following is None else following.tx_sink
-    if following is not None and opened.settings.sequencer and not following.nodes.all:
+    publishes = opened.settings.sequencer and not opened.settings.fisherman_mode
+    if following is not None and publishes and not following.nodes.all:
         sink = None  # who builds blocks needs no other node for its transactions
     assert view is not None
     extension = opened.allow_list_extension

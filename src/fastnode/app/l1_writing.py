@@ -38,8 +38,10 @@ class L1Writing:
 
     @property
     def on_accepted(self) -> Callable[[Tx, bytes], None] | None:
-        """What is told of each transaction of a client; None: no blocks are built."""
-        return None if self._proposing is None else self._proposing.on_accepted
+        """What is told of each transaction of a client; None: no blocks are published."""
+        if self._proposing is None or self._opened.settings.fisherman_mode:
+            return None
+        return self._proposing.on_accepted
 
     def join(
         self,

@@ -43,6 +43,7 @@ _KEYS: Final = {
     "buildCheckpointIfEmpty": "build_checkpoint_if_empty",
     "enforceTimeTable": "enforce_time_table",
     "l1PublishingTime": "l1_publishing_time",
+    "publishTxsWithProposals": "publish_txs_with_proposals",
     "attestationPropagationTime": "attestation_propagation_time",
     "skipPublishingCheckpointsPercent": "skip_checkpoint_publish_percent",
     "secondsBeforeInvalidatingBlockAsCommitteeMember": "seconds_before_invalidating_block_as_committee_member",
@@ -101,19 +102,20 @@ class Proposing:
         self._chain.leave(publishing.guard.newest)
         follower.chores = self._chain.work
         attested = None if peers is None else self._join_peers(peers, views, publishing, condition)
-        publisher = publishing.for_checkpoints()
-        self._voting = Voting(
-            VotingParts(
-                reader=reader,
-                door=publishing.keys,
-                publisher=publisher,
-                simulator=publishing.publishers.simulator,
-                configuration=configuration,
-                offenses=lambda: watching.known(views.newest),
-                chain_id=chain.l1_chain_id,
-                governance=_address_of(chain.node_info, "governanceProposerAddress"),
+        publisher = publishing.for_checkpoints(signs=not settings.fisherman_mode)
+        if not settings.fisherman_mode:
+            self._voting = Voting(
+                VotingParts(
+                    reader=reader,
+                    door=publishing.keys,
+                    publisher=publisher,
+                    simulator=publishing.publishers.simulator,
+                    configuration=configuration,
+                    offenses=lambda: watching.known(views.newest),
+                    chain_id=chain.l1_chain_id,
+                    governance=_address_of(chain.node_info, "governanceProposerAddress"),
+                )
             )
-        )
         configuration.on_change(_VOTING_KEYS, lambda _new, _changed: None)
         invalidation = Invalidation(reader, lambda: follower.invalid_checkpoint, _times_of(settings))
         parts = SequencerParts(
@@ -162,12 +164,14 @@ class Proposing:
                 guard=publishing.attested_guard,
                 limits=lambda: self.sequencer.options.acceptance,
                 is_paused=lambda: condition.is_paused,
+                signs=not self._opened.settings.fisherman_mode,
             )
         )
         condition.mention(self._validator.troubles)
         views.subscribe(self._validator.on_committed)
         peers.on_checkpoint, peers.on_attestation = self._validator.offer, pool.add
-        return PeerAttestations(gossip, pool)
+        look_s = self._opened.settings.validator_attestations_polling_interval_ms / 1000
+        return PeerAttestations(gossip, pool, look_s)
 
     @property
     def sequencer(self) -> Sequencer:

@@ -117,9 +117,9 @@ class Publishing:
 
     # ---- what is made of it --------------------------------------------------------------------
 
-    def for_checkpoints(self) -> L1Publication:
+    def for_checkpoints(self, *, signs: bool = True) -> L1Publication:
         """StartError when there is nothing to sign with."""
-        if not self.keys.attesters():
+        if signs and not self.keys.attesters():
             raise StartError(
                 "--sequencer: there are no keys to propose with; give --key-store-directory, VALIDATOR_PRIVATE_KEYS, "
                 "or WEB3_SIGNER_URL with VALIDATOR_ADDRESSES"

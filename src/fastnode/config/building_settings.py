@@ -22,7 +22,9 @@ _MILLISECONDS_MAX = 1 << 40
 _ADDRESS_BYTES = 20
 _FIELD_BYTES = 32
 
-_SEQUENCER_PART = needs.missing("a part of a sequencer that this node does not have")
+_CIRCUITS = needs.missing("circuits of its own, which this node does not have")
+_BOT = needs.missing("a transaction bot, which this node does not have")
+_DEPLOYMENT = needs.missing("a deployment of contracts: this node deploys none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +99,8 @@ class BuildingSettings:
         False,
         Boolean(),
         BUILDING,
-        "Send the transactions of a proposed block along with it.",
-        needs=_SEQUENCER_PART,
+        "Send the transactions of a proposed block along with it, if one message may be so large.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_PUBLISH_TXS_WITH_PROPOSALS",),
     )
     coinbase: str | None = setting(
@@ -122,7 +124,7 @@ class BuildingSettings:
         FilePath(metavar="DIRECTORY"),
         BUILDING,
         "Where the simulator of private functions keeps its files.",
-        needs=_SEQUENCER_PART,
+        needs=_CIRCUITS,
         environment=("ACVM_WORKING_DIRECTORY",),
     )
     acvm_binary_path: Path | None = setting(
@@ -130,7 +132,7 @@ class BuildingSettings:
         FilePath(metavar="FILE"),
         BUILDING,
         "The simulator of private functions.",
-        needs=_SEQUENCER_PART,
+        needs=_CIRCUITS,
         environment=("ACVM_BINARY_PATH",),
     )
     governance_proposer_payload: str | None = setting(
@@ -185,8 +187,8 @@ class BuildingSettings:
         False,
         Boolean(),
         BUILDING,
-        "Build and check blocks of others without publishing any.",
-        needs=_SEQUENCER_PART,
+        "Build a checkpoint in each slot, whoever's it is, and judge those of others; sign, tell and publish nothing.",
+        needs=needs.SEQUENCER,
         environment=("FISHERMAN_MODE",),
     )
     block_duration_ms: int | None = setting(
@@ -235,7 +237,7 @@ class BuildingSettings:
         Integer(1, _GAS_MAX),
         BUILDING,
         "Price of the fee asset in a new deployment, in 1e-12 ETH; the default is 0.00001 ETH.",
-        needs=_SEQUENCER_PART,
+        needs=_DEPLOYMENT,
         flags=("--initialEthPerFeeAsset",),
     )
     bot_min_fee_padding: int = setting(
@@ -243,7 +245,7 @@ class BuildingSettings:
         Integer(0, _COUNT_MAX),
         BUILDING,
         "How much more than the current minimum fee the transaction bot offers.",
-        needs=_SEQUENCER_PART,
+        needs=_BOT,
         environment=("BOT_MIN_FEE_PADDING",),
         flags=("--bot.minFeePadding",),
     )

@@ -66,8 +66,8 @@ class ValidatorSettings:
         200,
         Integer(1, _MILLISECONDS_MAX),
         VALIDATOR,
-        "How often new attestations are looked for, in milliseconds.",
-        needs=_VALIDATOR_CLIENT,
+        "How often a proposer that waits for attestations looks for new ones, in milliseconds.",
+        needs=needs.SEQUENCER,
         environment=("VALIDATOR_ATTESTATIONS_POLLING_INTERVAL_MS",),
     )
     validator_reexecute: bool = setting(

@@ -32,8 +32,8 @@ def _sequencer(told: Mapping[str, Any]) -> Iterator[Metric]:
     if attestations is not None:
         text = "Checkpoints of other validators by whether this node attested to them."
         judged = CounterMetricFamily("fastnode_judged_checkpoints", text, labels=["outcome"])
-        for outcome in ("attested", "refused"):
-            judged.add_metric([outcome], attestations[outcome])
+        for outcome, key in (("attested", "attested"), ("found_right", "foundRight"), ("refused", "refused")):
+            judged.add_metric([outcome], attestations[key])
         yield judged
     votes = told.get("votes")
     if votes is not None:

@@ -27,7 +27,15 @@ from fastnode.protocol.header import HEADER_BYTES, BlockHeader
 from fastnode.protocol.reader import ByteReader
 from fastnode.records import dataclass
 
-__all__ = ["BlockProposal", "CheckpointAttestation", "CheckpointProposal", "read_signer", "wire_signature"]
+__all__ = [
+    "BlockProposal",
+    "CheckpointAttestation",
+    "CheckpointProposal",
+    "SignedTxs",
+    "read_signer",
+    "signed_txs_digest",
+    "wire_signature",
+]
 
 _SIGNATURE_BYTES: Final = 68
 _BLOCK, _CHECKPOINT, _TXS = 0, 3, 4
@@ -40,6 +48,11 @@ def wire_signature(signature: bytes) -> bytes:
     return signature[:64] + _u32(signature[64])
 
 
+def signed_txs_digest(txs: Sequence[bytes]) -> bytes:
+    """What the proposer of a block signs for transactions that go with it, in their binary form: 32 bytes."""
+    return keccak_256(_u32(_TXS) + write_txs(txs))
+
+
 def read_signer(message: bytes, signature: bytes) -> bytes | None:
     """The address (20 bytes) that has signed a message, None if none has.  ``signature``: 68 bytes."""
     recovery = int.from_bytes(signature[64:], "big")
@@ -49,7 +62,9 @@ def read_signer(message: bytes, signature: bytes) -> bytes | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _SignedTxs:
+class SignedTxs:
+    """Transactions that go with a block, in their binary form.  ``signature``: 68 bytes."""
+
     txs: tuple[bytes, ...]
     signature: bytes
 
@@ -76,7 +91,7 @@ class BlockProposal:
     archive_root: bytes
     tx_hashes: tuple[bytes, ...]
     signature: bytes
-    txs: _SignedTxs | None
+    txs: SignedTxs | None
     signed: bytes
 
     @classmethod
@@ -87,7 +102,7 @@ class BlockProposal:
         index, in_hash, archive_root = reader.unsigned(4), reader.field(), reader.field()
         signature = reader.take(_SIGNATURE_BYTES)
         hashes = _take_hashes(reader)
-        txs = _SignedTxs.read_if_there(reader)
+        txs = SignedTxs.read_if_there(reader)
         signed = _u32(_BLOCK) + buffer[: HEADER_BYTES + 4 + 2 * HASH_BYTES] + write_hashes(hashes)
         return cls(header, index, in_hash, archive_root, hashes, signature, txs, signed)
 
@@ -100,11 +115,12 @@ class BlockProposal:
         archive_root: bytes,
         tx_hashes: Sequence[bytes],
         signature: bytes,
+        txs: SignedTxs | None = None,
     ) -> Self:
-        """Without transactions in it.  ``signature``: r 32 | s 32 | v 1."""
+        """``signature``: r 32 | s 32 | v 1."""
         hashes = tuple(tx_hashes)
         signed = _u32(_BLOCK) + header.to_buffer() + _u32(index) + in_hash + archive_root + write_hashes(hashes)
-        return cls(header, index, in_hash, archive_root, hashes, wire_signature(signature), None, signed)
+        return cls(header, index, in_hash, archive_root, hashes, wire_signature(signature), txs, signed)
 
     def to_buffer(self) -> bytes:
         return b"".join(
@@ -184,7 +200,7 @@ def _take_last_block(reader: ByteReader, header: CheckpointHeader, archive_root:
     block = BlockHeader.from_buffer(raw)
     index, signature = reader.unsigned(4), reader.take(_SIGNATURE_BYTES)
     hashes = _take_hashes(reader)
-    txs = _SignedTxs.read_if_there(reader)
+    txs = SignedTxs.read_if_there(reader)
     signed = _u32(_BLOCK) + raw + _u32(index) + header.in_hash + archive_root + write_hashes(hashes)
     return BlockProposal(block, index, header.in_hash, archive_root, hashes, signature, txs, signed)
 

@@ -18,7 +18,8 @@ from fastnode.protocol.tx import Tx
 __all__ = ["NO_VERIFIER", "ProofJudge", "open_judge"]
 
 NO_VERIFIER: Final = (
-    "Proof cannot be verified: this node has no proof verifier (fastnode proofs install, --bb-binary-path)"
+    "Proof cannot be verified: this node has no proof verifier (fastnode proofs install, --bb-binary-path; on a test "
+    "network that has no real proofs, --no-prover-real-proofs at the first start)"
 )
 
 

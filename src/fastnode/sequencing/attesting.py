@@ -7,7 +7,7 @@ back: so each is verified here before anything is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fastnode.errors import DutyAlreadySigned, DutyError, SlotLost
 from fastnode.ha.duty import DutyType
@@ -35,9 +35,6 @@ __all__ = [
     "require_quorum_here",
 ]
 
-#: How often a wait for attestations looks at the time.
-_LOOK_S: Final = 0.25
-
 
 @dataclass(frozen=True, slots=True)
 class PeerAttestations:
@@ -45,6 +42,8 @@ class PeerAttestations:
 
     gossip: ValidatorGossip
     pool: AttestationPool
+    #: How often a wait for them looks at the time, and at those that are there.
+    look_s: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def attest(
         proposal = peers.gossip.tell_checkpoint(checkpoint, proposed)
         for signature in signatures.values():
             peers.gossip.tell_attestation(proposal, signature)
-        signatures = _wait_for_others(turn, message, signatures, peers.pool, may_wait)
+        signatures = _wait_for_others(turn, message, signatures, peers, may_wait)
     try:
         return Attested(trim_to_quorum(turn.committee, signatures, turn.proposer, members))
     except ValueError as error:
@@ -127,17 +126,17 @@ def attest(
 
 
 def _wait_for_others(
-    turn: Turn, message: bytes, own: dict[bytes, bytes], pool: AttestationPool, may_wait: Callable[[], bool]
+    turn: Turn, message: bytes, own: dict[bytes, bytes], peers: PeerAttestations, may_wait: Callable[[], bool]
 ) -> dict[bytes, bytes]:
     """With those of other members as they come, until they are enough."""
     needed = quorum(len(turn.committee))
     while True:
-        others = {member: signature for member, signature in pool.of(message).items() if member in turn.committee}
+        others = {member: signature for member, signature in peers.pool.of(message).items() if member in turn.committee}
         signatures = others | own
         if len(signatures) >= needed or not may_wait():
             _require_signed(message, signatures)
             return signatures
-        pool.wait(_LOOK_S)
+        peers.pool.wait(peers.look_s)
 
 
 def propose_call(

@@ -15,6 +15,7 @@ from fastnode.errors import SlotLost
 from fastnode.ha.duty import DutyType
 from fastnode.log import log_facts
 from fastnode.mempool.ledger import ViewLedger
+from fastnode.p2p.proposals import SignedTxs, signed_txs_digest, wire_signature
 from fastnode.protocol.checkpoint import L1PublishedData, PublishedCheckpoint
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.messages import in_hash
@@ -83,6 +84,8 @@ class Drafting:
     may_be_empty: bool = False
     #: None: peers are not told of blocks before L1 has them.
     gossip: ValidatorGossip | None = None
+    #: Transactions go with the block that has them.
+    shares_txs: bool = False
 
     def draft(self, parent: View, variables: GlobalVariables, number: int, messages: Sequence[bytes]) -> Drafted | None:
         """The checkpoint ``number`` on ``parent``; None when there is nothing to build it of.
@@ -104,6 +107,18 @@ class Drafting:
                 self._wait_until(self.timetable.step_s + (index + 1) * self.timetable.block_s)
         if not draft.blocks:
             return None
+        return Drafted(draft, draft.publish(self._earlier_out_hashes(parent, variables), _NOWHERE), parent)
+
+    def sketch(
+        self, parent: View, variables: GlobalVariables, number: int, messages: Sequence[bytes]
+    ) -> Drafted | None:
+        """The checkpoint ``number`` of one block of what waits now, which is neither signed nor stored; None when there
+        is nothing to build it of.  SlotLost."""
+        draft = CheckpointDraft(variables, number, messages)
+        outcome = self._execute(draft, CheckpointBudget(self.limits), parent, self.timetable.block_ends_s(0, 0.0))
+        if len(outcome.included) < self.limits.kept_txs_min and not (self.may_be_empty and not outcome.included):
+            return None
+        self.chain.seal(draft, parent, [executed.effect for _, executed in outcome.included], outcome.total_mana_used)
         return Drafted(draft, draft.publish(self._earlier_out_hashes(parent, variables), _NOWHERE), parent)
 
     def _is_over(self, budget: CheckpointBudget) -> bool:
@@ -132,19 +147,8 @@ class Drafting:
     ) -> View | None:
         """The chain with one block more; None when there is too little for one."""
         begun = time.perf_counter()
-        variables = draft.variables_of_block(view.chain.tip_number + 1)
+        outcome = self._execute(draft, budget, view, end_s)
         messages = draft.messages if not draft.blocks else ()
-        deadline = time.monotonic() + max(0.1, end_s - self.elapsed()) if self.timetable.is_enforced else None
-        limits = budget.of_next_block(deadline)
-        tried = self.candidates.txs(_TRIED_PER_TX * max(1, limits.txs or self.limits.txs_per_block))
-        outcome = execute_block(
-            view,
-            variables,
-            tried,
-            l1_to_l2_messages=messages,
-            limits=limits,
-            check=block_check(self.validator, ViewLedger(view), variables),
-        )
         for left_out in outcome.left_out:
             if left_out.is_final:
                 self.pool.drop(left_out.tx.hash, left_out.reason)
@@ -154,14 +158,30 @@ class Drafting:
         budget.take(outcome)
         took_ms = round((time.perf_counter() - begun) * 1000, 1)
         shown = log_facts(
-            number=variables.block_number,
-            slot=variables.slot_number,
+            number=view.chain.tip_number + 1,
+            slot=draft.variables_of_block(0).slot_number,
             txs=len(outcome.included),
             left_out=len(outcome.left_out),
             ms=took_ms,
         )
         logger.info("built a block", extra=shown)
         return stored
+
+    def _execute(self, draft: CheckpointDraft, budget: CheckpointBudget, view: View, end_s: float) -> BlockOutcome:
+        """What waits, as the next block of a checkpoint."""
+        variables = draft.variables_of_block(view.chain.tip_number + 1)
+        messages = draft.messages if not draft.blocks else ()
+        deadline = time.monotonic() + max(0.1, end_s - self.elapsed()) if self.timetable.is_enforced else None
+        limits = budget.of_next_block(deadline)
+        tried = self.candidates.txs(_TRIED_PER_TX * max(1, limits.txs or self.limits.txs_per_block))
+        return execute_block(
+            view,
+            variables,
+            tried,
+            l1_to_l2_messages=messages,
+            limits=limits,
+            check=block_check(self.validator, ViewLedger(view), variables),
+        )
 
     def _store(self, draft: CheckpointDraft, view: View, outcome: BlockOutcome, messages: Sequence[bytes]) -> View:
         effects = [executed.effect for _, executed in outcome.included]
@@ -186,8 +206,14 @@ class Drafting:
             )
         stored = self.chain.store(block, view, messages)
         if self.gossip is not None and signature is not None:
-            self.gossip.tell_block(block, messages_hash, hashes, signature)
+            txs = self._sign_txs(outcome) if self.shares_txs else None
+            self.gossip.tell_block(block, messages_hash, hashes, signature, txs)
         return stored
+
+    def _sign_txs(self, outcome: BlockOutcome) -> SignedTxs:
+        assert self.proposer is not None
+        txs = tuple(tx.to_buffer() for tx, _ in outcome.included)
+        return SignedTxs(txs, wire_signature(self.door.sign_free(self.proposer, signed_txs_digest(txs))))
 
     def _earlier_out_hashes(self, parent: View, variables: GlobalVariables) -> list[bytes]:
         chain = parent.chain

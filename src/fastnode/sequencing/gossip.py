@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
 
 from fastnode.errors import PeerUnavailable
 from fastnode.log import log_facts
-from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal, wire_signature
+from fastnode.p2p.proposals import (
+    BlockProposal,
+    CheckpointAttestation,
+    CheckpointProposal,
+    SignedTxs,
+    wire_signature,
+)
 from fastnode.p2p.topics import Topic
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import Checkpoint
@@ -15,6 +23,9 @@ from fastnode.protocol.checkpoint import Checkpoint
 __all__ = ["ValidatorGossip"]
 
 logger = logging.getLogger("fastnode.sequencer")
+
+#: Before the payload of a message, at most.
+_ENVELOPE_BYTES: Final = 64
 
 
 class ValidatorGossip:
@@ -26,11 +37,22 @@ class ValidatorGossip:
     def __init__(self, publish: Callable[[Topic, bytes], None]) -> None:
         self._publish = publish
 
-    def tell_block(self, block: L2Block, in_hash: bytes, tx_hashes: Sequence[bytes], signature: bytes) -> None:
-        """One that is stored here, so that peers can ask for its transactions."""
+    def tell_block(
+        self,
+        block: L2Block,
+        in_hash: bytes,
+        tx_hashes: Sequence[bytes],
+        signature: bytes,
+        txs: SignedTxs | None = None,
+    ) -> None:
+        """One that is stored here, so that peers can ask for its transactions; ``txs`` go with it if a message may be
+        so large."""
         index, root = block.index_within_checkpoint, block.archive.root
-        proposal = BlockProposal.of(block.header, index, in_hash, root, tx_hashes, signature)
-        self._send(Topic.BLOCK_PROPOSAL, proposal.to_buffer())
+        proposal = BlockProposal.of(block.header, index, in_hash, root, tx_hashes, signature, txs)
+        payload = proposal.to_buffer()
+        if txs is not None and len(payload) > Topic.BLOCK_PROPOSAL.bytes_max - _ENVELOPE_BYTES:
+            payload = replace(proposal, txs=None).to_buffer()
+        self._send(Topic.BLOCK_PROPOSAL, payload)
 
     def tell_checkpoint(self, checkpoint: Checkpoint, signature: bytes) -> CheckpointProposal:
         """After all of its blocks."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fastnode.publishing.publisher import L1Publisher
     from fastnode.publishing.publishers import Publishers
     from fastnode.publishing.signing import SigningDoor as Door
+    from fastnode.publishing.simulation import Simulator
     from fastnode.sources.l1.rollup import RollupFacts
 
 __all__ = ["KeyDoor", "L1Publication", "Published"]
@@ -115,6 +116,10 @@ class KeyDoor:
         """As :meth:`sign`, for typed data (EIP-712): votes."""
         return self._door.sign_typed(self._door.duty(duty, attester, slot), digest, typed_data)
 
+    def sign_free(self, attester: bytes, message: bytes) -> bytes:
+        """As :meth:`sign`, for what may be signed again and again, as transactions that go with a block."""
+        return self._door.sign_message(attester, message)
+
     def _validator(self, attester: bytes | None) -> ValidatorKeys:
         keystore = self._keystore()
         validators = () if keystore is None else keystore.validators
@@ -148,6 +153,10 @@ class L1Publication:
         self._allowed = allowed
         self._sign = sign
         self._keep = keep
+
+    @property
+    def simulator(self) -> Simulator:
+        return self._publishers.simulator
 
     def warm_up(self) -> None:
         """What the first proof of a blob needs once takes a moment that a slot may not have."""

@@ -32,6 +32,10 @@ class SequencerOptions:
     pool_age_s: float = 2.0
     #: Of checkpoints that are left unpublished, in percent.
     skip_percent: float = 0.0
+    #: Peers get the transactions of a block with it.
+    shares_txs: bool = False
+    #: Checkpoints are built and judged; nothing is signed, told or sent.
+    is_fisherman: bool = False
 
     @classmethod
     def of(cls, settings: Settings, chain: ChainInfo, valid_txs_per_block_min: int | None = None) -> Self:
@@ -56,4 +60,6 @@ class SequencerOptions:
             poll_s=settings.seq_polling_interval_ms / 1000,
             pool_age_s=settings.p2p_min_tx_pool_age_ms / 1000,
             skip_percent=settings.skip_checkpoint_publish_percent,
+            shares_txs=settings.publish_txs_with_proposals,
+            is_fisherman=settings.fisherman_mode,
         )

@@ -27,12 +27,13 @@ from fastnode.errors import (
     UpstreamError,
 )
 from fastnode.log import log_facts
-from fastnode.protocol.fields import hex_text
+from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.records import dataclass
 from fastnode.sequencing.attesting import PeerAttestations, attest, propose_call, require_quorum_here
 from fastnode.sequencing.candidates import Candidates
 from fastnode.sequencing.drafting import Drafted, Drafting
+from fastnode.sequencing.fishing import require_taken
 from fastnode.sequencing.invalidation import Invalidation
 from fastnode.sequencing.l1_time import L1Time
 from fastnode.sequencing.options import SequencerOptions
@@ -58,6 +59,8 @@ logger = logging.getLogger("fastnode.sequencer")
 _CHANCE: Final = random.Random()
 #: Share of a slot of L1 after which its last block before ours is not waited for any more.
 _MISSED_L1_BLOCK: Final = 0.5
+#: The coinbase of what a fisherman builds where there is no committee: L1 refuses the address zero.
+_SOMEBODY: Final = bytes(19) + b"\1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +312,8 @@ class _Attempt:
         parts, options, facts = self._parts, self._options, self._facts
         self._owner.state = f"slot {self._slot}: looking whose it is"
         turn = parts.reader.run(lambda endpoint: read_turn(endpoint, facts, self._slot))
+        if options.is_fisherman:
+            return self._fish(turn)
         if turn.proposer is not None and turn.proposer not in parts.door.attesters():
             parts.invalidation.fall_back(facts, turn, self._clock.now(), parts.door, parts.publisher)
             self.reason = f"its proposer is {hex_text(turn.proposer)}"
@@ -359,6 +364,29 @@ class _Attempt:
         self._publish(turn, drafted, invalidate)
         return SlotOutcome.PROPOSED, drafted
 
+    def _fish(self, turn: Turn) -> tuple[SlotOutcome, Drafted | None]:
+        """Build what the slot's proposer could, and ask L1 whether it would take that; nothing comes of it."""
+        parts, facts = self._parts, self._facts
+        if parts.chain.is_taken(self._slot):
+            self.reason = "its proposer was sooner: its blocks are executed as peers' are"
+            return SlotOutcome.OTHERS, None
+        parent = parts.chain.without_proposed()
+        override = parts.invalidation.override(facts, self._state)
+        number = parent.chain.tips.checkpointed.checkpoint.number + 1
+        fee = parts.reader.run(lambda endpoint: read_minimum_fee(endpoint, facts, turn, override))
+        messages = parts.reader.messages_of(number)
+        if messages is None:
+            raise SlotLost(f"L1 does not say yet which messages checkpoint {number} takes")
+        self._owner.state = f"slot {turn.slot}: building checkpoint {number}, which is not sent"
+        variables = self._variables(turn, parent, fee)
+        drafted = self._drafting(turn).sketch(parent, variables, number, tuple(messages))
+        if drafted is None:
+            self.reason = "no transactions"
+            return SlotOutcome.EMPTY, None
+        at = max(self._clock.next_block(), turn.timestamp) + 1
+        require_taken(drafted, turn, parts.publisher.simulator, facts.rollup, at)
+        return SlotOutcome.BUILT, drafted
+
     def _may_wait(self) -> bool:
         """For the attestations of others."""
         return not self._owner.is_stopping and self._elapsed() < self._options.timetable.attestations_end_s
@@ -367,20 +395,29 @@ class _Attempt:
         return self._clock.since(self._begin)
 
     def _draft(self, turn: Turn, parent: View, number: int, fee: int, messages: Sequence[bytes]) -> Drafted | None:
-        parts, options = self._parts, self._options
         self._owner.state = f"slot {turn.slot}: building checkpoint {number}"
-        chain = parent.chain.chain
-        variables = GlobalVariables(
+        return self._drafting(turn).draft(parent, self._variables(turn, parent, fee), number, messages)
+
+    def _variables(self, turn: Turn, parent: View, fee: int) -> GlobalVariables:
+        """Of the checkpoint's blocks.  A fisherman has the keys of nobody."""
+        door, options, chain = self._parts.door, self._options, parent.chain.chain
+        coinbase, recipient = options.coinbase, options.fee_recipient
+        if options.is_fisherman:
+            coinbase, recipient = coinbase or turn.proposer or _SOMEBODY, recipient or bytes(FIELD_BYTES)
+        return GlobalVariables(
             chain_id=chain.l1_chain_id,
             version=chain.rollup_version,
             block_number=0,
             slot_number=turn.slot,
             timestamp=turn.timestamp,
-            coinbase=options.coinbase or parts.door.coinbase_of(turn.proposer),
-            fee_recipient=options.fee_recipient or parts.door.fee_recipient_of(turn.proposer),
+            coinbase=coinbase or door.coinbase_of(turn.proposer),
+            fee_recipient=recipient or door.fee_recipient_of(turn.proposer),
             gas_fees=GasFees(0, fee),
         )
-        drafting = Drafting(
+
+    def _drafting(self, turn: Turn) -> Drafting:
+        parts, options = self._parts, self._options
+        return Drafting(
             chain=parts.chain,
             candidates=parts.candidates,
             pool=parts.mempool.pool,
@@ -394,8 +431,8 @@ class _Attempt:
             proposer=turn.proposer,
             may_be_empty=options.may_be_empty,
             gossip=None if parts.peers is None else parts.peers.gossip,
+            shares_txs=options.shares_txs,
         )
-        return drafting.draft(parent, variables, number, messages)
 
     def _publish(self, turn: Turn, drafted: Drafted, invalidate: Any) -> None:
         """SlotLost unless L1 has the checkpoint."""

@@ -28,6 +28,8 @@ class SlotOutcome(enum.StrEnum):
     EMPTY = "empty"
     #: The proposer is another validator.
     OTHERS = "others"
+    #: A fisherman has built a checkpoint that L1 would take, and sent nothing.
+    BUILT = "built"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

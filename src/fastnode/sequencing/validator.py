@@ -67,6 +67,8 @@ class ValidatorParts:
     guard: SlotGuard
     limits: Callable[[], AcceptanceLimits]
     is_paused: Callable[[], bool] = lambda: False
+    #: False: a fisherman, who only says what is right.
+    signs: bool = True
 
 
 class Validator:
@@ -106,7 +108,13 @@ class Validator:
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
-        return {"attested": self.counts["attested"], "refused": self.counts["refused"], "refusal": self.refusal}
+        counts = self.counts
+        return {
+            "attested": counts["attested"],
+            "foundRight": counts["found right"],
+            "refused": counts["refused"],
+            "refusal": self.refusal,
+        }
 
     def troubles(self) -> dict[str, str | None]:
         """What an operator should know, None for nothing."""
@@ -155,6 +163,12 @@ class Validator:
         if parts.is_paused():
             raise SlotLost("the node is paused")
         facts, _ = parts.reader.seen()
+        if not parts.signs:
+            self._await_right(facts, proposal)
+            self.counts["found right"] += 1
+            self._refused_in_a_row = 0
+            logger.info("a checkpoint is right", extra=log_facts(slot=proposal.slot, archive=proposal.archive_root))
+            return 0
         committee = parts.reader.committees.committee_of(proposal.slot // facts.epoch_duration) or ()
         keys = set(parts.door.attesters())
         members = [member for member in committee if member in keys]
