@@ -61,7 +61,7 @@ class RecordedChain(MadeChain):
             self.units.append(Unit(block.checkpoint_number, making))
         unit = self.units[-1]
         unit.sponges.append((unit.making._sponge, unit.making.blob_fields))
-        unit.making.absorb(block)
+        unit.making.absorb(block, synthetic._fields_of(block.body))
         messages = record.l1_to_l2_messages if block.index_within_checkpoint == 0 else None
         unit.making.blocks.append(SyntheticBlock(block, messages))
         self._state.commit(self._state.prepare(block, messages or ()))

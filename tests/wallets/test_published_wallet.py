@@ -1,4 +1,7 @@
-"""The wallet that the network publishes, against a local network; FASTNODE_WALLET=1 has scripts/test fetch it."""
+"""The wallet that the network publishes, against a local network; FASTNODE_WALLET=1 has scripts/test fetch it.
+
+It works against the network itself, and against two workers of a node that hands its transactions on to that.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import NodeProcess
 
 from fastnode.testing import RunningNetwork, local_network
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "local-network.md"
+#: A node of a network on this machine.
+ON_NETWORK = ("--p2p-enabled", "--p2p-listen-addr=127.0.0.1", "--p2p-ip=127.0.0.1", "--p2p-port=0")
 #: A transaction takes more than a second to make, and many times that on a busy machine.
 PATIENCE_S = 1200.0
 
@@ -33,6 +39,22 @@ def packages() -> Path:
 def network() -> Iterator[RunningNetwork]:
     with local_network() as network:
         yield network
+
+
+@pytest.fixture(params=["the network itself", "workers with an upstream", "workers on the peer-to-peer network"])
+def url(
+    request: pytest.FixtureRequest,
+    network: RunningNetwork,
+    start_node: Callable[..., NodeProcess],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> str:
+    """What the wallet talks to."""
+    if request.param == "the network itself":
+        return network.url
+    peers = () if "upstream" in request.param else ON_NETWORK
+    data = tmp_path_factory.mktemp("workers")
+    node = start_node("--workers=2", f"--upstream-url={network.url}", f"--data-directory={data}", *peers)
+    return node.wait_until_serving().url
 
 
 def run(packages: Path, script: str, url: str, scratch: Path) -> str:
@@ -53,20 +75,28 @@ def run(packages: Path, script: str, url: str, scratch: Path) -> str:
     return done.stdout
 
 
-def test_the_script_of_the_page_about_local_networks_moves_tokens_privately(
-    packages: Path, network: RunningNetwork, tmp_path: Path
-) -> None:
+def script_of_page(url: str) -> str:
     match = re.search(r"^```js\n(// first\.mjs\n.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert match is not None
-    script = match[1].replace("http://localhost:8080", network.url)
-    assert "bob has 40n" in run(packages, script, network.url, tmp_path)
+    return match[1].replace("http://localhost:8080", url)
+
+
+def test_the_script_of_the_page_about_local_networks_moves_tokens_privately(
+    packages: Path, network: RunningNetwork, url: str, tmp_path: Path
+) -> None:
+    assert "bob has 40n" in run(packages, script_of_page(url), url, tmp_path)
     assert network.block_number > 3
 
 
+def test_each_awaited_send_ends_where_a_block_comes_every_five_seconds(packages: Path, tmp_path: Path) -> None:
+    with local_network("--block-time=5") as network:
+        assert "bob has 40n" in run(packages, script_of_page(network.url), network.url, tmp_path)
+
+
 def test_two_wallets_find_their_notes_beyond_the_window_of_tags(
-    packages: Path, network: RunningNetwork, tmp_path: Path
+    packages: Path, network: RunningNetwork, url: str, tmp_path: Path
 ) -> None:
-    printed = run(packages, (HERE / "scenario.mjs").read_text(), network.url, tmp_path)
+    printed = run(packages, (HERE / "scenario.mjs").read_text(), url, tmp_path)
     steps: dict[str, dict[str, Any]] = {}
     for line in printed.splitlines():
         if line.startswith('{"step"'):

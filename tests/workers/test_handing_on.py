@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.conftest import DATA, NodeProcess
 from tests.mempool.made import hash_of, made_txs
+from tests.p2p.nodes import FakeHost, running
 from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import scripted_upstream
 from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
@@ -20,6 +21,8 @@ from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
 INTERNAL_ERROR = -32603
 #: Of a node of a network on this machine.
 ON_NETWORK = ("--p2p-enabled", "--p2p-listen-addr=127.0.0.1", "--p2p-ip=127.0.0.1", "--p2p-port=0")
+#: The sample chain's network.
+VERSION = "00-31337-322813fd-3658137161-2672340d-1dd2644a"
 
 
 class OtherNodes:
@@ -52,11 +55,16 @@ def node(
 ) -> Iterator[Workers]:
     shutil.copytree(stored_chain, tmp_path / "data")
     others = OtherNodes()
-    with scripted_upstream(complete) as upstream:
+    with scripted_upstream(complete) as upstream, running() as start_peer:
         del upstream.answers["node_getCurrentMinFees"]
         upstream.answers["node_sendTx"] = others.take
         flags = [f"--workers={WORKERS}", f"--data-directory={tmp_path / 'data'}"]
-        flags += ON_NETWORK if request.param == "peers" else (f"--upstream-url={upstream.url}", "--rpc-block-wait-ms=0")
+        if request.param == "peers":
+            # Without one no transaction is taken.
+            peer = start_peer(host=FakeHost(VERSION))
+            flags += [*ON_NETWORK, f"--p2p-peer=127.0.0.1:{peer.address.port}"]
+        else:
+            flags += [f"--upstream-url={upstream.url}", "--rpc-block-wait-ms=0"]
         workers = Workers(start_node(*flags))
         client = workers.connect()
         until(lambda: client.result("node_getBlockNumber") == SAMPLE_TIP, "the chain is not there")
