@@ -20,6 +20,10 @@ _DIALS_PER_S: Final = 4
 #: Between attempts at a static peer, or one of an address that is trusted: twice as long each time.
 _FIRST_PAUSE_S: Final = 2.0
 _LAST_PAUSE_S: Final = 60.0
+#: The same while peers are few: a validator whose only peer starts again must not miss slots for a pause of its own.
+_LAST_PAUSE_ALONE_S: Final = 4.0
+#: Peers below which there are few.
+_FEW: Final = 4
 #: Of discovered peers.
 _ATTEMPTS_MAX: Final = 3
 _PAUSE_S: Final = 300.0
@@ -42,6 +46,7 @@ class Candidate:
     #: Another node than the expected one has answered there.
     takes_any: bool = False
     failures: int = 0
+    failed_at: float = 0.0
     next_at: float = 0.0
     is_dialling: bool = False
 
@@ -49,6 +54,11 @@ class Candidate:
     def expected(self) -> str | None:
         """Who must be there; None: anybody."""
         return None if self.takes_any else self.peer.peer_id
+
+    def due_at(self, *, is_needed: bool) -> float:
+        """When it is dialled next.  ``is_needed``: peers are few."""
+        soon = self.is_trusted and is_needed
+        return min(self.next_at, self.failed_at + _LAST_PAUSE_ALONE_S) if soon else self.next_at
 
 
 class Pace:
@@ -105,7 +115,7 @@ class DialPlan:
         found = []
         for candidate in self._candidates.values():
             is_wanted = candidate.is_static or has_room
-            if candidate.is_dialling or not is_wanted or now < candidate.next_at:
+            if candidate.is_dialling or not is_wanted or now < candidate.due_at(is_needed=len(connected) < _FEW):
                 continue
             if (candidate.seen or candidate.peer.peer_id) in connected or not self._pace.take(candidate.peer.host, now):
                 continue
@@ -132,6 +142,7 @@ class DialPlan:
     def failed(self, candidate: Candidate, now: float) -> None:
         candidate.is_dialling = False
         candidate.failures += 1
+        candidate.failed_at = now
         if candidate.is_trusted:
             pause = min(_LAST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(candidate.failures - 1, 10))
         else:
