@@ -35,6 +35,7 @@ C_SOURCES: dict[str, list[str]] = {
         "avm_memory.c",
         "avm_program.c",
         "avm_run.c",
+        "avm_watch.c",
     ],
     "grumpkin": ["avm_inverse.c", "grumpkin.c"],
     "hash_threads": ["hash_threads.c"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+from array import array
 from types import ModuleType
 from typing import Any
 
@@ -21,8 +22,35 @@ PROGRAMS = int(os.environ.get("FASTNODE_FUZZ_PROGRAMS", "2000"))
 FIRST_SEED = int(os.environ.get("FASTNODE_FUZZ_SEED", "0"))
 
 
-def build_world(avm: ModuleType, case: Case) -> World:
-    world = World(debug_reads_max=case.debug_reads_max)
+class WatchingWorld(World):
+    """Notes what a watched machine tells while calls begin and end."""
+
+    machine: Any = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.told: list[Any] = []
+        self._have_run: list[bool] = []
+
+    def enter(self, address: bytes, calldata: bytes) -> Any:
+        self.told.append(tuple(self.machine.opening))
+        self._have_run.append(False)
+        program = super().enter(address, calldata)
+        self._have_run[-1] = True
+        return program
+
+    def leave(self, success: bool, output: bytes, pcs: array[int], message: str) -> None:
+        meters = [tuple(meter) for meter in self.machine.gas_meters] if self._have_run.pop() else []
+        self.told.append((self.machine.ending_gas, meters))
+        super().leave(success, output, pcs, message)
+
+    def emit_public_log(self, address: bytes, fields: bytes) -> None:
+        self.told.append(self.machine.pc)
+        super().emit_public_log(address, fields)
+
+
+def build_world(avm: ModuleType, case: Case, kind: type[World] = World) -> World:
+    world = kind(debug_reads_max=case.debug_reads_max)
     for number, (address, program) in enumerate(zip(CONTRACTS, case.programs, strict=False)):
         members = (as_field(number + offset) for offset in (50, 60, 70))
         world.contracts[as_field(address)] = Contract(*members, avm.Program(program))
@@ -36,7 +64,21 @@ def build_world(avm: ModuleType, case: Case) -> World:
 
 def run_case(avm: ModuleType, case: Case) -> tuple[Any, World]:
     world = build_world(avm, case)
-    machine = avm.Machine(
+    return run_machine(machine_of(avm, world, case), case), world
+
+
+def watch_case(avm: ModuleType, case: Case, first_step: int) -> tuple[Any, ...]:
+    """All that a watched machine tells."""
+    world = build_world(avm, case, WatchingWorld)
+    assert isinstance(world, WatchingWorld)
+    world.machine = machine_of(avm, world, case, is_watched=True, first_step=first_step, steps_max=300)
+    outcome = run_machine(world.machine, case)
+    machine = world.machine
+    return outcome, world.told, machine.steps_taken, machine.step_count, machine.steps_json()
+
+
+def machine_of(avm: ModuleType, world: World, case: Case, **options: Any) -> Any:
+    return avm.Machine(
         world,
         chain_id=as_field(31337),
         version=as_field(4),
@@ -46,7 +88,11 @@ def run_case(avm: ModuleType, case: Case) -> tuple[Any, World]:
         fee_per_da_gas=3,
         collect_debug_logs=case.collect_debug_logs,
         memory_limit=case.memory_limit,
+        **options,
     )
+
+
+def run_machine(machine: Any, case: Case) -> Any:
     try:
         outcome = machine.execute(
             as_field(CONTRACTS[0]),
@@ -60,8 +106,8 @@ def run_case(avm: ModuleType, case: Case) -> tuple[Any, World]:
             da_gas_limit=case.da_gas + 10,
         )
     except (TxExecutionError, ExecutionMemoryExceeded) as error:
-        return (type(error), str(error)), world
-    return tuple(outcome), world
+        return type(error), str(error)
+    return tuple(outcome)
 
 
 def kind(outcome: Any) -> str:
@@ -83,3 +129,26 @@ def test_random_programs_run_on_the_kernel_as_on_the_twin() -> None:
         kinds[kind(outcome)] += 1
     if PROGRAMS >= 2000:
         assert {"success", "Assertion failed:", "Out of", "TxExecutionError", "ExecutionMemoryExceeded"} <= set(kinds)
+
+
+@pytest.mark.skipif(USING_TWINS, reason="there is only the twin")
+def test_a_watched_machine_runs_as_any_and_tells_the_same_on_the_kernel_as_on_the_twin() -> None:
+    steps = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + PROGRAMS // 4):
+        case = random_case(seed)
+        first_step = (0, 0, 5, 1000)[seed % 4]
+        told = watch_case(kernel, case, first_step)
+        assert told == watch_case(twin, case, first_step), f"seed {seed}"
+        assert told[0] == run_case(kernel, case)[0], f"seed {seed}"
+        steps += told[3]
+    assert PROGRAMS < 2000 or steps > 10_000
+
+
+def test_a_machine_that_is_not_watched_tells_of_no_steps() -> None:
+    case = random_case(1)
+    world = build_world(kernel, case)
+    machine = machine_of(kernel, world, case)
+    run_machine(machine, case)
+    assert (machine.steps_taken, machine.steps_json()) == (0, b"")
+    with pytest.raises(RuntimeError, match="no watched call is running"):
+        _ = machine.pc

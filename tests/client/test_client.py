@@ -202,7 +202,7 @@ def test_an_error_for_the_whole_request_is_that_of_its_call(server: Server, ask:
 
 def test_a_client_for_asyncio_says_what_it_takes(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(ClientError, match=r"pip install 'aztec-fastnode\[async\]'"):
+    with pytest.raises(ClientError, match=r"pip install .*'aiohttp"):
         ask_in_a_loop(server.url)
     assert ask_plainly(server.url) == 7
 

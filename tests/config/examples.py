@@ -8,7 +8,7 @@ from fastnode.config.allow_list import ALLOW_LIST
 from fastnode.config.settings import Setting
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import Boolean, Choice
-from fastnode.values.counts import CountOrAuto
+from fastnode.values.counts import CountOrAuto, CountOrSize
 from fastnode.values.numbers import Amount, Integer, Number, Seconds, Size
 from fastnode.values.texts import HexText, UrlPath
 
@@ -29,6 +29,8 @@ def examples(row: Setting) -> tuple[str, str, str]:
         return str(kind.minimum + 1), str(kind.minimum + 2), str(kind.maximum)
     if isinstance(kind, CountOrAuto):
         return "1", "auto", "3"
+    if isinstance(kind, CountOrSize):
+        return "1", "20gb", "3"
     if isinstance(kind, Seconds):
         return f"{kind.minimum + 1:g}", f"{kind.minimum + 2:g}", f"{kind.maximum:g}"
     if isinstance(kind, Size):
@@ -53,5 +55,5 @@ def examples(row: Setting) -> tuple[str, str, str]:
 
 def as_toml(row: Setting, text: str) -> str:
     is_plain = isinstance(row.kind, Boolean | Integer | Number | Seconds | Size)
-    is_plain |= isinstance(row.kind, CountOrAuto) and text.isdecimal()
+    is_plain |= isinstance(row.kind, CountOrAuto | CountOrSize) and text.isdecimal()
     return f"{row.name} = {text}\n" if is_plain else f'{row.name} = "{text}"\n'

@@ -499,9 +499,9 @@ def test_a_pool_of_another_chain_is_refused(pool: Harness) -> None:
 
 
 def test_a_newer_schema_is_refused(pool: Harness) -> None:
-    pool.pool._store._database.write([(b"\x00schema", (3).to_bytes(4, "big"))])
+    pool.pool._store._database.write([(b"\x00schema", (4).to_bytes(4, "big"))])
     pool.close()
-    with pytest.raises(DataDirectoryError, match="has schema 3, newer than this fastnode's 2"):
+    with pytest.raises(DataDirectoryError, match="has schema 4, newer than this fastnode's 3"):
         PoolStore.open(pool.path, GENESIS)
 
 
@@ -522,7 +522,7 @@ def test_a_pool_of_the_version_before_opens_with_all_its_transactions(pool: Harn
     found = [by_hash[word(number)] for number in (1, 2)]
     assert [item.is_public for item in found] == [False, True]
     assert not any(item.forwarded or item.proof_checked for item in found)
-    assert pool.pool._store._database.get(b"\x00schema") == (2).to_bytes(4, "big")
+    assert pool.pool._store._database.get(b"\x00schema") == (3).to_bytes(4, "big")
 
 
 def test_a_foreign_database_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from fastnode._twins.avm_call import Call, End, NestedCall, read_field, read_fie
 from fastnode._twins.avm_instructions import Instruction, Rules, decode
 from fastnode._twins.avm_memory import NO_DATA, Data, GivenData, Memory, MemoryData, PageAccount
 from fastnode._twins.avm_opcodes import run
+from fastnode._twins.avm_watch import CallWatch, GasMeter, StepRecord
 from fastnode.errors import CallHalted, ExecutionCancelled, ExecutionTimeExceeded
 
 __all__ = [
@@ -22,8 +23,10 @@ __all__ = [
     "MEMBER_DEPLOYER",
     "MEMBER_INITIALIZATION_HASH",
     "RECORDED_FIELDS",
+    "GasMeter",
     "Host",
     "Machine",
+    "Opening",
     "Outcome",
     "Program",
 ]
@@ -89,6 +92,16 @@ class Outcome(NamedTuple):
     message: str
 
 
+class Opening(NamedTuple):
+    """The beginning of a call, beside its address and calldata."""
+
+    sender: bytes
+    is_static: bool
+    calldata_fields: int
+    l2_gas: int
+    da_gas: int
+
+
 class Machine:
     """Runs the enqueued calls of one transaction, one after the other."""
 
@@ -105,6 +118,9 @@ class Machine:
         collect_debug_logs: bool = True,
         memory_limit: int = 1 << 28,
         deadline: float | None = None,
+        is_watched: bool = False,
+        first_step: int = 0,
+        steps_max: int = 0,
     ) -> None:
         self.host = host
         self.chain_id, self.version = read_field(chain_id, "chain_id"), read_field(version, "version")
@@ -120,10 +136,47 @@ class Machine:
         self._cancelled = False
         self._calls: list[Call] = []
         self._running = False
+        self._record: StepRecord | None = None
+        if is_watched:
+            first_step = _check_unsigned(first_step, "first_step", 63)
+            self._record = StepRecord(first_step, _check_unsigned(steps_max, "steps_max", 32))
+        #: For the host, while it is told that a call begins or has ended.
+        self.opening = Opening(bytes(32), False, 0, 0, 0)
+        self.ending_gas = (0, 0)
 
     def cancel(self) -> None:
         """Make the call that is running, and each later one, end with ExecutionCancelled soon."""
         self._cancelled = True
+
+    # ---- what a watched machine tells -------------------------------------------------------------
+
+    @property
+    def pc(self) -> int:
+        return self._watch.pc
+
+    @property
+    def gas_meters(self) -> list[GasMeter]:
+        return self._watch.meters()
+
+    @property
+    def _watch(self) -> CallWatch:
+        watch = self._calls[-1].watch if self._calls else None
+        if watch is None:
+            raise RuntimeError("no watched call is running")
+        return watch
+
+    @property
+    def steps_taken(self) -> int:
+        return self._record.taken if self._record else 0
+
+    @property
+    def step_count(self) -> int:
+        return len(self._record.steps) if self._record else 0
+
+    def steps_json(self) -> bytes:
+        return self._record.json() if self._record else b""
+
+    # ---- running ----------------------------------------------------------------------------------
 
     def execute(
         self,
@@ -171,12 +224,16 @@ class Machine:
             try:
                 action = self._step(call)
             except CallHalted as halt:
+                if call.watch is not None:
+                    call.watch.halt(call.l2_gas, call.da_gas)
                 outcome = self._end(success=False, output=NO_DATA, message=str(halt), gas_left=(0, 0))
                 continue
             match action:
                 case None:
                     call.pc = call.next_pc
                 case End(success, output):
+                    if call.watch is not None:
+                        call.watch.close_step(call.l2_gas, call.da_gas)
                     message = "" if success else _REVERTED
                     outcome = self._end(success, output, message, (call.l2_gas, call.da_gas))
                 case NestedCall():
@@ -188,9 +245,14 @@ class Machine:
         return outcome
 
     def _step(self, call: Call) -> End | NestedCall | None:
+        if call.watch is not None:
+            call.watch.close_step(call.l2_gas, call.da_gas)
         instruction = call.program.instruction_at(call.pc)
         call.instruction, call.next_pc = instruction, call.pc + instruction.size
-        return run(call, call.resolve(), instruction.immediates)
+        addresses = call.resolve()
+        if call.watch is not None:
+            call.watch.begin_step(call.pc, instruction.name, addresses, call.l2_gas, call.da_gas)
+        return run(call, addresses, instruction.immediates)
 
     def _check_limits(self) -> None:
         if self._cancelled:
@@ -200,10 +262,16 @@ class Machine:
 
     def _begin(self, request: NestedCall, sender: int, limits: tuple[int, int]) -> Outcome | None:
         """Push a call.  When the host has no program for it, it has ended already; an outcome if it was the first."""
+        self.opening = Opening(
+            to_bytes(sender), request.is_static, request.calldata.size, request.l2_gas, request.da_gas
+        )
         try:
             program = self.host.enter(to_bytes(request.address), _recorded(request.calldata))
         except CallHalted as halt:
+            self.ending_gas = (0, 0)
             self.host.leave(False, b"", array("I", (0,)), str(halt))
+            if self._calls and self._calls[-1].watch is not None:
+                self._calls[-1].watch.add_nested(request.l2_gas, request.da_gas)
             return None if self._calls else Outcome(False, b"", 0, 0, str(halt))
         if not isinstance(program, Program):
             raise TypeError(f"the host gave a {type(program).__name__} for a program")
@@ -221,20 +289,25 @@ class Machine:
                 program=program,
                 memory=Memory(self._account),
                 account=self._account,
+                watch=self._record.watch_call() if self._record else None,
             )
         )
         return None
 
     def _end(self, success: bool, output: Data, message: str, gas_left: tuple[int, int]) -> Outcome | None:
         """Pop the running call and tell its caller; the outcome if it was the first."""
-        call = self._calls.pop()
+        call = self._calls[-1]
         recorded = _recorded(output)
+        self.ending_gas = gas_left
         self.host.leave(success, recorded, call.open_pcs(), message)
+        self._calls.pop()
         call.release()
         if not self._calls:
             call.memory.release()
             return Outcome(success, recorded, *gas_left, message)
         caller = self._calls[-1]
+        if caller.watch is not None:  # the limits of a nested call are what it was given
+            caller.watch.add_nested(call.l2_gas_limit - gas_left[0], call.da_gas_limit - gas_left[1])
         caller.l2_gas += gas_left[0]
         caller.da_gas += gas_left[1]
         caller.nested_succeeded, caller.returned = success, output

@@ -12,6 +12,7 @@ from fastnode.errors import CallHalted
 
 if TYPE_CHECKING:
     from fastnode._twins.avm import Machine, Program
+    from fastnode._twins.avm_watch import CallWatch
 
 _NO_INSTRUCTION: Final = Instruction("", (), (), (), (), 0, 0, 0)
 
@@ -92,6 +93,7 @@ class Call:
     # The instruction that is being executed:
     instruction: Instruction = _NO_INSTRUCTION
     next_pc: int = 0
+    watch: CallWatch | None = None
 
     # ---- addressing -------------------------------------------------------------------------------
 

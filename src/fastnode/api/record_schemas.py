@@ -109,6 +109,22 @@ RECORDS: Final[dict[str, str]] = {
     "PublicSimulationOutput": "{revertReason?: any, globalVariables: GlobalVariables, txEffect: TxEffect, "
     "publicReturnValues: NestedProcessReturnValues[], "
     "gasUsed: {totalGas: Gas, teardownGas: Gas, publicGas: Gas, billedGas: Gas}, debugLogs?: any[]}",
+    "FeeOfTrace": "{payer: Fr, feePerDaGas: bigint, feePerL2Gas: bigint, daFee: bigint, l2Fee: bigint, "
+    "transactionFee: bigint}",
+    "GasOfTrace": "{totalGas: Gas, teardownGas: Gas, publicGas: Gas, billedGas: Gas, "
+    "phases: {private: Gas, setup: Gas, app: Gas, teardown: Gas}}",
+    "TracedStep": "{call: number, pc: number, operation: string, l2GasLeft: number, daGasLeft: number, l2Gas: number, "
+    "daGas: number, memory: number[]}",
+    # Each of `entries` may again be such a call: see above.
+    "TracedCall": '{phase: "setup"|"app"|"teardown", contractAddress: Fr, msgSender: Fr, isStaticCall: boolean, '
+    "functionSelector: FunctionSelector|null, functionName?: string, number: number|null, calldata: Fr[], "
+    "calldataFields: number, gasLimit: Gas, gasUsed: Gas, success: boolean, returnData: Fr[], message?: string, "
+    "pcs?: number[], entries: any[]}",
+    "TransactionTrace": '{txHash: Fr, status: "mined"|"pending"|"simulated", blockNumber: number, blockHash?: Fr, '
+    'txIndexInBlock?: number, source?: "pool"|"kept"|"upstream"|"peers"|"request", missing?: string, '
+    "effect: TxEffect, revertCode?: number, gas?: GasOfTrace, fee?: FeeOfTrace, revertReason?: any, "
+    "isTruncated?: boolean, steps?: {first: number, taken: number, list: TracedStep[]}, "
+    "gasProfile?: {l2: string[], da: string[]}, calls?: TracedCall[]}",
     # ---- trees
     "DataInBlock": "{l2BlockNumber: number, l2BlockHash: Fr, data: bigint}",
     "NullifierMembershipWitness": "{index: bigint, leafPreimage: {leaf: {nullifier: Fr}, nextKey: Fr, "

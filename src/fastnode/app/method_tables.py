@@ -19,6 +19,7 @@ from fastnode.api.slashing import Slashing
 from fastnode.api.slashing import methods as slash_methods
 from fastnode.api.snapshots import methods as snapshot_methods
 from fastnode.api.sync import methods as sync_methods
+from fastnode.api.traces import methods as trace_methods
 from fastnode.api.txs import methods as tx_methods
 from fastnode.api.upstream import Questions
 from fastnode.api.upstream import methods as upstream_methods
@@ -29,6 +30,7 @@ from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Method
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
+from fastnode.mempool.finding import FoundTx
 from fastnode.mempool.service import Mempool
 from fastnode.records import dataclass
 from fastnode.sources.rollback import SyncOperator
@@ -58,6 +60,8 @@ class Services:
     simulation: Simulation | None = None
     #: Where simulations run; None: in the threads of all requests.
     simulation_threads: Executor | None = None
+    #: Looks for a transaction wherever it may still be.
+    find_tx: Callable[[bytes], FoundTx | None] = lambda _hash: None
     #: Why no transaction is taken now; None if good ones are.
     no_transactions: Callable[[], str | None] = lambda: None
     #: How the chain is followed; None when it is not.
@@ -100,6 +104,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),
+        *trace_methods(services.simulation, services.find_tx, services.simulation_threads),
         *upstream_methods(services.questions, services.sentinel, services.own_record),
         *fastnode_methods(services.sync_status, services.is_paused, services.no_transactions),
     ]

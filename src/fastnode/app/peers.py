@@ -221,6 +221,10 @@ class PeerToPeer:
         except PeerUnavailable:
             return ()
 
+    def find_tx(self, tx_hash: bytes) -> Sequence[bytes]:
+        """What peers have under this hash, in its binary form, not checked; empty while the network does not run."""
+        return () if self._network is None else self._fetch(bytes(32), [tx_hash], {tx_hash}, "")
+
     def publish(self, topic: Topic, payload: bytes) -> None:
         """PeerUnavailable when the network does not run."""
         if self._network is None:

@@ -109,6 +109,7 @@ class _Answers:
             "consider": self.consider,
             "hand on": self.hand_on,
             "question": self.question,
+            "find at peers": self.find_at_peers,
             "validators stats": self.validators_stats,
             "validator stats": self.validator_stats,
             "outbox root": self.outbox_root,
@@ -142,6 +143,10 @@ class _Answers:
         if following is None:
             raise Refused(NO_UPSTREAM)
         return following.questions.ask_cached(method, parameters, max_age_s)
+
+    def find_at_peers(self, tx_hash: bytes) -> list[bytes]:
+        peers = self._joined.peers
+        return [] if peers is None else list(peers.find_tx(tx_hash))
 
     def validators_stats(self) -> Any:
         sentinel, view = self._joined.watching.sentinel, self._joined.views.newest

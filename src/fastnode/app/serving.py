@@ -22,6 +22,7 @@ from fastnode.archiver.commit import ChainCommit
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.methods import Method
 from fastnode.log import log_facts
+from fastnode.mempool.finding import KnownTxs
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
@@ -265,6 +266,8 @@ def _follow_network(joined: Joined, *servers: RpcServer) -> None:
 
 def _public_methods(joined: Joined) -> list[Method]:
     opened, mempool, condition = joined.opened, joined.mempool, joined.condition
+    questions = None if opened.following is None else opened.following.questions
+    ask_peers = None if joined.peers is None else joined.peers.find_tx
     return public_methods(
         opened.settings,
         Services(
@@ -275,10 +278,11 @@ def _public_methods(joined: Joined) -> list[Method]:
             fees=joined.fees,
             simulation=joined.simulation,
             simulation_threads=joined.simulation_threads,
+            find_tx=KnownTxs(mempool.pool, questions, ask_peers).find,
             no_transactions=condition.no_transactions_because,
             sync_status=condition.sync_status,
             is_paused=lambda: condition.is_paused,
-            questions=None if opened.following is None else opened.following.questions,
+            questions=questions,
             sentinel=joined.watching.sentinel,
             outbox_root=None if opened.l1 is None else opened.l1.outbox_root,
             local_network=joined.local_network,

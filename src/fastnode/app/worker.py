@@ -36,6 +36,7 @@ from fastnode.http.turns import Turns
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.kernels import hash_threads
 from fastnode.log import log_facts
+from fastnode.mempool.finding import KnownTxs
 from fastnode.mempool.followed import OtherHandover
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.validation import TxValidator
@@ -211,6 +212,8 @@ class Worker:
         self._stack.callback(mempool.judge.close)
         simulation, simulation_threads = self._open_simulation(mempool, fees)
         has_upstreams = settings.upstream_url is not None or settings.derives_from_l1
+        questions = RemoteQuestions(link) if has_upstreams else None
+        ask_peers = (lambda tx_hash: link.ask("find at peers", tx_hash)) if settings.p2p_enabled else None
         methods = public_methods(
             settings,
             Services(
@@ -221,10 +224,11 @@ class Worker:
                 fees=fees,
                 simulation=simulation,
                 simulation_threads=simulation_threads,
+                find_tx=KnownTxs(mempool.pool, questions, ask_peers).find,
                 no_transactions=self._no_transactions,
                 sync_status=lambda: replica.facts.sync_status,
                 is_paused=lambda: replica.facts.is_paused,
-                questions=RemoteQuestions(link) if has_upstreams else None,
+                questions=questions,
                 sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
                 outbox_root=outbox_root_over(link) if settings.l1_rpc_urls is not None else None,
                 own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,

@@ -40,6 +40,7 @@ _PLACES: Final = {
     "export": ("chain", "export_chain"),
     "status": ("status", "status"),
     "rpc": ("rpc", "rpc"),
+    "trace": ("trace", "trace"),
     "openrpc": ("openrpc", "openrpc"),
     "db": ("chain", "database"),
     "snapshot": ("snapshot", "snapshot"),

@@ -130,6 +130,10 @@ class SyncMethods:
         """fastnode_getGenesis: The network and the state before block 1, as a chain file has them."""
         return self.call(prepared.get_genesis())
 
+    def get_kept_tx(self, tx_hash: Field) -> records.Tx | None:
+        """fastnode_getKeptTx: A transaction with its calldata, also when it is final, if this node keeps it."""
+        return self.call(prepared.get_kept_tx(tx_hash))
+
     def get_l1_contract_addresses(self) -> records.L1ContractAddresses:
         """node_getL1ContractAddresses: Addresses of the rollup's contracts on L1."""
         return self.call(prepared.get_l1_contract_addresses())
@@ -314,6 +318,18 @@ class SyncMethods:
         """nodeAdmin_startSnapshotUpload: Copy the databases and upload the copy. Answers at once; how it goes on is in the log."""
         return self.call(prepared.start_snapshot_upload(location))
 
+    def trace_block(self, block_number: int, options: Mapping[str, Any] | None = None) -> list[records.TransactionTrace] | None:
+        """fastnode_traceBlock: What the transactions of a block did, call by call, in their order."""
+        return self.call(prepared.trace_block(block_number, options))
+
+    def trace_call(self, tx: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> records.TransactionTrace:
+        """fastnode_traceCall: What a transaction would do on the newest state, call by call; it need not be proven."""
+        return self.call(prepared.trace_call(tx, options))
+
+    def trace_transaction(self, tx_hash: Field, options: Mapping[str, Any] | None = None) -> records.TransactionTrace | None:
+        """fastnode_traceTransaction: What a transaction did, call by call: it is executed again at its place in its block."""
+        return self.call(prepared.trace_transaction(tx_hash, options))
+
 
 class AsyncMethods:
     async def call(self, call: Call[T]) -> T:
@@ -431,6 +447,10 @@ class AsyncMethods:
     async def get_genesis(self) -> dict[str, Any]:
         """fastnode_getGenesis: The network and the state before block 1, as a chain file has them."""
         return await self.call(prepared.get_genesis())
+
+    async def get_kept_tx(self, tx_hash: Field) -> records.Tx | None:
+        """fastnode_getKeptTx: A transaction with its calldata, also when it is final, if this node keeps it."""
+        return await self.call(prepared.get_kept_tx(tx_hash))
 
     async def get_l1_contract_addresses(self) -> records.L1ContractAddresses:
         """node_getL1ContractAddresses: Addresses of the rollup's contracts on L1."""
@@ -615,3 +635,15 @@ class AsyncMethods:
     async def start_snapshot_upload(self, location: str) -> None:
         """nodeAdmin_startSnapshotUpload: Copy the databases and upload the copy. Answers at once; how it goes on is in the log."""
         return await self.call(prepared.start_snapshot_upload(location))
+
+    async def trace_block(self, block_number: int, options: Mapping[str, Any] | None = None) -> list[records.TransactionTrace] | None:
+        """fastnode_traceBlock: What the transactions of a block did, call by call, in their order."""
+        return await self.call(prepared.trace_block(block_number, options))
+
+    async def trace_call(self, tx: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> records.TransactionTrace:
+        """fastnode_traceCall: What a transaction would do on the newest state, call by call; it need not be proven."""
+        return await self.call(prepared.trace_call(tx, options))
+
+    async def trace_transaction(self, tx_hash: Field, options: Mapping[str, Any] | None = None) -> records.TransactionTrace | None:
+        """fastnode_traceTransaction: What a transaction did, call by call: it is executed again at its place in its block."""
+        return await self.call(prepared.trace_transaction(tx_hash, options))

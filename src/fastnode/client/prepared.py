@@ -155,6 +155,11 @@ def get_genesis() -> Call[dict[str, Any]]:
     return Call("fastnode_getGenesis")
 
 
+def get_kept_tx(tx_hash: Field) -> Call[records.Tx | None]:
+    """fastnode_getKeptTx: A transaction with its calldata, also when it is final, if this node keeps it."""
+    return Call("fastnode_getKeptTx", (tx_hash,))
+
+
 def get_l1_contract_addresses() -> Call[records.L1ContractAddresses]:
     """node_getL1ContractAddresses: Addresses of the rollup's contracts on L1."""
     return Call("node_getL1ContractAddresses")
@@ -383,3 +388,18 @@ def simulate_public_calls(tx: Mapping[str, Any], skip_fee_enforcement: bool | No
 def start_snapshot_upload(location: str) -> Call[None]:
     """nodeAdmin_startSnapshotUpload: Copy the databases and upload the copy. Answers at once; how it goes on is in the log."""
     return Call("nodeAdmin_startSnapshotUpload", (location,))
+
+
+def trace_block(block_number: int, options: Mapping[str, Any] | None = None) -> Call[list[records.TransactionTrace] | None]:
+    """fastnode_traceBlock: What the transactions of a block did, call by call, in their order."""
+    return Call("fastnode_traceBlock", (block_number, options,))
+
+
+def trace_call(tx: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> Call[records.TransactionTrace]:
+    """fastnode_traceCall: What a transaction would do on the newest state, call by call; it need not be proven."""
+    return Call("fastnode_traceCall", (tx, options,))
+
+
+def trace_transaction(tx_hash: Field, options: Mapping[str, Any] | None = None) -> Call[records.TransactionTrace | None]:
+    """fastnode_traceTransaction: What a transaction did, call by call: it is executed again at its place in its block."""
+    return Call("fastnode_traceTransaction", (tx_hash, options,))

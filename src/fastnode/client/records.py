@@ -178,6 +178,15 @@ class DataInBlock(TypedDict):
     data: BigInt
 
 
+class FeeOfTrace(TypedDict):
+    payer: Fr
+    feePerDaGas: BigInt
+    feePerL2Gas: BigInt
+    daFee: BigInt
+    l2Fee: BigInt
+    transactionFee: BigInt
+
+
 class Gas(TypedDict):
     daGas: int
     l2Gas: int
@@ -186,6 +195,21 @@ class Gas(TypedDict):
 class GasFees(TypedDict):
     feePerDaGas: BigInt
     feePerL2Gas: BigInt
+
+
+class GasOfTracePhase(TypedDict):
+    private: Gas
+    setup: Gas
+    app: Gas
+    teardown: Gas
+
+
+class GasOfTrace(TypedDict):
+    totalGas: Gas
+    teardownGas: Gas
+    publicGas: Gas
+    billedGas: Gas
+    phases: GasOfTracePhase
 
 
 class GenesisRecordPrefilledPublicData(TypedDict):
@@ -485,6 +509,66 @@ class TimeStat(TypedDict):
 class TipId(TypedDict):
     block: BlockId
     checkpoint: BlockId
+
+
+class TracedCall(TypedDict):
+    phase: Literal["setup", "app", "teardown"]
+    contractAddress: Fr
+    msgSender: Fr
+    isStaticCall: bool
+    functionSelector: str | None
+    functionName: NotRequired[str]
+    number: int | None
+    calldata: list[Fr]
+    calldataFields: int
+    gasLimit: Gas
+    gasUsed: Gas
+    success: bool
+    returnData: list[Fr]
+    message: NotRequired[str]
+    pcs: NotRequired[list[int]]
+    entries: list[Any]
+
+
+class TracedStep(TypedDict):
+    call: int
+    pc: int
+    operation: str
+    l2GasLeft: int
+    daGasLeft: int
+    l2Gas: int
+    daGas: int
+    memory: list[int]
+
+
+class TransactionTraceStep(TypedDict):
+    first: int
+    taken: int
+    list: list[TracedStep]
+
+
+class TransactionTraceGasProfile(TypedDict):
+    l2: list[str]
+    da: list[str]
+
+
+class TransactionTrace(TypedDict):
+    txHash: Fr
+    status: Literal["mined", "pending", "simulated"]
+    blockNumber: int
+    blockHash: NotRequired[Fr]
+    txIndexInBlock: NotRequired[int]
+    source: NotRequired[Literal["pool", "kept", "upstream", "peers", "request"]]
+    missing: NotRequired[str]
+    effect: TxEffect
+    revertCode: NotRequired[int]
+    gas: NotRequired[GasOfTrace]
+    fee: NotRequired[FeeOfTrace]
+    revertReason: NotRequired[Any]
+    isTruncated: NotRequired[bool]
+    steps: NotRequired[TransactionTraceStep]
+    gasProfile: NotRequired[TransactionTraceGasProfile]
+    calls: NotRequired[list[TracedCall]]
 
 
 class TxContractClassLogField(TypedDict):

@@ -40,7 +40,7 @@ from fastnode.config.validator_settings import ValidatorSettings
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
 from fastnode.values.choices import Boolean, Choice
-from fastnode.values.counts import CountOrAuto
+from fastnode.values.counts import CountOrAuto, CountOrSize, Quantity
 from fastnode.values.numbers import Integer, Seconds, Size
 from fastnode.values.texts import FilePath, Host, Text, UrlPath
 
@@ -292,6 +292,15 @@ class Settings(
         "Most pending transactions; when full, a better one replaces the worst. 0: no limit.",
         environment=("P2P_MAX_PENDING_TX_COUNT",),
         flags=("--p2p.maxPendingTxCount",),
+    )
+    keep_txs: Quantity | None = setting(
+        None,
+        CountOrSize(),
+        TRANSACTIONS,
+        "Keep transactions after they are final, so that they can be traced: so many, or so many bytes of them (20gb); "
+        "the newest. One takes some 200 KB. Default: none, on a local network 1,000.",
+        environment=("P2P_ARCHIVED_TX_LIMIT",),
+        flags=("--p2p.archivedTxLimit",),
     )
     p2p_rpc_price_bump_percentage: int = setting(
         10,

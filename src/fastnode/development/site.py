@@ -31,6 +31,7 @@ MENU: Final = (
             "docs/methods.md",
             "docs/events.md",
             "docs/compatibility.md",
+            "docs/releases.md",
             "docs/comparisons.md",
         ),
     ),
@@ -38,6 +39,7 @@ MENU: Final = (
         "Operate",
         (
             "docs/operations.md",
+            "docs/mistakes.md",
             "docs/settings.md",
             "docs/security.md",
             "docs/behind-a-gateway.md",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from fastnode.mempool.entries import PoolEntry
+from fastnode.mempool.kept import KEEP_NONE, KeepLimit
 from fastnode.mempool.pending import PendingIndex
 from fastnode.mempool.rules import (
     Origin,
@@ -35,6 +36,8 @@ class PoolOptions:
     delete_after_reorg: bool = False
     gas_caps: GasCaps = PROTOCOL_CAPS
     database_memory: DatabaseMemory | None = None
+    #: Final transactions that are kept.
+    keep: KeepLimit = KEEP_NONE
 
 
 def evictions_for(

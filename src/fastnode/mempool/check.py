@@ -9,7 +9,7 @@ import orjson
 
 from fastnode.errors import DecodeError
 from fastnode.mempool.entries import PoolEntry, TxState
-from fastnode.mempool.store import PoolStore
+from fastnode.mempool.store import KeptRow, PoolStore
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx
 
@@ -30,11 +30,16 @@ def check_pool(path: Path, genesis_hash: bytes) -> list[str]:
             fault = _fault(entry, store.tx_json(entry.hash))
             if fault is not None:
                 problems.append(f"transaction {hex_text(entry.hash)}: {fault}")
+        kept = {row.tx_hash: row for row in store.kept_rows()}
         problems.extend(
             f"transaction {hex_text(tx_hash)}: it has no record"
             for tx_hash in store.stored_hashes()
-            if tx_hash not in entries
+            if tx_hash not in entries and tx_hash not in kept
         )
+        for row in kept.values():
+            fault = _fault_of_kept(row, store.tx_json(row.tx_hash))
+            if fault is not None:
+                problems.append(f"kept transaction {hex_text(row.tx_hash)}: {fault}")
         return problems
     finally:
         store.close()
@@ -45,10 +50,9 @@ def _fault(entry: PoolEntry, tx_json: bytes | None) -> str | None:
         return None if tx_json is None else "it is deleted and still there"
     if tx_json is None:
         return "it is missing"
-    try:
-        worked_out = PoolEntry.of(Tx.from_json(orjson.loads(tx_json)))
-    except (orjson.JSONDecodeError, DecodeError) as error:
-        return f"it cannot be decoded: {error}"
+    worked_out = _decoded(tx_json)
+    if isinstance(worked_out, str):
+        return worked_out
     if worked_out.hash != entry.hash:
         return f"its hash is {hex_text(worked_out.hash)}"
     where_it_is = replace(
@@ -61,3 +65,22 @@ def _fault(entry: PoolEntry, tx_json: bytes | None) -> str | None:
         proof_checked=entry.proof_checked,
     )
     return None if where_it_is == entry else "its record says something else"
+
+
+def _fault_of_kept(row: KeptRow, tx_json: bytes | None) -> str | None:
+    if tx_json is None:
+        return "it is missing"
+    worked_out = _decoded(tx_json)
+    if isinstance(worked_out, str):
+        return worked_out
+    if worked_out.hash != row.tx_hash:
+        return f"its hash is {hex_text(worked_out.hash)}"
+    return None if len(tx_json) == row.size else f"it has {len(tx_json)} bytes, not {row.size}"
+
+
+def _decoded(tx_json: bytes) -> PoolEntry | str:
+    """The record that a transaction would have, or why it has none."""
+    try:
+        return PoolEntry.of(Tx.from_json(orjson.loads(tx_json)))
+    except (orjson.JSONDecodeError, DecodeError) as error:
+        return f"it cannot be decoded: {error}"

@@ -6,7 +6,7 @@ the batches that follow; a newcomer goes there, and is durable when the answer c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol, final
 
@@ -137,13 +137,20 @@ class FollowedPool(TxPool):
             self._pending.add(entry)
 
     def tx_json(self, tx_hash: bytes) -> bytes | None:
+        return self._read(super().tx_json, tx_hash)
+
+    def known_tx_json(self, tx_hash: bytes) -> bytes | None:
+        return self._read(super().known_tx_json, tx_hash)
+
+    def _read(self, read: Callable[[bytes], bytes | None], tx_hash: bytes) -> bytes | None:
+        """Once more where another copy has come meanwhile."""
         store = self._store
         try:
-            return super().tx_json(tx_hash)
+            return read(tx_hash)
         except DatabaseUnreadable:
             if store is self._store:
                 raise
-            return super().tx_json(tx_hash)
+            return read(tx_hash)
 
     # ---- newcomers -----------------------------------------------------------------------------
 

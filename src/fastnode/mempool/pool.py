@@ -8,6 +8,8 @@ same lock that made it, and :meth:`TxPool.add` returns only after it is durable.
                                                         ▼   │  └──────┘
                                                      protected            pending ──► deleted
 
+A final transaction can be kept (kept.py): its record goes, its content stays.
+
 Reads take no lock: they look at one dictionary entry or at a copy of the order made in one step.
 """
 
@@ -27,6 +29,7 @@ from fastnode.log import log_facts
 from fastnode.mempool.admission import Evictions, PoolOptions, evictions_for
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
+from fastnode.mempool.kept import KeptTxs
 from fastnode.mempool.ledger import Ledger, balance_slot
 from fastnode.mempool.pending import PendingIndex
 from fastnode.mempool.rules import Added, Origin, TxRejected, cover
@@ -80,6 +83,7 @@ class TxPool:
         self._protected_from: int | None = None
         self._changes: list[Change] = []
         self._is_closed = False
+        self._kept = KeptTxs(self.options.keep, store.kept_rows())
         self._load()
 
     @classmethod
@@ -154,6 +158,19 @@ class TxPool:
     def tx_json(self, tx_hash: bytes) -> bytes | None:
         """The transaction as it is sent, until it is final or deleted."""
         return self._store.tx_json(tx_hash) if self.is_waiting(tx_hash) else None
+
+    def known_tx_json(self, tx_hash: bytes) -> bytes | None:
+        """The transaction as it is sent, also after it is final, if it is kept."""
+        return self._store.tx_json(tx_hash)
+
+    @property
+    def kept_count(self) -> int:
+        """Final transactions that are kept."""
+        return len(self._kept)
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._kept.size
 
     def pending_hashes(self, *, limit: int | None = None, after: bytes | None = None) -> list[bytes]:
         """Pending transactions by falling priority; ``after`` that is not pending gives none."""
@@ -338,6 +355,8 @@ class TxPool:
             for entry in list(self._entries.values()):
                 if entry.state in (TxState.MINED, TxState.DELETED) and entry.block <= block_number:
                     self._forget(entry)
+                    if entry.state is TxState.MINED and self._kept.keeps_any:
+                        self._keep(entry)
 
     def mark_forwarded(self, tx_hash: bytes) -> None:
         """Another node has taken it: it is not handed on again.
@@ -501,6 +520,13 @@ class TxPool:
         self._deleted.pop(entry.hash, None)
         self._changes += [(entry_key(entry.hash), None), (json_key(entry.hash), None)]
 
+    def _keep(self, entry: PoolEntry) -> None:
+        """Leave the content of a transaction that was forgotten where it is."""
+        tx_json = self._store.tx_json(entry.hash)
+        if tx_json is not None:
+            self._changes.pop()  # that which deletes it
+            self._changes += self._kept.add(entry.hash, len(tx_json))
+
     def _load(self) -> None:
         """Fill the memory from the disk and catch up with what the chain did meanwhile."""
         with self._changing():
@@ -513,6 +539,7 @@ class TxPool:
                     self._deleted[entry.hash] = None
                 elif entry.state is TxState.PROTECTED:
                     self._note_protected(entry.slot)
+            self._changes += self._kept.prune()
             if self._current_ledger is not None:
                 self._reconcile()
             else:

@@ -33,6 +33,7 @@ from fastnode.kernels import encode
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import Handover, PoolHandover, TxSink
+from fastnode.mempool.kept import KEEP_NONE, KeepLimit
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity, NetworkValues
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
@@ -71,6 +72,8 @@ REJECTION_CODES: Final = (
 
 logger = logging.getLogger("fastnode.mempool")
 
+#: Transactions that a local network keeps by itself, some 200 KB each.
+KEPT_ON_LOCAL_NETWORK: Final = 1_000
 #: A commit of more blocks than this is compared as a whole instead of block by block.
 _BLOCKS_FOLLOWED_MAX: Final = 32
 
@@ -89,6 +92,7 @@ class MempoolOptions:
     proof_verifier_processes: int = 2
     proof_verifier_timeout_s: float = 30.0
     vk_tree_root: bytes | None = None
+    keep_txs: KeepLimit = KEEP_NONE
     database_memory: DatabaseMemory | None = None
 
     @classmethod
@@ -104,6 +108,7 @@ class MempoolOptions:
             proof_verifier_processes=settings.proof_verifier_processes,
             proof_verifier_timeout_s=settings.proof_verifier_timeout_s,
             vk_tree_root=read_vk_tree_root(settings.vk_tree_root),
+            keep_txs=_keep_limit(settings),
             database_memory=SMALL_MEMORY if settings.local_network else None,
         )
 
@@ -112,6 +117,13 @@ def _caps_of(chain: ChainInfo) -> GasCaps:
     """The most gas that the protocol and the rollup let a transaction ask for."""
     mana_limit = chain.l1_constants.get("rollupManaLimit")
     return PROTOCOL_CAPS.lowered(l2_gas=None if mana_limit is None else int(mana_limit))
+
+
+def _keep_limit(settings: Settings) -> KeepLimit:
+    """A local network keeps some unless told otherwise: who develops on it looks at what ran."""
+    if settings.local_network and settings.keep_txs is None:
+        return KeepLimit(txs=KEPT_ON_LOCAL_NETWORK)
+    return KEEP_NONE if settings.keep_txs is None else KeepLimit(settings.keep_txs.number, settings.keep_txs.size)
 
 
 def read_vk_tree_root(text: str | None) -> bytes | None:
@@ -212,6 +224,7 @@ class Mempool:
             delete_after_reorg=options.p2p_tx_pool_delete_txs_after_reorg,
             gas_caps=caps,
             database_memory=options.database_memory,
+            keep=options.keep_txs,
         )
         ledger = None if view.state is None else ViewLedger(view)
         pool = TxPool.open(path, ledger, clock, genesis_hash=chain.genesis_block_hash, options=pool_options)
@@ -239,7 +252,9 @@ class Mempool:
         """State of the pool, for status reports."""
         lost = self.pool.lost_count
         told = f"; {lost} lost since the start with blocks that were taken back" if lost else ""
-        return f"{self.pool.pending_count} transactions wait{told}"
+        kept = self.pool.kept_count
+        keeps = f"; {kept} final ones are kept, {self.pool.kept_bytes >> 20} MB" if kept else ""
+        return f"{self.pool.pending_count} transactions wait{keeps}{told}"
 
     def close(self) -> None:
         self.judge.close()

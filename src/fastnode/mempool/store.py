@@ -5,6 +5,8 @@ Keys and values::
     00 ...           the layout's version and whose transactions these are (storage/side_database.py)
     01 | tx hash 32  record of the transaction (entries.py)
     02 | tx hash 32  the transaction as JSON, as it is sent; absent for deleted ones
+    03 | number 8    hash 32 | bytes of JSON 4: a final transaction that is kept (kept.py); its record is gone, its JSON
+                     stays.  Numbers rise by one
 
 Writes are staged in the order in which they happened and made durable in that order, several callers'
 at once: the first to commit takes along what the others have staged meanwhile, so a burst of
@@ -14,11 +16,12 @@ transactions costs one disk flush, not one each.
 from __future__ import annotations
 
 import logging
+import struct
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from fastnode.errors import DatabaseError, DatabaseUnwritable, DataDirectoryError
 from fastnode.log import log_facts
@@ -27,7 +30,17 @@ from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Batch
 from fastnode.storage.side_database import open_side_database
 
-__all__ = ["MIGRATIONS", "POOL_DIRECTORY", "PoolStore", "entry_key", "hash_of_entry_key", "is_json_key", "json_key"]
+__all__ = [
+    "MIGRATIONS",
+    "POOL_DIRECTORY",
+    "KeptRow",
+    "PoolStore",
+    "entry_key",
+    "hash_of_entry_key",
+    "is_json_key",
+    "json_key",
+    "kept_key",
+]
 
 logger = logging.getLogger("fastnode.mempool")
 
@@ -37,6 +50,9 @@ RECOVERY_INTERVAL_S: Final = 2.0
 
 _ENTRY: Final = b"\x01"
 _JSON: Final = b"\x02"
+_KEPT: Final = b"\x03"
+_KEPT_NUMBER: Final = struct.Struct(">Q")
+_KEPT_VALUE: Final = struct.Struct(">32sI")
 
 #: One key's new value; None deletes.
 Change: TypeAlias = tuple[bytes, bytes | None]
@@ -60,6 +76,21 @@ def is_json_key(key: bytes) -> bool:
     return key[: len(_JSON)] == _JSON
 
 
+def kept_key(number: int) -> bytes:
+    return _KEPT + _KEPT_NUMBER.pack(number)
+
+
+class KeptRow(NamedTuple):
+    """A transaction that is kept: its number in the order in which they came, and the bytes of its JSON."""
+
+    number: int
+    tx_hash: bytes
+    size: int
+
+    def encode(self) -> bytes:
+        return _KEPT_VALUE.pack(self.tx_hash, self.size)
+
+
 def _to_version_2(_database: SharedDatabase) -> Iterator[Batch]:
     """Records got the flags "forwarded" and "proof checked" (entries.py).
 
@@ -69,7 +100,12 @@ def _to_version_2(_database: SharedDatabase) -> Iterator[Batch]:
     return iter(())
 
 
-MIGRATIONS: Final = (_to_version_2,)
+def _to_version_3(_database: SharedDatabase) -> Iterator[Batch]:
+    """Final transactions may be kept.  A fastnode that knows version 2 only would never delete their contents."""
+    return iter(())
+
+
+MIGRATIONS: Final = (_to_version_2, _to_version_3)
 
 
 class PoolStore:
@@ -142,6 +178,17 @@ class PoolStore:
         ):
             for key in keys:
                 yield key[len(_JSON) :]
+
+    def kept_rows(self) -> Iterator[KeptRow]:
+        """Transactions that are kept, the oldest first."""
+        with (
+            self._reading,
+            closing(self._database.snapshot()) as snapshot,
+            snapshot.iterator(prefix=_KEPT) as pairs,
+        ):
+            for key, value in pairs:
+                (number,) = _KEPT_NUMBER.unpack_from(key, len(_KEPT))
+                yield KeptRow(number, *_KEPT_VALUE.unpack(value))
 
     def tx_json(self, tx_hash: bytes) -> bytes | None:
         """The JSON of a transaction, also of one that is only staged yet."""

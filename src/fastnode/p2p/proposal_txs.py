@@ -42,8 +42,8 @@ class ProposalTxs:
         self._beside: OrderedDict[bytes, bytes] = OrderedDict()
 
     def buffer_of(self, tx_hash: bytes) -> bytes | None:
-        """The binary form, from either place."""
-        tx_json = self._mempool.pool.tx_json(tx_hash)
+        """The binary form, from either place; also of one that is final, if it is kept."""
+        tx_json = self._mempool.pool.known_tx_json(tx_hash)
         return self._beside.get(tx_hash) if tx_json is None else tx_buffer_of_json(tx_json)
 
     def missing(self, tx_hashes: Iterable[bytes]) -> set[bytes]:

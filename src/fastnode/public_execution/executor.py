@@ -21,6 +21,7 @@ from fastnode.public_execution.fees import effective_fees, pay_private_fee, pric
 from fastnode.public_execution.phases import PublicPhases, message_hashes
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions, GasReport
 from fastnode.public_execution.state import BaseState, StateJournal
+from fastnode.public_execution.tracing import Trace
 from fastnode.public_execution.transaction import ExecutableTx, PrivateEffects
 
 __all__ = ["BlockExecutor", "DoesNotFitError"]
@@ -78,17 +79,19 @@ class BlockExecutor:
         skip_fee_enforcement: bool = False,
         deadline: float | None = None,
         fits: Callable[[ExecutedTx], bool] | None = None,
+        trace: Trace | None = None,
     ) -> ExecutedTx:
         """Run a transaction and keep what it changed, unless ``fits`` says that it has no room: DoesNotFitError.
 
         TxExecutionError when no block can include it, ExecutionLimitExceeded when it needs more than the options or
         the ``deadline`` (a time of ``time.monotonic``) allow, or when it is cancelled; nothing has changed then.
+        ``trace`` sees its public calls.
         """
         journal = self._journal
         start = journal.mark()
         try:
             if tx.has_public_calls:
-                executed = self._execute_public(tx, deadline, skip_fee_enforcement=skip_fee_enforcement)
+                executed = self._execute_public(tx, deadline, trace, skip_fee_enforcement=skip_fee_enforcement)
             else:
                 executed = self._execute_private(tx)
             if fits is not None and not fits(executed):
@@ -99,8 +102,22 @@ class BlockExecutor:
         journal.close_tx()
         return executed
 
-    def _execute_public(self, tx: ExecutableTx, deadline: float | None, *, skip_fee_enforcement: bool) -> ExecutedTx:
-        self._phases = PublicPhases(self._journal, self._block, tx, self._programs, self._options, deadline)
+    def repeat(self, effect: TxEffect) -> None:
+        """Change the state as a transaction of the block did, without executing it."""
+        journal = self._journal
+        for index, note_hash in enumerate(effect.note_hashes):
+            journal.add_note_hash(index, note_hash)
+        for nullifier in effect.nullifiers:
+            journal.add_nullifier(nullifier)
+        for write in effect.public_data_writes:
+            journal.set_storage(write.leaf_slot, write.value)
+        publish(journal, effect.contract_class_logs, effect.private_logs)
+        journal.close_tx()
+
+    def _execute_public(
+        self, tx: ExecutableTx, deadline: float | None, trace: Trace | None, *, skip_fee_enforcement: bool
+    ) -> ExecutedTx:
+        self._phases = PublicPhases(self._journal, self._block, tx, self._programs, self._options, deadline, trace)
         try:
             # Asked after the assignment: a cancellation meanwhile finds the one or the other.
             if self._is_cancelled:

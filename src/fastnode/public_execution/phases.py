@@ -30,6 +30,7 @@ from fastnode.public_execution.fees import effective_fees, pay_fee, price_of
 from fastnode.public_execution.host import TxHost
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions, GasReport
 from fastnode.public_execution.state import StateJournal
+from fastnode.public_execution.tracing import Trace, TracingHost
 from fastnode.public_execution.transaction import ExecutableTx, MessageToL1, PrivateEffects
 
 __all__ = ["PublicPhases", "message_hashes"]
@@ -66,13 +67,19 @@ class PublicPhases:
         programs: ProgramCache,
         options: ExecutionOptions,
         deadline: float | None,
+        trace: Trace | None = None,
     ) -> None:
         self._journal = journal
         self._block = block
         self._tx = tx
         first_nullifier = tx.setup.nullifiers[0] if tx.setup.nullifiers else ZERO_FIELD
         contracts = Contracts(journal, block.timestamp, programs)
-        self._host = TxHost(journal, contracts, first_nullifier, options.debug_log_memory_reads_max)
+        reads_max = options.debug_log_memory_reads_max
+        self._host = (
+            TxHost(journal, contracts, first_nullifier, reads_max)
+            if trace is None
+            else TracingHost(journal, contracts, first_nullifier, reads_max, trace)
+        )
         self._machine = avm.Machine(
             self._host,
             chain_id=field_from_int(block.chain_id),
@@ -84,7 +91,11 @@ class PublicPhases:
             collect_debug_logs=options.collect_debug_logs,
             memory_limit=options.memory_bytes_max,
             deadline=deadline,
+            **({} if trace is None else trace.machine_options),
         )
+        self._trace = trace
+        if trace is not None:
+            trace.attach(self._machine)
         #: Gas that is paid for so far.  The private part has counted teardown's limit already.
         self._used = tx.gas_used
 
@@ -114,6 +125,8 @@ class PublicPhases:
         with _machine_failures():
             self._pay(fee, is_enforced=not skip_fee_enforcement)
             host.effects.check_final_counts()
+        if self._trace is not None:
+            self._trace.finish()
         return self._result(revert_code, fee, teardown_used)
 
     # ---- phases --------------------------------------------------------------------------------

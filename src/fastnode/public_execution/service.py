@@ -16,11 +16,13 @@ from fastnode.mempool.simulation import NO_SIMULATOR, PublicSimulator, UpstreamS
 from fastnode.mempool.validation import consistency_reason
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.simulation import Asker, LocalSimulator, SimulationOptions
+from fastnode.public_execution.tracer import Tracer
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
     from fastnode.log_index.function_names import FunctionNames
     from fastnode.mempool.clock import SlotClock
+    from fastnode.mempool.finding import FoundTx
     from fastnode.protocol.header import GasFees
     from fastnode.view import View
 
@@ -82,6 +84,14 @@ class Simulation:
     def is_local(self) -> bool:
         """True if transactions are run here, which keeps a processor busy."""
         return self._local is not None
+
+    def tracer(self, find: Callable[[bytes], FoundTx | None]) -> Tracer | None:
+        """Traces over the simulations of this node; None where another one runs them."""
+        return None if self._local is None else Tracer(self._local, find)
+
+    def check_gas(self, tx: Tx) -> None:
+        """Refused for more gas than a simulation may ask for."""
+        self._check_total_gas(tx)
 
     def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool, asker: Asker | None = None) -> bytes:
         """PublicSimulationOutput as JSON; Refused when the transaction cannot be simulated.  What runs here ends

@@ -29,7 +29,7 @@ from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor
-from fastnode.public_execution.results import ExecutionOptions
+from fastnode.public_execution.results import ExecutedTx, ExecutionOptions
 from fastnode.public_execution.state import BaseState, ViewState
 from fastnode.public_execution.transaction import ExecutableTx
 from fastnode.records import dataclass
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fastnode.mempool.clock import SlotClock
+    from fastnode.public_execution.tracing import Trace
     from fastnode.view import View
 
 __all__ = ["ADMITTED_MAX", "RUNNING_MAX", "Asker", "LocalSimulator", "SimulationOptions"]
@@ -110,16 +111,38 @@ class LocalSimulator:
             raise ValueRefused(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
         executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
+        executed = self.execute(executor, executable, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
+        return simulation_json(executed, block, self._names.name_of)
+
+    def execute(
+        self,
+        executor: BlockExecutor,
+        tx: ExecutableTx,
+        *,
+        skip_fee_enforcement: bool = False,
+        asker: Asker | None = None,
+        trace: Trace | None = None,
+    ) -> ExecutedTx:
+        """Run a transaction within the limits of a simulation; errors as for :meth:`simulate`."""
         with self._counted(executor), _until_gone(asker, executor):
             deadline = time.monotonic() + self._timeout_s
             try:
-                executed = executor.execute(executable, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline)
+                return executor.execute(tx, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline, trace=trace)
             except TxExecutionError as error:
                 raise Refused(str(error), data={"code": "SIMULATION_FAILED"}) from None
             except ExecutionLimitExceeded as error:
-                logger.info("simulation given up", extra=log_facts(tx=hex_text(tx.hash), reason=error.message))
+                logger.info("simulation given up", extra=log_facts(tx=hex_text(tx.tx_hash), reason=error.message))
                 raise
-            return simulation_json(executed, block, self._names.name_of)
+
+    @property
+    def options(self) -> ExecutionOptions:
+        """Limits of one execution."""
+        return self._execution
+
+    @property
+    def names(self) -> FunctionNames:
+        """Registered names of functions."""
+        return self._names
 
     def next_block(self, view: View) -> GlobalVariables:
         """The globals of the block that is simulated: the next one, with no coinbase, at the lowest price.

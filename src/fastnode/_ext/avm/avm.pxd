@@ -2,7 +2,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "avm_machine.h" nogil:
+    const char **OPERATION_NAMES
     enum:
+        OPERATIONS
         ENVIRONMENT_CELLS
         FIELD_BYTES
         ENV_TRANSACTION_FEE
@@ -83,6 +85,35 @@ cdef extern from "avm_machine.h" nogil:
         int64_t l2_gas
         int64_t da_gas
 
+    ctypedef struct element:
+        pass
+
+    ctypedef struct avm_opening:
+        element sender
+        bint is_static
+        avm_data calldata
+        int64_t l2_gas
+        int64_t da_gas
+
+    ctypedef struct gas_meter:
+        uint64_t count
+        int64_t l2_gas
+        int64_t da_gas
+
+    ctypedef struct call_watch:
+        uint32_t pc
+        gas_meter *meters
+        gas_meter lost
+
+    ctypedef struct avm_call:
+        call_watch *watch
+
+    ctypedef struct step_record:
+        uint64_t first
+        uint64_t room
+        uint64_t taken
+        size_t count
+
     ctypedef struct avm_machine:
         int (*permute)(const uint8_t *state, uint8_t *out) noexcept nogil
         cell *environment
@@ -90,6 +121,10 @@ cdef extern from "avm_machine.h" nogil:
         bint has_deadline
         uint64_t deadline_ns
         page_pool pool
+        bint is_watched
+        step_record steps
+        size_t call_count
+        avm_opening opening
         avm_question question
         avm_reply reply
         avm_ending ending
@@ -113,6 +148,11 @@ cdef extern from "avm_machine.h" nogil:
     void avm_stop(avm_machine *m)
     void avm_cancel(avm_machine *m)
     size_t avm_copy_data(const avm_data *data, size_t room, uint8_t *out)
+    void field_store(element value, uint8_t *bytes)
+    avm_call *running_call(avm_machine *m)
+    size_t steps_json_room(const step_record *record)
+    size_t steps_json(const step_record *record, char *out)
+    void steps_free(step_record *record)
     size_t avm_open_pc_count(const avm_machine *m)
     void avm_copy_open_pcs(const avm_machine *m, uint32_t *out)
 
@@ -133,6 +173,7 @@ cdef class Machine:
     # Text of a host's CallHalted, None when the interpreter's own text counts.
     cdef object refusal
 
+    cdef call_watch *watch(self) except NULL
     cdef object run(self, avm_event event)
     cdef avm_event enter(self) except *
     cdef avm_event leave(self) except *

@@ -116,6 +116,24 @@ class Outcome(NamedTuple):
     #: Empty after success.
     message: str
 
+class Opening(NamedTuple):
+    """The beginning of a call, beside its address and calldata."""
+
+    sender: bytes
+    is_static: bool
+    #: All fields of its calldata, of which the host sees :data:`RECORDED_FIELDS` at most.
+    calldata_fields: int
+    l2_gas: int
+    da_gas: int
+
+class GasMeter(NamedTuple):
+    """Gas of one call's own instructions of one kind.  ``HALT``: what the call has lost by its halt."""
+
+    operation: str
+    executions: int
+    l2_gas: int
+    da_gas: int
+
 class Machine:
     """Runs the enqueued calls of one transaction, one after the other, on one thread at a time.
 
@@ -126,6 +144,9 @@ class Machine:
 
     ``deadline`` is a time of :func:`time.monotonic`; it is looked at after some hundred instructions, or one that is as
     much work.
+
+    A machine that ``is_watched`` meters the gas of each call by operation and keeps the steps (instructions) number
+    ``first_step`` to ``first_step + steps_max - 1`` of all that it executes, 80 bytes each.
     """
 
     def __init__(
@@ -141,8 +162,44 @@ class Machine:
         collect_debug_logs: bool = True,
         memory_limit: int = 1 << 28,
         deadline: float | None = None,
+        is_watched: bool = False,
+        first_step: int = 0,
+        steps_max: int = 0,
     ) -> None:
         """ValueError for a value that does not fit: fields 32 bytes, then u32, u64, u128, u128."""
+
+    @property
+    def opening(self) -> Opening:
+        """The call that begins, for :meth:`Host.enter`."""
+
+    @property
+    def ending_gas(self) -> tuple[int, int]:
+        """For :meth:`Host.leave`: L2 and DA gas that the call gives back."""
+
+    @property
+    def pc(self) -> int:
+        """For the host of a watched machine: where the running call is in its program.  RuntimeError elsewhere."""
+
+    @property
+    def gas_meters(self) -> list[GasMeter]:
+        """For :meth:`Host.leave` of a watched machine, unless the call had no program: its gas by operation."""
+
+    @property
+    def steps_taken(self) -> int:
+        """Steps of a watched machine so far."""
+
+    @property
+    def step_count(self) -> int:
+        """Those of them that are kept."""
+
+    def steps_json(self) -> bytes:
+        """The steps that are kept as the elements of a JSON array, joined by commas, each::
+
+            {"call":0,"pc":5,"operation":"ADD","l2GasLeft":..,"daGasLeft":..,"l2Gas":12,"daGas":0,"memory":[1,2,3]}
+
+        ``call``: how many calls were entered before its own.  ``l2Gas``: what it cost, without calls that it made.
+        ``memory``: the addresses that its operands mean.
+        """
 
     def execute(
         self,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from fastnode._ext.hash.poseidon2 cimport permute_c
@@ -28,8 +28,10 @@ __all__ = [
     "MEMBER_DEPLOYER",
     "MEMBER_INITIALIZATION_HASH",
     "RECORDED_FIELDS",
+    "GasMeter",
     "Host",
     "Machine",
+    "Opening",
     "Outcome",
     "Program",
 ]
@@ -60,6 +62,14 @@ class Host(Protocol):
 
 Outcome = namedtuple("Outcome", ("success", "output", "l2_gas_left", "da_gas_left", "message"))
 Outcome.__doc__ = "How an enqueued call ended."
+
+Opening = namedtuple("Opening", ("sender", "is_static", "calldata_fields", "l2_gas", "da_gas"))
+Opening.__doc__ = "The beginning of a call, beside its address and calldata."
+
+GasMeter = namedtuple("GasMeter", ("operation", "executions", "l2_gas", "da_gas"))
+GasMeter.__doc__ = "Gas of one call's own instructions of one kind; HALT: what it has lost by its halt."
+
+cdef str HALT = "HALT"
 
 
 @cython.final
@@ -98,6 +108,9 @@ cdef class Machine:
         collect_debug_logs=True,
         memory_limit=1 << 28,
         deadline=None,
+        is_watched=False,
+        first_step=0,
+        steps_max=0,
     ):
         self.machine = <avm_machine *>calloc(1, sizeof(avm_machine))
         if self.machine is NULL:
@@ -113,6 +126,9 @@ cdef class Machine:
         self.memory_limit = unsigned(memory_limit, "memory_limit", 63)
         self.machine.pool.limit = self.memory_limit // PAGE_BYTES
         self.machine.collect_debug_logs = bool(collect_debug_logs)
+        self.machine.is_watched = bool(is_watched)
+        self.machine.steps.first = unsigned(first_step, "first_step", 63)
+        self.machine.steps.room = unsigned(steps_max, "steps_max", 32)
         self.machine.permute = permute_c
         if deadline is not None:
             self.machine.has_deadline = True
@@ -121,10 +137,72 @@ cdef class Machine:
     def __dealloc__(self):
         if self.machine is not NULL:
             avm_stop(self.machine)
+            steps_free(&self.machine.steps)
             free(self.machine)
 
     def cancel(self):
         avm_cancel(self.machine)
+
+    # ---- what a watched machine tells ---------------------------------------------------------
+
+    @property
+    def opening(self):
+        cdef avm_opening *opening = &self.machine.opening
+        cdef bytes sender = PyBytes_FromStringAndSize(NULL, FIELD_BYTES)
+        field_store(opening.sender, <uint8_t *>PyBytes_AS_STRING(sender))
+        return Opening(sender, bool(opening.is_static), opening.calldata.size, opening.l2_gas, opening.da_gas)
+
+    @property
+    def ending_gas(self):
+        return self.machine.ending.l2_gas, self.machine.ending.da_gas
+
+    @property
+    def pc(self):
+        return self.watch().pc
+
+    @property
+    def gas_meters(self):
+        cdef call_watch *watch = self.watch()
+        cdef size_t index
+        meters = [
+            GasMeter(
+                OPERATION_NAMES[index].decode(),
+                watch.meters[index].count,
+                watch.meters[index].l2_gas,
+                watch.meters[index].da_gas,
+            )
+            for index in range(OPERATIONS)
+            if watch.meters[index].count
+        ]
+        if watch.lost.count:
+            meters.append(GasMeter(HALT, watch.lost.count, watch.lost.l2_gas, watch.lost.da_gas))
+        return meters
+
+    cdef call_watch *watch(self) except NULL:
+        if not self.machine.is_watched or not self.machine.call_count:
+            raise RuntimeError("no watched call is running")
+        return running_call(self.machine).watch
+
+    @property
+    def steps_taken(self):
+        return self.machine.steps.taken
+
+    @property
+    def step_count(self):
+        return self.machine.steps.count
+
+    def steps_json(self):
+        cdef step_record *record = &self.machine.steps
+        cdef char *text = <char *>malloc(steps_json_room(record) + 1)
+        cdef size_t size
+        if text is NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                size = steps_json(record, text)
+            return PyBytes_FromStringAndSize(text, size)
+        finally:
+            free(text)
 
     def execute(
         self,
@@ -186,6 +264,7 @@ cdef class Machine:
             program = self.host.enter(field_of(question.address), recorded(&question.data))
         except CallHalted as halt:
             self.refusal = str(halt)
+            self.machine.ending.l2_gas = self.machine.ending.da_gas = 0
             self.host.leave(False, b"", array(PC_TYPE, (0,)), self.refusal)
             event = avm_not_entered(self.machine)
             if event != AVM_DONE:

@@ -146,13 +146,16 @@ avm_event avm_entered(avm_machine *m, avm_program *program)
         .is_static = m->opening.is_static,
         .calldata = m->opening.calldata,
     };
-    return AVM_GO_ON;
+    return m->is_watched && !watch_call(m, running_call(m)) ? AVM_NO_MEMORY : AVM_GO_ON;
 }
 
 avm_event avm_not_entered(avm_machine *m)
 {
-    if (m->call_count)
+    if (m->call_count) {
+        if (m->is_watched)
+            watch_nested(running_call(m), m->opening.l2_gas, m->opening.da_gas);
         return AVM_GO_ON; /* the caller knows of no success and no data already */
+    }
     m->ending = (avm_ending){.is_halt = 1};
     return AVM_DONE;
 }
@@ -223,6 +226,8 @@ avm_event end_call(avm_machine *m, avm_call *call, int success)
     cell size;
     TRY(take(m, call, 0, TAG_U32, &size));
     TRY(pay(m, call, 0, 0));
+    if (call->watch)
+        watch_cost(m, call);
     m->ending = (avm_ending){
         .success = success,
         .output = {.memory = call->memory, .start = m->address[1], .size = size.limb[0]},
@@ -234,6 +239,9 @@ avm_event end_call(avm_machine *m, avm_call *call, int success)
 
 avm_event end_call_by_halt(avm_machine *m)
 {
+    avm_call *call = running_call(m);
+    if (call->watch)
+        watch_halt(m, call);
     m->ending = (avm_ending){.is_halt = 1};
     return AVM_LEAVE;
 }
@@ -243,6 +251,7 @@ static void close_call(avm_machine *m, avm_call *call)
 {
     forget_returned(call);
     free(call->internal_calls);
+    free(call->watch);
     pool_give_back(&m->pool, (int64_t)call->internal_pages);
 }
 
@@ -257,6 +266,8 @@ avm_event avm_left(avm_machine *m)
         return AVM_DONE;
     }
     avm_call *caller = running_call(m);
+    if (m->is_watched) /* the limits of a nested call are what it was given */
+        watch_nested(caller, ended.l2_gas_limit - m->ending.l2_gas, ended.da_gas_limit - m->ending.da_gas);
     caller->l2_gas += m->ending.l2_gas;
     caller->da_gas += m->ending.da_gas;
     caller->nested_succeeded = m->ending.success;

@@ -16,6 +16,7 @@
 
 #include "avm_memory.h"
 #include "avm_program.h"
+#include "avm_watch.h"
 
 #define TEXT_BYTES 512
 #define ENVIRONMENT_CELLS 12
@@ -100,6 +101,7 @@ typedef struct {
     avm_memory *returned_memory;
     internal_call *internal_calls;
     size_t internal_count, internal_room, internal_pages;
+    call_watch *watch; /* NULL: nobody watches */
 } avm_call;
 
 /* A call about to begin. */
@@ -118,6 +120,8 @@ typedef struct {
     int has_deadline;
     uint64_t deadline_ns; /* of avm_now() */
     page_pool pool;
+    int is_watched;
+    step_record steps;
     /* For the caller. */
     avm_question question;
     avm_reply reply;
@@ -242,6 +246,17 @@ avm_event run_host_operation(avm_machine *m, avm_call *call);
 void forget_question(avm_machine *m);
 /* Go on with it after the host has answered. */
 avm_event finish_host_operation(avm_machine *m, avm_call *call);
+
+/* For a watched machine; watch_call() is 0 when the system has no memory left. */
+int watch_call(avm_machine *m, avm_call *call);
+/* The instruction that was fetched is executed next. */
+avm_event watch_step(avm_machine *m, avm_call *call);
+/* The instruction that was watched last has been executed: note what it cost. */
+void watch_cost(avm_machine *m, avm_call *call);
+/* The same for one that halts its call, which loses all its gas. */
+void watch_halt(avm_machine *m, avm_call *call);
+/* A call that the instruction has made used so much. */
+void watch_nested(avm_call *caller, int64_t l2_gas, int64_t da_gas);
 
 avm_event push_internal_call(avm_machine *m, avm_call *call, uint32_t target);
 avm_event begin_nested_call(avm_machine *m, avm_call *call);

@@ -26,6 +26,8 @@ typedef enum {
     OP_KECCAKF1600, OP_ECADD, OP_TORADIXBE
 } operation;
 
+#define OPERATIONS (OP_TORADIXBE + 1)
+
 typedef struct {
     uint8_t operation;
     uint8_t size;

@@ -471,9 +471,25 @@ INLINE avm_event step(avm_machine *m, avm_call *call)
     return execute(m, call);
 }
 
+static avm_event watched_step(avm_machine *m, avm_call *call)
+{
+    if (++m->work >= WORK_PER_TICK)
+        TRY(check_time(m));
+    watch_cost(m, call);
+    TRY(fetch(m, call));
+    call->next_pc = call->pc + m->current.size;
+    TRY(resolve(m, call));
+    TRY(watch_step(m, call));
+    return execute(m, call);
+}
+
 /* Until something other than the next instruction comes. */
 static avm_event run_from(avm_machine *m, avm_call *call, avm_event event)
 {
+    while (event == AVM_GO_ON && m->is_watched) {
+        call->pc = call->next_pc;
+        event = watched_step(m, call);
+    }
     while (event == AVM_GO_ON) {
         call->pc = call->next_pc;
         event = step(m, call);

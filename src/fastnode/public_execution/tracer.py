@@ -1,0 +1,164 @@
+"""Tracing a transaction where it happened: at its place in its block, or on the newest state.
+
+    tracer = Tracer(simulator, find)
+    tracer.trace_transaction(view, tx_hash, options)      # TransactionTrace as JSON
+
+What precedes it in the block is not executed again: its effects are in the block.  Blocks have effects and no calldata,
+so the transaction itself must be kept somewhere; where it is not, the answer has its effects and says why there are no
+calls.  What is executed again must give the effects that the block has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from fastnode.errors import DecodeError, Refused
+from fastnode.mempool.finding import FoundTx
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
+from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.fields import hex_text
+from fastnode.protocol.tx import Tx
+from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.state import ViewState
+from fastnode.public_execution.trace_answers import trace_json
+from fastnode.public_execution.tracing import Trace, TraceOptions
+from fastnode.public_execution.transaction import ExecutableTx
+
+if TYPE_CHECKING:
+    from fastnode.public_execution.simulation import Asker, LocalSimulator
+    from fastnode.view import View
+
+__all__ = ["Tracer"]
+
+_NOT_KEPT: Final = (
+    "neither this node nor one that it asks has kept the transaction, and blocks do not hold its calldata"
+)
+
+
+class _Place(NamedTuple):
+    """The place of a mined transaction."""
+
+    block: L2Block
+    index_in_block: int
+
+    @property
+    def effect(self) -> TxEffect:
+        return self.block.body.tx_effects[self.index_in_block]
+
+
+class Tracer:
+    """Usable from any thread, within the limits of simulations.
+
+    ``find`` looks for a transaction wherever this node may ask, None when nobody has it.
+    """
+
+    def __init__(self, simulator: LocalSimulator, find: Callable[[bytes], FoundTx | None]) -> None:
+        self._simulator = simulator
+        self._find = find
+
+    def trace_transaction(
+        self, view: View, tx_hash: bytes, options: TraceOptions, asker: Asker | None = None
+    ) -> bytes | None:
+        """A transaction of a block, or one that waits, which is traced on the newest state.  None: nobody knows it.
+
+        Refused when the state before its block is not there any more, or when what is kept does not give the effects
+        of the block.
+        """
+        location = view.chain.tx_location(tx_hash)
+        if location is None:
+            found = self._find(tx_hash)
+            return None if found is None else self._on_newest_state(view, found, options, asker, status="pending")
+        block = view.chain.load_block(location.block_number)
+        if block is None:
+            return None
+        return self._mined(view, _Place(block, location.index_in_block), options, asker)
+
+    def trace_block(
+        self, view: View, number: int, options: TraceOptions, asker: Asker | None = None
+    ) -> Iterator[bytes] | None:
+        """The traces of a block's transactions in their order; None for a block that is not there."""
+        block = view.chain.load_block(number)
+        if block is None:
+            return None
+        return (self._mined(view, _Place(block, index), options, asker) for index in range(len(block.body.tx_effects)))
+
+    def trace_call(self, view: View, tx: Tx, options: TraceOptions, asker: Asker | None = None) -> bytes:
+        """A transaction as node_simulatePublicCalls runs it, with its fee not enforced."""
+        return self._on_newest_state(view, FoundTx(tx, "request"), options, asker, status="simulated")
+
+    # ---- mined ----------------------------------------------------------------------------------
+
+    def _mined(self, view: View, place: _Place, options: TraceOptions, asker: Asker | None) -> bytes:
+        block, effect = place.block, place.effect
+        head: dict[str, Any] = {
+            "txHash": hex_text(effect.tx_hash),
+            "status": "mined",
+            "blockNumber": block.number,
+            "blockHash": hex_text(block.hash()),
+            "txIndexInBlock": place.index_in_block,
+        }
+        found = self._find(effect.tx_hash)
+        if found is None:
+            return orjson.dumps(head | {"missing": _NOT_KEPT, "effect": effect.to_json()})
+        executor = _executor_at(view, place, self._simulator)
+        tx = _executable(found.tx)
+        trace = Trace(options)
+        executed = self._simulator.execute(executor, tx, asker=asker, trace=trace)
+        if executed.effect != effect:
+            raise Refused(
+                f"Executing transaction {head['txHash']} again, as {found.source} has it, gives other effects than "
+                f"block {block.number} has: it is not traced"
+            )
+        head["source"] = found.source
+        variables = block.header.global_variables
+        return trace_json(trace, tx, executed, variables, head, self._simulator.names.name_of)
+
+    # ---- on the newest state --------------------------------------------------------------------
+
+    def _on_newest_state(
+        self, view: View, found: FoundTx, options: TraceOptions, asker: Asker | None, *, status: str
+    ) -> bytes:
+        tx = _executable(found.tx)
+        block = self._simulator.next_block(view)
+        executor = BlockExecutor(ViewState(view), block, options=self._simulator.options)
+        trace = Trace(options)
+        executed = self._simulator.execute(
+            executor, tx, skip_fee_enforcement=status == "simulated", asker=asker, trace=trace
+        )
+        head = {
+            "txHash": hex_text(executed.effect.tx_hash),
+            "status": status,
+            "blockNumber": block.block_number,
+            "source": found.source,
+        }
+        return trace_json(trace, tx, executed, block, head, self._simulator.names.name_of)
+
+
+def _executable(tx: Tx) -> ExecutableTx:
+    try:
+        return ExecutableTx.of(tx, accepts_overlong_logs=True)
+    except DecodeError as error:
+        raise Refused(f"The transaction cannot be executed: {error}") from None
+
+
+def _executor_at(view: View, place: _Place, simulator: LocalSimulator) -> BlockExecutor:
+    """An executor on the state that the transaction found: that before its block, with the messages of its checkpoint
+    if they came with the block, and with what the block's transactions before it did."""
+    block = place.block
+    before = ViewState(view, block.number - 1)
+    assert view.state is not None
+    end = block.header.state.l1_to_l2_message_tree.next_available_leaf_index
+    messages = [
+        view.state.append_only_leaf(L1_TO_L2_MESSAGE_TREE_ID, index, block.number)
+        for index in range(before.message_count, end)
+    ]
+    executor = BlockExecutor(
+        before, block.header.global_variables, l1_to_l2_messages=messages, options=simulator.options
+    )
+    for effect in block.body.tx_effects[: place.index_in_block]:
+        executor.repeat(effect)
+    return executor
