@@ -1,4 +1,4 @@
-"""What a validator accepts of blocks that others built, by the operator's limits."""
+"""Acceptance of blocks that others built, by the operator's limits."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tx import Tx
 from fastnode.sources.chain_file import ChainFileSource
 
-#: Of the recorded chain: its blocks have transactions whose wallets' requests are recorded.
+#: Blocks of the recorded chain: its blocks have transactions whose wallets' requests are recorded.
 PREPARED = 5
 
 
@@ -76,7 +76,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proposal]:
 
 @pytest.fixture
 def proposal(prepared: Proposal) -> Iterator[Proposal]:
-    """What a test adds to the chain is taken back."""
+    """Additions of a test to the chain are taken back."""
     yield prepared
     prepared.builder.ingestor.undo_above(prepared.blocks[0].number - 1)
 

@@ -17,7 +17,7 @@ from fastnode.protocol.header import GasFees
 
 @dataclass
 class _Chain:
-    """What a fee source reads of a view."""
+    """The part of a view that a fee source reads."""
 
     min_fees: dict[str, str] | None = None
     header: dict[str, Any] = field(default_factory=dict)

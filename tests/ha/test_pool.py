@@ -16,7 +16,7 @@ from fastnode.ha.connection import connect
 from fastnode.ha.duties import CleanUpAges, Duty, DutyLocks, DutyType
 from fastnode.ha.pool import ConnectionPool, PoolLimits
 
-#: What is waited for at most in a test that is in order.
+#: Longest wait in a test that is in order.
 SOON_S = 60.0
 
 

@@ -71,7 +71,7 @@ def read(port: int, path: str = "/metrics") -> str:
 
 
 class Samples:
-    """What /metrics said, by name and labels."""
+    """Values of /metrics, by name and labels."""
 
     def __init__(self, text: str) -> None:
         self.values = {

@@ -1,4 +1,4 @@
-"""How late an event loop is."""
+"""Lag of an event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a collector of OpenTelemetry gets, over real HTTP and in its own binary form."""
+"""Data that a collector of OpenTelemetry gets, over real HTTP and in its own binary form."""
 
 from __future__ import annotations
 

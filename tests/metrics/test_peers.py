@@ -1,4 +1,4 @@
-"""What monitoring systems are told of the peer-to-peer network."""
+"""Metrics of the peer-to-peer network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scrape says of accounts that publish and of signatures."""
+"""Metrics of accounts that publish and of signatures."""
 
 from __future__ import annotations
 

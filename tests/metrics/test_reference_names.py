@@ -1,4 +1,4 @@
-"""What is measured under the names of the network's reference node."""
+"""Metrics under the names of the network's reference node."""
 
 from __future__ import annotations
 

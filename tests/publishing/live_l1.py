@@ -84,7 +84,7 @@ def wait_for(is_so: Callable[[], Any], what: str) -> Any:
 class Anvil:
     """Mines when it is told to.  Its port stays the same over a restart."""
 
-    #: What is two of these blocks behind the newest one is final.
+    #: A block two epochs behind the newest one is final.
     finality_epoch = 2
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Anvil:
 
 @dataclass
 class LiveL1:
-    """What a proposer has: an L1, keys, accounts that pay."""
+    """Parts of a proposer: an L1, keys, accounts that pay."""
 
     anvil: Anvil
     client: L1Client
@@ -183,7 +183,7 @@ class LiveL1:
     # ---- a checkpoint ------------------------------------------------------------------------
 
     def header(self, slot: int, bundle: BlobBundle, **changes: Any) -> CheckpointHeader:
-        """Of a checkpoint that follows the tip.  L1 does not know what is in it."""
+        """Header of a checkpoint that follows the tip.  L1 does not know what is in it."""
         time_ = self.start_of(slot)
         header = CheckpointHeader(
             last_archive_root=self.read(ARCHIVE),

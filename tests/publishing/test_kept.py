@@ -138,7 +138,7 @@ def test_the_file_of_an_older_node_counts(tmp_path: Path) -> None:
 
 
 def test_blobs_of_a_transaction_that_was_never_sent_are_not_those_of_the_next(tmp_path: Path) -> None:
-    """What is left when the process is killed between the two files."""
+    """Files that are left when the process is killed between the two."""
     file, blobs = files_of_one(tmp_path)
     file.unlink()
     blobs.write_bytes(b"others")

@@ -275,7 +275,7 @@ def test_without_the_database_nothing_is_signed(empty_database: str) -> None:
             door.sign(door.duty(DutyType.ATTESTATION, ADDRESS, 7), DIGEST)
         assert door.signed == {}
         assert door.failed == {"ATTESTATION": 1}
-        # What needs no lock goes on.
+        # Signing that needs no lock goes on.
         assert door.sign_transaction(ADDRESS, TRANSACTION).sender() == ADDRESS
 
 

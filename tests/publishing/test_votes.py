@@ -1,4 +1,4 @@
-"""What a proposer signs and sends when it votes, against the published node's own encoders."""
+"""Votes that a proposer signs and sends, against the published node's own encoders."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_all_are_those_that_have_not_expired(watch: Watch) -> None:
     assert found(watch(slashOffenseExpirationRounds=0), "all") == lazy_in(range(30))
     assert found(watch(slashOffenseExpirationRounds=4), "all") == lazy_in(range(12, 30))
     assert found(watch(slashOffenseExpirationRounds=1), "all") == lazy_in(range(24, 30))
-    # What has expired is gone for good.
+    # Expired offenses are gone for good.
     assert found(watch(slashOffenseExpirationRounds=0), "all") == lazy_in(range(24, 30))
 
 

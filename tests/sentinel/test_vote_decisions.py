@@ -1,4 +1,4 @@
-"""What a proposer votes for, and which round it executes: as the published node decided in the same histories."""
+"""Votes of a proposer, and the round it executes: as the published node decided in the same histories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.sentinel.vote_histories import COUNT, address, cases, decide
 from fastnode.sentinel.offenses import Offense, OffenseType
 from fastnode.sentinel.tally import TallyTerms, VoteRules, encode_votes, tally_votes
 
-#: What ``vote_decisions.mjs`` wrote.
+#: Decisions that ``vote_decisions.mjs`` wrote.
 DECISIONS = Path(__file__).parents[1] / "data" / "votes" / "decisions.jsonl.gz"
 TERMS = TallyTerms(
     round_slots=4,

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-#: Where it is, if it is none of the usual names.
+#: Path of the browser, if it has none of the usual names.
 VARIABLE = "FASTNODE_CHROMIUM"
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome-stable", "google-chrome")
 PATIENCE_S = 30.0
@@ -112,7 +112,7 @@ class Page:
             await asyncio.sleep(0.02)
 
     async def text(self, selector: str) -> str:
-        """What a person reads there; empty if nothing is shown."""
+        """Text that a person reads there; empty if nothing is shown."""
         shown = f"((item) => item?.checkVisibility() ? item.innerText : '')(document.querySelector({selector!r}))"
         return str(await self.evaluate(shown))
 

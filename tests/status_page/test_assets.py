@@ -11,7 +11,7 @@ ASSETS = resources.files("fastnode.status_page") / "assets"
 STYLE = (ASSETS / "page.css").read_text()
 PAGE = (ASSETS / "page.html").read_text()
 
-#: What the accessibility guidelines ask of text, and of lines.
+#: Contrast that the accessibility guidelines ask of text, and of lines.
 TEXT_CONTRAST = 4.5
 LINE_CONTRAST = 3.0
 

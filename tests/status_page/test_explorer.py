@@ -1,4 +1,4 @@
-"""What the explorer says of numbers, hashes and addresses."""
+"""Findings of the explorer about numbers, hashes and addresses."""
 
 from __future__ import annotations
 

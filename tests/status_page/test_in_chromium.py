@@ -24,9 +24,9 @@ PHONE = (360, 740)
 TABLET = (768, 1024)
 DESKTOP = (1200, 1000)
 IS_SHOWN = "!document.querySelector('#page').hidden"
-#: Of the whole page, from the click to the numbers.
+#: Time for the whole page, from the click to the numbers.
 LOAD_MS_MAX = 200
-#: Where screenshots for the documentation go, if somebody wants new ones.
+#: Folder for screenshots of the documentation, if somebody wants new ones.
 PICTURES = os.environ.get("FASTNODE_SCREENSHOTS")
 
 FEE_JUICE = "0x" + "5".zfill(64)

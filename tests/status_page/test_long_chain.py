@@ -10,7 +10,7 @@ from tests.status_page.conftest import LONG_CHAIN_BLOCKS
 from fastnode.archiver.queries import ChainView
 from fastnode.view import View
 
-#: Of an overview, however long the chain: a phone on a slow line takes it every other second.
+#: Largest overview, however long the chain: a phone on a slow line takes it every other second.
 OVERVIEW_BYTES_MAX = 64_000
 
 

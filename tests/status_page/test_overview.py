@@ -1,4 +1,4 @@
-"""How the node is, as the status page is told."""
+"""State of the node, as the status page is told."""
 
 from __future__ import annotations
 

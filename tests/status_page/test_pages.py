@@ -1,4 +1,4 @@
-"""Who gets what at ``GET /`` of the admin port and below it."""
+"""Answers to ``GET /`` of the admin port and below it, with and without the key."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ACCOUNTS = [address_of(test_key(0)), address_of(test_key(1))]
 
 @pytest.fixture
 def proposing(tmp_path: Any) -> Iterator[dict[str, Any]]:
-    """What such a node says of itself, said by its parts."""
+    """Status of such a node, said by its parts."""
     record = SlotRecord()
     record.note(100, SlotOutcome.PROPOSED, checkpoint=7, blocks=2, txs=5, seconds=3.25)
     record.note(101, SlotOutcome.MISSED, WHY)

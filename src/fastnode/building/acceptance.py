@@ -1,4 +1,4 @@
-"""What a validator accepts: the operator's limits on blocks that others built.
+"""Acceptance by a validator: the operator's limits on blocks that others built.
 
 They are independent of the limits that blocks are built by: without one only those of the protocol hold, which
 ingestion always checks.

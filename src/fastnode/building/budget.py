@@ -1,4 +1,4 @@
-"""What the blocks of one checkpoint may still take.
+"""Budget that is left to the blocks of one checkpoint.
 
 A checkpoint has room for 24,576 blob fields, its DA gas, the mana of the rollup and a number of blocks; the operator
 may set less.  Each block gets its share of the gas (:class:`~fastnode.config.gas_budgets.BlockBudget`), and never
@@ -30,7 +30,7 @@ BLOCK_END_FIELDS: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildingLimits:
-    """What an operator allows.  ``mana_limit``: L2 gas of a checkpoint, as the rollup has it."""
+    """Limits of an operator.  ``mana_limit``: L2 gas of a checkpoint, as the rollup has it."""
 
     mana_limit: int
     blocks_per_checkpoint: int = 1

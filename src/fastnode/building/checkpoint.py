@@ -52,7 +52,7 @@ class CheckpointDraft:
 
     @classmethod
     def of(cls, blocks: Sequence[L2Block], messages: Sequence[bytes]) -> CheckpointDraft:
-        """Of blocks that are stored already: all of one checkpoint."""
+        """Make it of blocks that are stored already: all of one checkpoint."""
         draft = cls(blocks[0].header.global_variables, blocks[0].checkpoint_number, messages)
         draft.blocks = list(blocks)
         draft._fields = [block_blob_fields(block) for block in blocks]

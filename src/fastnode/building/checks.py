@@ -1,4 +1,4 @@
-"""What a transaction must satisfy when its turn in a block comes: the rules that time and other blocks can break.
+"""Conditions on a transaction when its turn in a block comes: the rules that time and other blocks can break.
 
 The pool asked all of this when the transaction arrived.  Proof, metadata and data cannot change after that and are
 not asked again; nor are limits of gas that this node alone has, or its pool.

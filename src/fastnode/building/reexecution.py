@@ -40,7 +40,7 @@ __all__ = ["ProposedBlock", "checkpoint_of", "follows", "reexecute"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedBlock:
-    """What a proposer says of a block.  ``archive_root``: after it; ``index``: in its checkpoint."""
+    """Claims of a proposer about a block.  ``archive_root``: after it; ``index``: in its checkpoint."""
 
     header: BlockHeader
     index: int
@@ -49,7 +49,7 @@ class ProposedBlock:
 
 
 def follows(chain: ChainView, proposed: ProposedBlock) -> bool:
-    """Whether it is built on the newest stored block."""
+    """True if it is built on the newest stored block."""
     tip = chain.block_info(chain.tip_number)
     root = chain.chain.genesis_archive_root if tip is None else tip.archive_root
     return proposed.header.last_archive.root == root

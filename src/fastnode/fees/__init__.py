@@ -1,1 +1,1 @@
-"""What gas costs: from the chain, from another node, from L1."""
+"""Prices of gas: from the chain, from another node, from L1."""

@@ -1,4 +1,4 @@
-"""How congested the chain is, from its own checkpoints: the part of the fee model that needs no L1.
+"""Congestion of the chain, from its own checkpoints: the part of the fee model that needs no L1.
 
 The price of a slot is a base, which follows L1, times a multiplier, which follows the mana of the checkpoints before
 it.  The mana stands in the headers of checkpoints, so the multiplier can be worked out here, and a price of one slot

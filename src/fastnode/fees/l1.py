@@ -1,4 +1,4 @@
-"""What gas costs, as L1 says: the contract's own price now, the fee model over its facts for the next slots."""
+"""Prices of gas according to L1: the contract's own price now, the fee model over its facts for the next slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the node learns what gas costs: pluggable, as only some nodes see L1.
+"""Sources of gas prices: pluggable, as only some nodes see L1.
 
 ====================  ==========================================================================
 :class:`ChainFees`    what the chain's source last said, else the price of the newest block
@@ -35,10 +35,10 @@ class FeeSource(Protocol):
     """Answers at once, from what is known; ``view`` is the caller's view of the chain."""
 
     def current(self, view: Any) -> GasFees:
-        """What a block proposed now would charge at least."""
+        """Least price of a block that is proposed now."""
 
     def predicted(self, view: Any, usage: ManaUsage) -> Sequence[GasFees] | None:
-        """What the blocks of the next slots would charge at least; None when nothing is known to foretell it from."""
+        """Least prices of the blocks of the next slots; None when nothing is known to foretell it from."""
 
 
 class ChainFees:
@@ -101,7 +101,7 @@ class LatestFees:
 
     @property
     def newest(self) -> tuple[GasFees, dict[ManaUsage, Sequence[GasFees]]] | None:
-        """What :meth:`update` was last given; None before."""
+        """Value that :meth:`update` was given last; None before."""
         return None if self._current is None else (self._current, self._predicted)
 
     def current(self, view: Any) -> GasFees:

@@ -50,5 +50,5 @@ def connect(url: str) -> Connection:
 
 
 def one_line(error: psycopg.Error) -> str:
-    """What the server or the driver says, on one line."""
+    """Words of the server or the driver, on one line."""
     return " ".join(str(error).split()) or type(error).__name__

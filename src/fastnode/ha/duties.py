@@ -56,7 +56,7 @@ _HASH_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 65
 _NODE_ID_CHARACTERS_MAX: Final = 255
 
-#: How often a statement is asked again over a new connection.
+#: Number of times that a statement is asked again over a new connection.
 _ATTEMPTS_MAX: Final = 3
 
 

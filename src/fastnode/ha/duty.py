@@ -1,4 +1,4 @@
-"""What a validator signs once, and the right to sign it: the part of the locks that needs no database."""
+"""Duties that a validator signs once, and the right to sign: the part of the locks that needs no database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DutyType(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """What is to be signed once: by this validator of this rollup, in this slot.
+    """A duty that is to be signed once: by this validator of this rollup, in this slot.
 
     Addresses have 20 bytes.  ``block_index`` is the block's index within its checkpoint, for block proposals
     alone.  ``block_number`` is kept for people to read; it does not tell duties apart.

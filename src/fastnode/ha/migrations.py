@@ -131,7 +131,7 @@ def _run(connection: Connection, statement: str, on_statement: OnStatement | Non
 
 
 def _count_applied(connection: Connection) -> int:
-    """How many of MIGRATIONS are applied; HaDatabaseError if the database has any other."""
+    """Number of MIGRATIONS that are applied; HaDatabaseError if the database has any other."""
     rows = connection.execute("SELECT name FROM pgmigrations ORDER BY run_on, id").fetchall()
     for position, (name,) in enumerate(rows):
         if position >= len(MIGRATIONS) or name != MIGRATIONS[position].name:

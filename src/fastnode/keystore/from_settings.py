@@ -19,7 +19,7 @@ _NO_RECIPIENT: Final = "0x" + "00" * 32
 
 
 def names_keys(settings: Settings) -> bool:
-    """Whether there are keys in the settings."""
+    """True if there are keys in the settings."""
     return any(
         (
             settings.validator_private_keys,

@@ -92,7 +92,7 @@ class Keystore:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of the validators."""
+        """Addresses of the validators."""
         return tuple(validator.address for validator in self.validators)
 
     @property
@@ -419,7 +419,7 @@ def _object(value: object, path: str) -> dict[str, Any]:
 def _require_keys(record: Mapping[str, Any], known: frozenset[str] | set[str], path: str) -> None:
     unknown = [key for key in record if key not in known]
     if unknown:
-        # How many, not which: a key may stand in the wrong place.
+        # Their number, not their names: a key may stand in the wrong place.
         raise _Issue(f"Unrecognized key(s) in object: {len(unknown)}; known are {', '.join(sorted(known))}", path)
 
 

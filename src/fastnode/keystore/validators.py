@@ -93,7 +93,7 @@ class Validators:
             self._probing.join()
 
     def troubles(self) -> dict[str, str | None]:
-        """What was wrong with remote signers when they were tried, None for nothing."""
+        """Fault of remote signers when they were tried, None for nothing."""
         return {} if self._path is None else {"signers": self._signer_trouble}
 
     def _probe_later(self, keystore: Keystore) -> None:

@@ -1,4 +1,4 @@
-"""What monitoring systems are told, in the text form of Prometheus.
+"""Metrics for monitoring systems, in the text form of Prometheus.
 
 The node's parts keep plain counters; nothing here is touched while they work.  At a scrape, a
 :class:`NodeCollector` reads the counters and prometheus-client writes them down.
@@ -67,7 +67,7 @@ _NS_PER_S: Final = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What is read at a scrape."""
+    """Parts that are read at a scrape."""
 
     servers: Mapping[str, RpcServer]
     view: Callable[[], View | None]
@@ -77,20 +77,20 @@ class Sources:
     recent: RecentBlocks = field(default_factory=RecentBlocks)
     mempool: Mempool | None = None
     uploads: SnapshotUploads | None = None
-    #: What is wrong with which part.
+    #: Faults by part.
     health: Callable[[], Health] = Health
-    #: How the chain is followed; None when it is not.
+    #: State of following the chain; None when it is not followed.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     loop_lag: LoopLag | None = None
-    #: Of requests to other servers; None: there are none to ask.
+    #: Counts of requests to other servers; None: there are none to ask.
     exchange_times: ExchangeTimes | None = None
     #: The peer-to-peer network; None when the node is not on it.
     peers: Callable[[], NetworkSnapshot] | None = None
-    #: How the fleet is; None: this node is in none.
+    #: State of the fleet; None: this node is in none.
     fleet: Callable[[], dict[str, Any] | None] = lambda: None
     #: Accounts that pay on L1, and signatures; None: this node signs nothing.
     publishing: Callable[[], Mapping[str, Any] | None] = lambda: None
-    #: Of a node that writes to L1; None: it does not.
+    #: State of publishing on L1; None: this node does not.
     proposing: Callable[[], dict[str, Any] | None] = lambda: None
 
 

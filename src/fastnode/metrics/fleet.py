@@ -1,4 +1,4 @@
-"""What monitoring systems are told of a fleet by each of its nodes."""
+"""Metrics of a fleet from each of its nodes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 __all__ = ["l1_metrics"]
 
-#: Of each node of L1: name and text of the metric, key in the status.
+#: Metrics of each node of L1: name and text of the metric, key in the status.
 _NODE_COUNTS: Final = (
     ("l1_requests", "Requests to a node of L1.", "requests"),
     ("l1_calls", "Calls in them, as providers count them: each of a batch.", "calls"),
@@ -17,7 +17,7 @@ _NODE_COUNTS: Final = (
     ("l1_waits", "Times that it was not asked for a while: it failed, or said that it is asked too fast.", "waits"),
     ("l1_wait_seconds", "How long it was not asked because of that.", "waitedSeconds"),
 )
-#: Of each source of blobs.
+#: Metrics of each source of blobs.
 _SOURCE_COUNTS: Final = (
     ("blob_source_blobs", "Blobs that a source gave and that were right.", "blobs"),
     ("blob_source_wrong_blobs", "Blobs that a source gave and whose data has another hash.", "wrongBlobs"),

@@ -1,4 +1,4 @@
-"""How late the event loop comes to what is due: what a client waits beside the time of its own call."""
+"""Lag of the event loop behind what is due: time that a client waits beside that of its own call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
         #: Looks per bucket of LAG_BOUNDS_S, the last one above all of them.
         self.counts = [0] * (len(LAG_BOUNDS_S) + 1)
-        #: Of all looks together.
+        #: Sum over all looks.
         self.total_s = 0.0
 
     def start(self) -> None:

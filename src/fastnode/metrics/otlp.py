@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 _SCOPE: Final = "fastnode"
 _SERVICE: Final = "aztec-node"
-#: How long a node that stops waits for a collector to take what is left.
+#: Time that a stopping node waits for a collector to take the rest.
 _CLOSING_S: Final = 2.0
 _HTTP_ERROR: Final = 400
 #: A call names its method near its beginning or its end.
@@ -164,7 +164,7 @@ class MetricsExport:
         self._loop.start()
 
     def troubles(self) -> dict[str, str | None]:
-        """What is wrong, None for nothing."""
+        """The fault, None for nothing."""
         refused = "the collector of metrics takes none" if self._has_failed else None
         return {"metricsCollector": self._loop.trouble or refused}
 

@@ -1,4 +1,4 @@
-"""What the network's reference node measures too, under its names, so that its dashboards and alerts work."""
+"""Metrics that the network's reference node has too, under its names, so that its dashboards and alerts work."""
 
 from __future__ import annotations
 

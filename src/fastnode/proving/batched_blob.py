@@ -49,7 +49,7 @@ class BatchedBlob:
 
 
 def batch(checkpoints: Sequence[bytes]) -> BatchedBlob:
-    """Of the blob fields of each checkpoint of an epoch, joined, with their end markers.
+    """Batch the blob fields of each checkpoint of an epoch, joined, with their end markers.
 
     Takes some 0.1 s for each blob: not for the event loop.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT_VERSION", "make_proof", "render_inputs"]
 
 FORMAT_VERSION: Final = 1
-#: Of what a program that failed says, so much is told.
+#: Bytes of a failed program's words that are told.
 _TOLD_CHARACTERS: Final = 300
 _POLL_S: Final = 0.5
 #: A proof is some ten kilobytes.

@@ -1,4 +1,4 @@
-"""What a proof of an epoch is about, collected from the stored chain and compared with L1.
+"""Subject of a proof of an epoch, collected from the stored chain and compared with L1.
 
 Every stored checkpoint was replayed when it came, so its roots are those of its blocks.  Here it is made sure that L1
 has the same ones: what is proven is what is on L1, not what this node believes.
@@ -32,7 +32,7 @@ __all__ = ["CHECKPOINTS_MAX", "EpochInputs", "collect", "next_epoch", "packed_at
 #: Checkpoints in one proof.
 CHECKPOINTS_MAX: Final = 32
 _SIGNATURE_BYTES: Final = 65
-# Where they are in what the contract says of a checkpoint.
+# Places in the contract's record of a checkpoint.
 _ARCHIVE, _HEADER_HASH, _COMMITMENTS_HASH = 0, 1, 2
 
 
@@ -53,7 +53,7 @@ class EpochInputs:
     blocks: tuple[tuple[L2Block, ...], ...]
 
     def proof(self, prover_id: bytes, proof: bytes) -> EpochProof:
-        """What is sent to L1."""
+        """Inputs that are sent to L1."""
         return EpochProof(
             start=self.start,
             end=self.end,

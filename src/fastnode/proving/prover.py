@@ -34,11 +34,11 @@ __all__ = ["NEEDS_COMMAND", "ProofPublisher", "Prover", "ProverOptions", "has_mo
 
 logger = logging.getLogger("fastnode.prover")
 
-#: Where the rollup keeps its verifier, counted from the begin of its state.
+#: Storage slot of the rollup's verifier, counted from the begin of its state.
 _VERIFIER_WORD: Final = 7
 _VERIFY: Final = selector("verify(bytes,bytes32[])")
 _ADDRESS_BYTES: Final = 20
-#: How often an epoch that could not be proven is tried again.
+#: Number of further tries for an epoch that could not be proven.
 RETRY_S: Final = 5.0
 
 NEEDS_COMMAND: Final = (
@@ -67,7 +67,7 @@ class ProverOptions:
 
 
 def has_mock_verifier(endpoint: L1Endpoint, rollup: bytes) -> bool:
-    """Whether the rollup's verifier takes an empty proof of nothing."""
+    """True if the rollup's verifier takes an empty proof of nothing."""
     slot = [hex_data(rollup), quantity(STATE_SLOT + _VERIFIER_WORD), "latest"]
     word = endpoint.results([("eth_getStorageAt", slot)])[0]
     verifier = bytes.fromhex(str(word).removeprefix("0x"))[-_ADDRESS_BYTES:]
@@ -220,7 +220,7 @@ class Prover:
         logger.info("proved an epoch", extra=shown)
 
     def _require_right(self, inputs: EpochInputs) -> tuple[int, int]:
-        """How many blocks were executed again, and how many could not be; EpochNotProven when one is wrong."""
+        """Numbers of blocks that were executed again and that could not be; EpochNotProven when one is wrong."""
         blocks = [block for content in inputs.blocks for block in content]
         verdicts = [self._reexecution.verdict_of(block) for block in blocks]
         if Verdict.WRONG in verdicts:
@@ -240,5 +240,5 @@ class Prover:
 
 
 def _environment() -> dict[str, str]:
-    """What the program may know of the node's environment: nothing that could be a secret."""
+    """Variables of the node's environment for the program: nothing that could be a secret."""
     return {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}

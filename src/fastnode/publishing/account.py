@@ -1,4 +1,4 @@
-"""What an account that pays on L1 is doing, and how long it watches what it has sent."""
+"""State of an account that pays on L1, and limits of watching its transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validators sign, as 32 bytes: each is signed with Ethereum's mark of a message in front (``signed_digest``).
+"""Digests that validators sign (32 bytes): each with Ethereum's mark of a message in front (``signed_digest``).
 
 duty                        keccak-256 of
 BLOCK_PROPOSAL              u32 0 | block header 440 | u32 index | in hash | archive root | u32 count | tx hashes
@@ -21,7 +21,7 @@ from fastnode.publishing.propose import Attestations
 __all__ = ["attestation", "attestations_and_signers", "block_proposal", "checkpoint_proposal"]
 
 _U32_BYTES: Final = 4
-# What a digest is of; the first and the third are numbers of 4 bytes, those that reach L1 are words.
+# Kinds of signed content; the first and the third are numbers of 4 bytes, those that reach L1 are words.
 _BLOCK_PROPOSAL: Final = 0
 _ATTESTATIONS_AND_SIGNERS: Final = 2
 _CHECKPOINT_PROPOSAL: Final = 3
@@ -53,7 +53,7 @@ def attestation(header: CheckpointHeader, archive_root: bytes, fee_asset_price_m
 
 
 def attestations_and_signers(attestations: Attestations, signers: Sequence[bytes]) -> bytes:
-    """What keeps others from publishing a proposer's checkpoint with other attestations."""
+    """Digest that keeps others from publishing a proposer's checkpoint with other attestations."""
     return keccak_256(arguments(word(_ATTESTATIONS_AND_SIGNERS), (attestations.encode(),), (addresses(signers),)))
 
 

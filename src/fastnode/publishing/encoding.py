@@ -25,7 +25,7 @@ Part = bytes | tuple[bytes]
 
 
 def selector(signature: str) -> bytes:
-    """What call data begins with (4 bytes)."""
+    """Selector at the begin of call data (4 bytes)."""
     return keccak_256(signature.encode())[:_SELECTOR_BYTES]
 
 

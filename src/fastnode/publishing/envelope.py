@@ -47,7 +47,7 @@ _MAINNET_CELLS_TIME: Final = 1764798551
 
 
 class SidecarForm(enum.Enum):
-    """How blobs go with their transaction."""
+    """Forms in which blobs go with their transaction."""
 
     EIP_4844 = "EIP-4844"
     EIP_7594 = "EIP-7594"
@@ -119,7 +119,7 @@ class Transaction:
         return found if self.blob_fee_max is None else [*found, self.blob_fee_max, self.versioned_hashes]
 
     def digest(self) -> bytes:
-        """What is signed (32 bytes)."""
+        """Digest to sign (32 bytes)."""
         return keccak_256(bytes([self.type]) + rlp.encode(self.fields))
 
     def sign(self, sign: Callable[[bytes], bytes]) -> SignedTransaction:
@@ -147,7 +147,7 @@ class Transaction:
         return record
 
     def signed_from(self, raw: bytes) -> SignedTransaction:
-        """What a remote signer made of it, with or without blobs; DecodeError when it signed something else."""
+        """The transaction that a remote signer signed, with or without blobs; DecodeError for something else."""
         if raw[:1] != bytes([self.type]):
             raise DecodeError("a signed transaction of another type")
         try:
@@ -191,7 +191,7 @@ class SignedTransaction:
         return keccak_256(self._without_blobs())
 
     def sender(self) -> bytes | None:
-        """Whose key signed it; None for no key's signature."""
+        """Address of the key that signed it; None for no key's signature."""
         return recover_signer(self.transaction.digest(), with_recovery_byte(self.signature))
 
     def _without_blobs(self) -> bytes:

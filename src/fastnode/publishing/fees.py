@@ -1,4 +1,4 @@
-"""What a transaction offers: from what L1 asks now, the operator's limits, and what it offered before.
+"""Offers of transactions: from what L1 asks now, the operator's limits, and what it offered before.
 
     b(fee)      fee * 1.125, rounded up, once per 12 seconds that a stalled transaction waits, at least once
     first       tip = estimate + 20 %,               fee = b(base fee) + tip,            blob fee = b(blob fee)
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["GAS_MAX", "FeeLimits", "L1Prices", "Price", "gas_limit", "read_prices"]
 
 GWEI: Final = 10**9
-#: Of one transaction (EIP-7825).
+#: Gas limit of one transaction (EIP-7825).
 GAS_MAX: Final = 16_777_216
-#: Of a call inside Multicall3 a 64th stays outside.
+#: A 64th of the gas of a call inside Multicall3 stays outside.
 _INNER: Final = 63
 _MULTICALL_GAS: Final = 5_000
 _PERCENT: Final = 100
@@ -52,7 +52,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class L1Prices:
-    """What L1 asks at a block; ``timestamp`` is that of the block."""
+    """Prices of L1 at a block; ``timestamp`` is that of the block."""
 
     timestamp: int
     base_fee: int
@@ -62,7 +62,7 @@ class L1Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeLimits:
-    """Of the operator."""
+    """Limits of the operator."""
 
     fee_max: int = 2000 * GWEI
     blob_fee_max: int = 3000 * GWEI
@@ -85,11 +85,11 @@ class FeeLimits:
         )
 
     def first(self, prices: L1Prices, *, has_blobs: bool) -> Price:
-        """What a new transaction offers."""
+        """Offer of a new transaction."""
         return self._price(prices, max(_more(prices.tip, self.bump_percent), self.tip_min), has_blobs=has_blobs)
 
     def again(self, prices: L1Prices, before: Price, *, is_cancellation: bool = False) -> Price:
-        """What replaces a transaction that offered ``before``; it may be too little where a limit is reached."""
+        """Offer that replaces ``before``; it may be too little where a limit is reached."""
         has_blobs = before.blob_fee_max is not None
         percent = max(self.retry_bump_percent, _REPLACE_BLOB_PERCENT if has_blobs else _REPLACE_PLAIN_PERCENT)
         if is_cancellation:
@@ -106,14 +106,14 @@ class FeeLimits:
         return Price(min(tip, fee), fee, min(self._grown(prices.blob_fee), self.blob_fee_max) if has_blobs else None)
 
     def _grown(self, fee: int) -> int:
-        """What it may be after the next blocks."""
+        """Highest price after the next blocks."""
         for _ in range(max(1, -int(-self.stall_s // _BLOCK_S))):
             fee = -(-fee * 9 // 8)
         return fee
 
 
 def gas_limit(simulated: int, *, blobs: int = 0, others: int = 0, buffer_percent: int = 20) -> int:
-    """Of a transaction.  ``simulated``: what its main call takes; ``blobs``: what the check of its blobs takes;
+    """Gas of a transaction.  ``simulated``: what its main call takes; ``blobs``: what the check of its blobs takes;
     ``others``: what the calls beside it may take."""
     inner = -(-simulated * (_INNER + 1) // _INNER)
     checked = _more(blobs, buffer_percent) if blobs else 0

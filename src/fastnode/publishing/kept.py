@@ -31,7 +31,7 @@ __all__ = ["InFlight", "KeptTransactions"]
 
 logger = logging.getLogger(__name__)
 
-#: Of one account; more in flight are a fault.
+#: Limit for one account; more in flight are a fault.
 KEPT_MAX: Final = 32
 _VERSION: Final = 2
 #: Without checksums.
@@ -87,7 +87,7 @@ _DAMAGED: Final = (
 
 
 class KeptTransactions:
-    """Of all accounts.  ``directory`` None: nothing is kept."""
+    """Transactions of all accounts.  ``directory`` None: nothing is kept."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory

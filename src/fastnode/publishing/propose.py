@@ -83,7 +83,7 @@ class Attestations:
         return arguments((byte_string(self.signature_indices),), (byte_string(self.signatures_or_addresses),))
 
     def hash(self) -> bytes:
-        """What the event of the proposal has of them (32 bytes)."""
+        """Hash of them in the event of the proposal (32 bytes)."""
         return keccak_256(arguments((self.encode(),)))
 
 

@@ -39,7 +39,7 @@ __all__ = ["L1Publisher"]
 logger = logging.getLogger(__name__)
 
 _TRANSFER_GAS: Final = 21_000
-#: How often something odd is seen again before it is believed: nodes behind one address differ for a moment.
+#: Number of looks before something odd is believed: nodes behind one address differ for a moment.
 _LOOKS: Final = 3
 _SEND_ATTEMPTS_MAX: Final = 3
 
@@ -78,7 +78,7 @@ class L1Publisher:
         self._in_flight: dict[int, InFlight] = {}
         self._last: InFlight | None = None
         self.state = AccountState.IDLE
-        #: Of the newest look; None before the first.
+        #: Result of the newest look; None before the first.
         self.balance_wei: int | None = None
         #: L1's time of the block that had the newest one.
         self.mined_at = 0
@@ -308,7 +308,7 @@ class L1Publisher:
         return None
 
     def _act(self, item: InFlight, look: Look, odd: Counter[str], unseen_since: int | None) -> Outcome | None:
-        """What the time asks for: giving up, filling a gap, sending again, a higher price."""
+        """Do what the time asks for: giving up, filling a gap, sending again, a higher price."""
         now = look.timestamp
         if item.is_cancelled:
             is_unseen = unseen_since is not None and now - unseen_since >= self._limits.unseen_s
@@ -346,7 +346,7 @@ class L1Publisher:
     # ---- what is done to one in flight -------------------------------------------------------
 
     def _send_again(self, item: InFlight) -> bool | None:
-        """Whether L1 takes it; None when it does not answer."""
+        """True if L1 takes it; None when it does not answer."""
         try:
             self._wire.transmit(item.newest, item.newest_bundle)
             logger.info("sent to L1 again, which had forgotten it", extra=self._facts(item))
@@ -391,7 +391,7 @@ class L1Publisher:
             self._end(item, AccountState.NOT_MINED)
             return outcome
         self._cancel(item, look.timestamp)
-        # Whether taken or not, it is watched: the original may still be mined.
+        # Taken or not, it is watched: the original may still be mined.
         self._watch_later(item)
         return outcome
 

@@ -117,7 +117,7 @@ class Publishers:
         return [_describe(publisher) | {"isBalanceLow": self._is_low(publisher)} for publisher in self.all]
 
     def troubles(self) -> dict[str, str | None]:
-        """What an operator should know, None for nothing."""
+        """Trouble for an operator to know, None for nothing."""
         low = list(filter(self._is_low, self.all))
         names = ", ".join(f"{hex_data(each.address)} {(each.balance_wei or 0) / _WEI_PER_ETH:.6g} ETH" for each in low)
         failing = next((publisher.trouble for publisher in self.all if publisher.trouble), None)
@@ -132,7 +132,7 @@ class Publishers:
     # ---- why something failed ----------------------------------------------------------------
 
     def _explain(self, request: Request, sender: bytes, block: int) -> str | None:
-        """What the first refused call of a mined transaction said, as it is simulated before its block."""
+        """Reason of the first refused call of a mined transaction, as it is simulated before its block."""
         try:
             timestamp = self._l1.run(lambda endpoint: _time_of(endpoint, block))
             for call in request.calls:

@@ -1,4 +1,4 @@
-"""What is to be done on L1 with one transaction, and what became of it."""
+"""Requests for one transaction on L1, and their outcomes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ __all__ = ["reverted", "reverted_of"]
 
 _SELECTOR_BYTES: Final = 4
 _WORDS_SHOWN_MAX: Final = 4
-#: Of the compiler itself.
+#: Errors of the compiler itself.
 _TEXT: Final = selector("Error(string)")
 _PANIC: Final = selector("Panic(uint256)")
 _TEXT_BYTES_MAX: Final = 300

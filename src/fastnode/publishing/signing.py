@@ -74,12 +74,12 @@ class SigningDoor:
 
     @property
     def addresses(self) -> tuple[bytes, ...]:
-        """Whose keys there are."""
+        """Addresses of the present keys."""
         return tuple(self._signers())
 
     @property
     def is_shared(self) -> bool:
-        """Whether other nodes have these keys too."""
+        """True if other nodes have these keys too."""
         return self._locks is not None
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What L1 would say to a call, before it is sent: an ``eth_call``, or ``eth_simulateV1`` at the time of the next block.
+"""Answers of L1 to a call before it is sent: an ``eth_call``, or ``eth_simulateV1`` at the time of the next block.
 
 Blobs cannot be simulated: the switch of the rollup that compares them with the commitments is off in what is simulated.
 A checkpoint that takes the place of an invalid one is simulated as if that had been taken back.
@@ -30,7 +30,7 @@ _CHECK_BLOBS_SLOT: Final = 4
 _TIPS_SLOT: Final = int.from_bytes(keccak_256(b"aztec.stf.storage"), "big")
 _TIP_BITS: Final = 128
 _BLOCK_GAS: Final = 33_554_432
-#: What the check of one blob takes, the transaction around it included.
+#: Gas for the check of one blob, the transaction around it included.
 _BLOB_GAS_MAX: Final = 60_000
 
 T = TypeVar("T")

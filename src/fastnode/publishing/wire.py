@@ -1,4 +1,4 @@
-"""What an account asks of L1: prices, its nonces, what became of a transaction; and how one is handed over."""
+"""Questions of an account to L1: prices, its nonces, what became of a transaction; and how one is handed over."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ANY_TIME: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What L1 says about a nonce now."""
+    """State of a nonce on L1 now."""
 
     timestamp: int
     latest_nonce: int
@@ -34,7 +34,7 @@ class Look:
 
 
 class Wire:
-    """Of one account; usable from any thread."""
+    """Questions of one account; usable from any thread."""
 
     def __init__(self, address: bytes, l1: L1Client, chain_id: int) -> None:
         self._address = hex_data(address)
@@ -74,7 +74,7 @@ class Wire:
         return self._l1.run(ask)
 
     def knows(self, signed: SignedTransaction) -> bool:
-        """Whether L1 has it, in its pool or in a block; False when no L1 node answers."""
+        """True if L1 has it, in its pool or in a block; False when no L1 node answers."""
         call = ("eth_getTransactionByHash", [hex_data(signed.hash())])
         try:
             return self._l1.run(lambda endpoint: endpoint.results([call])[0]) is not None

@@ -1,1 +1,1 @@
-"""Who did their duty: statistics of validators from what was published."""
+"""Duties done and missed: statistics of validators from what was published."""

@@ -28,7 +28,7 @@ __all__ = ["MIGRATIONS", "OFFENSES_DIRECTORY", "OffenseStore", "SeenCheckpoint"]
 #: In the data directory.
 OFFENSES_DIRECTORY: Final = "offenses"
 
-#: Of the layout, from each version to the next: there has been one so far.
+#: Migrations of the layout, from each version to the next: there has been one so far.
 MIGRATIONS: Final[tuple[Migration, ...]] = ()
 
 _KEY_JUDGED: Final = b"\x00judged"
@@ -47,7 +47,7 @@ Change: TypeAlias = tuple[bytes, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class SeenCheckpoint:
-    """Who signed it; ``is_sound`` if it and those before it, as far as was looked, have the attestations they need."""
+    """Signers of a checkpoint; ``is_sound`` if it and the looked at ones before it have the attestations they need."""
 
     slot: int
     header_hash: bytes
@@ -85,7 +85,7 @@ class OffenseStore:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the database, None for nothing."""
+        """The fault of the database, None for nothing."""
         return self._database.fault
 
     # ---- reading -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What an offense is, and in which round it counts.
+"""Offenses, and the rounds in which they count.
 
 epoch kinds (0 to 3)    an epoch                                round: epoch / epochs per round
 slot kinds (4 to 9)     a slot                                  round: slot / slots per round
@@ -36,7 +36,7 @@ class OffenseType(enum.IntEnum):
 
     @property
     def is_of_epoch(self) -> bool:
-        """Whether it happens in an epoch; the others happen in a slot."""
+        """True if it happens in an epoch; the others happen in a slot."""
         return self <= OffenseType.INACTIVITY
 
 
@@ -83,7 +83,7 @@ _ADDRESS_BYTES: Final = 20
 
 @dataclass(slots=True)
 class RoundSize:
-    """How L1 counts rounds: epochs per round, and after how many rounds an offense is voted on.
+    """Rounds as L1 counts them: epochs per round, and after how many rounds an offense is voted on.
 
     A node begins with what its settings say; what the slasher on L1 says replaces it.
     """

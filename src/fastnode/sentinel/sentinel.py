@@ -62,14 +62,14 @@ class Sentinel:
         self.history_epochs = history_epochs
         self._proven_epochs = proven_epochs
         self._is_ready = is_ready
-        #: What L1 says, for a node that reads L1: there, what is not known yet will be.
+        #: Checkpoints according to L1, for a node that reads L1: there, what is not known yet will be.
         self.proposer_of = proposer_of
         self.committee_of = committee_of
         self.knows_l1 = False
         self._now = now
         #: The first slot of which the node saw everything; None while it is behind.
         self._watches_from: int | None = None
-        #: Who has attested on the peer-to-peer network, by slot and archive root.
+        #: Attesters on the peer-to-peer network, by slot and archive root.
         self._heard: OrderedDict[tuple[int, bytes], set[bytes]] = OrderedDict()
         self.hears_attestations = False
         self._lock = threading.Lock()
@@ -156,7 +156,7 @@ class Sentinel:
         return self._watches_from
 
     def attestations(self, view: ChainView, number: int) -> Attestations | None:
-        """Who signed a checkpoint; None if there is none of this number."""
+        """Signers of a checkpoint; None if there is none of this number."""
         with self._lock:
             return self._of_checkpoint(view, number)
 
@@ -173,7 +173,7 @@ class Sentinel:
     def _histories(
         self, view: ChainView, look: _Look, first: int, last: int, *, only_certain: bool = False
     ) -> dict[bytes, list[tuple[int, Status]]]:
-        """What each member of a committee did in the slots ``first`` to ``last``.
+        """Deeds of each member of a committee in the slots ``first`` to ``last``.
 
         ``only_certain``: without those whose signature may have been left out of what was published.
         """
@@ -213,7 +213,7 @@ class Sentinel:
         return replace(published, signers=published.signers | heard) if heard else published
 
     def _may_leave_out(self, attestations: Attestations | None, members: int) -> bool:
-        """Whether more members may have signed a checkpoint than it says."""
+        """True if more members may have signed a checkpoint than it says."""
         if self.hears_attestations or attestations is None:
             return False
         return len(attestations.signers) <= quorum(members)

@@ -1,4 +1,4 @@
-"""What to vote for where L1 tallies votes per validator, and which round to execute.
+"""Votes where L1 tallies them per validator, and the round to execute.
 
     round n         its proposers vote on the committees of round n - offset: an epoch's offenses are known by then
     vote            0 to 3 for each place of these committees: units of stake that its holder is to lose
@@ -35,7 +35,7 @@ _NO_ADDRESS: Final = bytes(20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TallyTerms:
-    """Of the contract.  ``amounts``: what a validator loses by 1, 2 and 3 units, ascending."""
+    """Terms of the contract.  ``amounts``: what a validator loses by 1, 2 and 3 units, ascending."""
 
     round_slots: int
     epoch_slots: int
@@ -57,7 +57,7 @@ class TallyTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRules:
-    """Of the operator: whom to slash in any case and in none, how many places at most, how far back to execute."""
+    """Wishes of the operator: whom to slash in any case and in none, most places, how far back to execute."""
 
     always: Sequence[bytes] = ()
     never: Collection[bytes] = ()
@@ -89,7 +89,7 @@ class CommitteesOf(Protocol):
 def tally_votes(
     slot: int, offenses: Iterable[Offense], terms: TallyTerms, rules: VoteRules, committee_of: CommitteesOf
 ) -> Votes | None:
-    """What the proposer of ``slot`` votes for; None: nothing.
+    """Vote of the proposer of ``slot``; None: nothing.
 
     ``offenses``: all that are known; ``committee_of`` None: the epoch has none.
     """
@@ -116,7 +116,7 @@ def tally_votes(
 
 
 def _amount(member: bytes, epoch: int, offenses: Iterable[Offense], always: Sequence[bytes], terms: TallyTerms) -> int:
-    """What a member's deeds in an epoch cost it; who is always slashed loses the most, in every epoch."""
+    """Cost of a member's deeds in an epoch; who is always slashed loses the most, in every epoch."""
     deeds = sum(
         offense.amount
         for offense in offenses
@@ -149,17 +149,17 @@ def rounds_to_execute(slot: int, terms: TallyTerms, rules: VoteRules) -> range:
 
 
 class RoundReader(Protocol):
-    """What L1 says of a round."""
+    """A round according to L1."""
 
     def is_slashing_enabled(self) -> bool: ...
 
     def round(self, number: int) -> tuple[bool, int]:
-        """Whether it was executed, and how many have voted."""
+        """True if it was executed, and the number of votes."""
 
     def is_ready(self, number: int, slot: int) -> bool: ...
 
     def tally(self, number: int) -> tuple[Sequence[tuple[bytes, int]], Sequence[Sequence[bytes]]]:
-        """Who loses how much, and the committees of its epochs."""
+        """Losses by validator, and the committees of its epochs."""
 
     def payload(self, number: int, actions: Any, committees: Any) -> bytes:
         """Address of what executes it."""

@@ -104,7 +104,7 @@ class OffenseWatch:
     # ---- looking -------------------------------------------------------------------------------
 
     def accuse(self, kind: OffenseType, validator: bytes, at: int, epoch_duration: int) -> None:
-        """Of what was seen on the peer-to-peer network, in a slot or an epoch.  DatabaseError if it cannot be kept."""
+        """Note an offense of a slot or an epoch, seen on the network of peers.  DatabaseError if it cannot be kept."""
         offense = Offense(validator, int(self._configuration[PENALTIES[kind]]), kind, at)
         with self._turn:
             grace = int(self._configuration["slashGracePeriodL2Slots"])
@@ -138,7 +138,7 @@ class OffenseWatch:
 
 
 class _Look:
-    """What one look at a chain finds: offenses by key, checkpoints by slot and hash."""
+    """Findings of one look at a chain: offenses by key, checkpoints by slot and hash."""
 
     def __init__(self, view: ChainView, sentinel: Sentinel, store: OffenseStore, configuration: Configuration) -> None:
         self._view = view
@@ -218,7 +218,7 @@ class _Look:
         self.seen[slot, checkpoint.header_hash] = seen
 
     def _is_sound(self, number: int) -> bool:
-        """Whether the checkpoint is; one that was not looked at is taken to be."""
+        """True if the checkpoint is; one that was not looked at is taken to be."""
         checkpoint = self._view.checkpoint(number) if number else None
         if checkpoint is None:
             return True

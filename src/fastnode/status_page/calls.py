@@ -20,7 +20,7 @@ _NUMBER_BITS: Final = 128
 
 
 def facts_of_tx(record: dict[str, Any], name_of: Callable[[bytes], str | None]) -> list[Fact]:
-    """What a transaction as wallets send it says: who pays, how much at most, until when, and its public calls."""
+    """Content of a transaction as wallets send it: who pays, how much at most, until when, and its public calls."""
     try:
         tx = Tx.from_json(record)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""What a number, a hash, an address or a few words are: every meaning that they have on the served chain.
+"""Meanings of a number, a hash, an address or a few words: every meaning that they have on the served chain.
 
     17, latest, proven, ...    a block
     0x + up to 64 digits       block hash, archive root, tx hash, L1-to-L2 message, contract, contract class, emitter of
@@ -44,7 +44,7 @@ DOCUMENT_MAX: Final = 600_000
 TXS_LISTED: Final = 100
 LOGS_LISTED: Final = 20
 LOGS_BYTES: Final = 100_000
-#: Of answers that are looked into here; large ones are cut below.
+#: Limit for answers that are looked into here; large ones are cut below.
 _RESPONSE_BYTES_MAX: Final = 64 << 20
 
 _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
@@ -270,7 +270,7 @@ class _Search:
         return Finding("transaction", "Transaction", facts, documents + calls + failure)
 
     def _facts_of_pool(self, tx_hash: str) -> list[Fact]:
-        """What the transaction itself says; it is kept while it waits, and until it is final."""
+        """Content of the transaction itself; it is kept while it waits, and until it is final."""
         found = self._result("node_getTxByHash", tx_hash)
         return [] if found is None or len(found) > _TX_MAX else facts_of_tx(orjson.loads(found), self._name_of)
 
@@ -380,7 +380,7 @@ class _Search:
     # ---- calls ---------------------------------------------------------------------------------------
 
     def _ask(self, name: str, *params: Any) -> list[Document]:
-        """What the public port would answer; nothing if it has nothing, an error, or not this method."""
+        """Answer of the public port; nothing if it has nothing, an error, or not this method."""
         result = self._result(name, *params)
         if result is None:
             return []

@@ -1,4 +1,4 @@
-"""What the explorer finds, in the form that the page shows."""
+"""Findings of the explorer, in the form that the page shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastnode.records import dataclass
 
 __all__ = ["Document", "Fact", "Finding", "Table", "fee_juice", "hex_of", "time_of"]
 
-#: Of the fee asset.
+#: Decimals of the fee asset.
 _DECIMALS: Final = 18
 _DECIMALS_SHOWN: Final = 9
 
@@ -50,7 +50,7 @@ class Finding:
     #: The block that can be had whole.
     block: int | None = None
     table: Table | None = None
-    #: What follows, and what is before it.
+    #: The following and the preceding finding.
     more: list[Fact] = field(default_factory=list)
 
 

@@ -108,7 +108,7 @@ def _span(first: int, last: int) -> str:
 
 
 def checkpoint_facts(chain: ChainView, checkpoint: StoredCheckpoint) -> tuple[list[Fact], Table]:
-    """What is said of one checkpoint, and its blocks."""
+    """Facts of one checkpoint, and its blocks."""
     facts = _checkpoint_row(chain, checkpoint)[1:]
     facts += [
         Fact("Header hash", hex_of(checkpoint.header_hash)),

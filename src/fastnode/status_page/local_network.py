@@ -1,4 +1,4 @@
-"""What the status page shows of a local network: its clock, its accounts, and what can be done to it.
+"""Part of the status page for a local network: its clock, its accounts, and what can be done to it.
 
 The buttons of the page call methods of the admin port: the same as those of the public port, behind the key.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BUTTON_METHODS", "LocalNetworkPanel"]
 
-#: What the page calls.
+#: Actions that the page calls.
 BUTTON_METHODS: Final = ("fastnode_mine", "fastnode_warp", "fastnode_snapshot", "fastnode_revert")
 _NAMED: Final = {
     **{f"account {index}": account.address for index, account in enumerate(TEST_ACCOUNTS)},

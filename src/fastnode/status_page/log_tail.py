@@ -64,7 +64,7 @@ class LogTail(logging.Handler):
             logger.removeHandler(self)
 
     def lines_after(self, number: int) -> list[LogLine]:
-        """What came after the line of this number, as far as it is still kept; oldest first."""
+        """Lines after the one of this number, as far as it is still kept; oldest first."""
         self.acquire()
         try:
             return [line for line in self._lines if line.number > number]

@@ -1,4 +1,4 @@
-"""How the node is, in one JSON object: what the status page asks for every other second.
+"""State of the node, in one JSON object: what the status page asks for every other second.
 
 Everything in it is a number that a part keeps for its own work, or comes from a fixed count of reads: the cost does not
 grow with the chain.  Counters only ever rise; the page shows the differences.
@@ -31,7 +31,7 @@ __all__ = ["NodeSources", "Overview"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSources:
-    """What is read at each request of the page."""
+    """Parts that are read at each request of the page."""
 
     servers: Mapping[str, RpcServer]
     view: Callable[[], View | None]
@@ -40,13 +40,13 @@ class NodeSources:
     log: LogTail
     recent: RecentBlocks = field(default_factory=RecentBlocks)
     mempool: Mempool | None = None
-    #: How the chain is followed; None when it is not.
+    #: State of following the chain; None when it is not followed.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     #: A local network, as of a view; None when the node is none.
     local_network: Callable[[View], dict[str, Any]] | None = None
     #: The peer-to-peer network; None when the node is not on it.
     peers: Callable[[], dict[str, Any]] | None = None
-    #: How the fleet is; None: this node is in none.
+    #: State of the fleet; None: this node is in none.
     fleet: Callable[[], dict[str, Any] | None] = lambda: None
     #: Slots, proofs, accounts and transactions on L1; None: this node writes nothing there.
     proposing: Callable[[], dict[str, Any] | None] = lambda: None

@@ -1,4 +1,4 @@
-"""What a browser asks the admin port for: the page and its files, and the data behind the key.
+"""Pages of the admin port for browsers: the page and its files, and the data behind the key.
 
 The explorer has a port of its own on request (:mod:`fastnode.status_page.port`): the same page without the node's own
 state, read-only and for everybody.
@@ -44,14 +44,14 @@ _FILES: Final = (
     "elements.js",
     "icon.svg",
 )
-#: Where the page says whether a key has to be entered.
+#: Place in the page that says whether a key has to be entered.
 _SIGN_IN: Final = b'data-sign-in="no"'
 _SIGN_IN_FIRST: Final = b'data-sign-in="yes"'
-#: Where it says what it shows.
+#: Place in the page that says what it shows.
 _WHOLE: Final = b'data-shows="node"'
 _EXPLORER_ONLY: Final = b'data-shows="chain"'
 
-#: What a request without the key gets; nothing in it depends on the node.
+#: Answer to a request without the key; nothing in it depends on the node.
 _OPEN_PATHS: Final = frozenset({ROOT, *(FOLDER + name.encode() for name in _FILES)})
 
 #: Only this port's own files, no inline code, no frames around it, and no HTML made from text.
@@ -69,7 +69,7 @@ _CAUTION: Final = header_fields(
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
 _JSON: Final = _CAUTION + header_fields(("Content-Type", "application/json; charset=utf-8"))
-#: What a browser is asked to hold: only a whole block can be longer.
+#: Longest answer for a browser: only a whole block can be longer.
 ANSWER_BYTES_MAX: Final = 32 << 20
 _QUERY_MEMBERS_MAX: Final = 8
 #: Numbers of a query have fewer digits.
