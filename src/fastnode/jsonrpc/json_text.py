@@ -197,11 +197,16 @@ def splice(id_text: bytes, result: bytes | None) -> Reply:
 
 
 def error_reply(error: RpcError, id_text: bytes) -> Reply:
-    # A message may quote what a client sent; a lone surrogate in it has no UTF-8 form.
-    message = orjson.dumps(error.message.encode("utf-8", "backslashreplace").decode("utf-8"))
-    data = b"" if error.data is None else b',"data":' + orjson.dumps(error.data)
-    body = b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, error.code, message, data)
+    body = error_text(error.code, error.message, error.data, id_text)
     return Reply([body], error.code, error.wait_s if isinstance(error, RateLimited) else None)
+
+
+def error_text(code: int, message: str, data: object = None, id_text: bytes = NULL_ID) -> bytes:
+    """The answer to a call that failed, or to a request of which no call can be told; no member ``data`` for None."""
+    # A message may quote what a client sent; a lone surrogate in it has no UTF-8 form.
+    text = orjson.dumps(message.encode("utf-8", "backslashreplace").decode("utf-8"))
+    more = b"" if data is None else b',"data":' + orjson.dumps(data)
+    return b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, code, text, more)
 
 
 def busy_reply(error: NodeBusy) -> Reply:

@@ -23,14 +23,15 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 
-from fastnode.errors import DataDirectoryError, SettingError
+from fastnode.errors import DataDirectoryError, ServerError, SettingError
 from fastnode.files import replace_file
 from fastnode.http.health import PROBE_PATHS
 from fastnode.http.messages import Response, header_fields
+from fastnode.jsonrpc.json_text import error_text
 from fastnode.log import log_facts
 from fastnode.records import dataclass
 
-__all__ = ["HASH_FILE", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce"]
+__all__ = ["HASH_FILE", "UNAUTHORIZED", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce"]
 
 logger = logging.getLogger(__name__)
 
@@ -150,10 +151,12 @@ def _banner(key: AdminKey) -> str:
 
 # ---- requests -----------------------------------------------------------------------------------
 
+#: Body of the answer to a request without the key.
+UNAUTHORIZED: Final = error_text(ServerError.code, "Unauthorized: invalid or missing API key")
 _REFUSAL: Final = Response(
     HTTPStatus.UNAUTHORIZED,
     header_fields(("Vary", "Accept-Encoding"), ("Content-Type", "application/json; charset=utf-8")),
-    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}',
+    UNAUTHORIZED,
 )
 _BEARER: Final = re.compile(rb"bearer +", re.IGNORECASE)
 

@@ -25,8 +25,6 @@ from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, Final, Protocol, get_args
 
-import orjson
-
 from fastnode import interpreter, trace
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
 from fastnode.errors import InvalidRequest, NodeBusy, ParseError, RateLimited
@@ -39,7 +37,7 @@ from fastnode.http.health import PROBE_PATHS, Health, answer_probe
 from fastnode.http.messages import Refusal, Request, Response, header_fields, length_of
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine
-from fastnode.jsonrpc.json_text import Reply
+from fastnode.jsonrpc.json_text import Reply, error_text
 from fastnode.jsonrpc.methods import Context
 from fastnode.jsonrpc.rate_limits import Client, refusal_delay
 from fastnode.kernels import packed
@@ -75,7 +73,7 @@ PREFLIGHT_KEPT_S: Final = 7200
 #: Pages may read all headers, such as Retry-After and those about the network: requests come without credentials.
 EXPOSED: Final = header_fields(("Access-Control-Expose-Headers", "*"))
 #: Said where a notification is refused.
-_OVER_BUDGET: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"Rate limit exceeded"}}'
+_OVER_BUDGET: Final = error_text(RateLimited.code, "Rate limit exceeded")
 #: Statuses of requests whose body could not be read or understood.
 _STATUSES_WITH_RPC_ERROR: Final = frozenset({HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE})
 _RETRY: Final = header_fields(("Retry-After", str(BUSY_RETRY_S)))
@@ -363,8 +361,7 @@ class RpcApplication:
     def _refuse_busy(self, error: NodeBusy) -> Response:
         """503 for want of memory."""
         self.count_rejected("memory")
-        content = {"code": error.code, "message": error.message, "data": error.data}
-        body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": content})
+        body = error_text(error.code, error.message, error.data)
         return Response(HTTPStatus.SERVICE_UNAVAILABLE, self._json_fields + _RETRY, body)
 
     def _answer(
@@ -451,8 +448,7 @@ class RpcApplication:
         return Response(status, self._coded_fields[coding], body)
 
     def _rpc_error(self, status: HTTPStatus, reason: str) -> Response:
-        error = {"code": InvalidRequest.code, "message": f"Invalid request: {reason}"}
-        return Response(status, self._json_fields, orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
+        return Response(status, self._json_fields, error_text(InvalidRequest.code, f"Invalid request: {reason}"))
 
 
 def path_of(target: bytes) -> bytes:

@@ -28,14 +28,11 @@ from fastnode.http.guard import RequestGuard
 from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.jsonrpc.rate_limits import BYTES_PER_COST, KEY_HEADERS, Client, RateLimits, refusal_delay
 from fastnode.kernels import payer, simple_request
+from fastnode.serving.api_key import UNAUTHORIZED
 from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
 from fastnode.serving.event_streams import EVENTS_PATH
 
 __all__ = ["ClientsRequests", "RateLimitGate"]
-
-_UNAUTHORIZED: Final = (
-    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Unauthorized: invalid or missing API key"}}'
-)
 
 #: Paths whose GET is charged for, also under a prefix.
 _CHARGED_PATHS: Final = (DOCUMENT_PATH, EVENTS_PATH)
@@ -128,7 +125,7 @@ class RateLimitGate:
     async def _refuse(self, origin: str | None) -> Response:
         self.application.count_rejected("key")
         await asyncio.sleep(refusal_delay())
-        return _for_origin(Response(HTTPStatus.UNAUTHORIZED, self.application.json_fields, _UNAUTHORIZED), origin)
+        return _for_origin(Response(HTTPStatus.UNAUTHORIZED, self.application.json_fields, UNAUTHORIZED), origin)
 
 
 def _for_origin(response: Response, origin: str | None) -> Response:

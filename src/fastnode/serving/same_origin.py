@@ -7,16 +7,21 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import Final
 
+from fastnode.errors import ServerError
 from fastnode.http.health import PROBE_PATHS
 from fastnode.http.messages import Response, header_fields
+from fastnode.jsonrpc.json_text import error_text
 
 __all__ = ["SameOriginGuard"]
 
 _REFUSAL: Final = Response(
     HTTPStatus.FORBIDDEN,
     header_fields(("Vary", "Accept-Encoding, Origin"), ("Content-Type", "application/json; charset=utf-8")),
-    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Forbidden: pages of other sites may not use the '
-    b'admin port while it asks for no key; call it by address, as localhost, or by a name of --admin-names"}}',
+    error_text(
+        ServerError.code,
+        "Forbidden: pages of other sites may not use the admin port while it asks for no key; call it by address, as "
+        "localhost, or by a name of --admin-names",
+    ),
 )
 _SCHEMES: Final = (b"http://", b"https://")
 

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-import orjson
-
 from fastnode.errors import ServerError
 from fastnode.http.allowance import Allowance
 from fastnode.http.health import PROBE_PATHS, Health, answer_probe
 from fastnode.http.messages import Refusal, Request, Response, header_fields
+from fastnode.jsonrpc.json_text import error_text
 
 __all__ = ["StartingApplication"]
 
@@ -40,8 +39,7 @@ class StartingApplication:
         if path in PROBE_PATHS and request.method in (b"GET", b"HEAD"):
             return self._on_probe(path, request.headers)
         message = f"The node is starting: it waits for {self._reason()}"
-        error = {"code": ServerError.code, "message": message, "data": {"code": "STARTING"}}
-        answer = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+        answer = error_text(ServerError.code, message, {"code": "STARTING"})
         return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON + _RETRY, answer)
 
     def on_refusal(self, refusal: Refusal) -> Response:
