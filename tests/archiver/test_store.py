@@ -17,7 +17,7 @@ import pytest
 from fastnode.archiver import layout
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.archiver.store import ARCHIVER_DIRECTORY, ArchiverStore
-from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, DecodeError
+from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, DecodeError, StartError
 from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
 
@@ -157,7 +157,7 @@ def test_what_never_changes_is_known_after_adopting(store: ArchiverStore, sample
 
 @pytest.mark.parametrize(
     ("version", "detailed"),
-    [("4.1.2", True), ("4.2.99-rc.1", True), ("4.3.0", False), ("5.0.0", False), ("10.0", False), ("next", False)],
+    [("4.1.2", True), ("4.2.99-rc.1", True), ("4.3.0", False), ("10.0", False), ("next", False)],
 )
 def test_node_versions_before_4_3_have_detailed_execution_results(
     tmp_path: Path, sample: SampleChain, genesis: GenesisRecord, version: str, detailed: bool
@@ -167,6 +167,17 @@ def test_node_versions_before_4_3_have_detailed_execution_results(
     with ArchiverStore.open(tmp_path / "data") as store:
         store.adopt_chain(ChainRecord.from_json(record), genesis)
         assert store.chain.detailed_execution_results is detailed
+
+
+def test_a_chain_of_a_release_that_is_not_served_is_refused(
+    tmp_path: Path, sample: SampleChain, genesis: GenesisRecord
+) -> None:
+    record = orjson.loads(sample.lines[0])
+    record["nodeInfo"]["nodeVersion"] = "5.2.0"
+    with ArchiverStore.open(tmp_path / "data") as store:
+        with pytest.raises(StartError, match=r"is of release 5\.x, this node serves 4\.x only"):
+            store.adopt_chain(ChainRecord.from_json(record), genesis)
+        assert not store.has_chain
 
 
 def test_a_chain_goes_by_another_version_of_its_release_from_the_next_view_on(

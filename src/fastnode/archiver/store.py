@@ -18,7 +18,7 @@ from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredTips
 from fastnode.archiver.rendering import render
 from fastnode.archiver.source import ChainRecord, GenesisRecord
-from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError
+from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, StartError
 from fastnode.protocol import releases
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.protocol.releases import Release
@@ -98,8 +98,12 @@ class ArchiverStore:
         """Store the genesis of a new chain, or check that it is the chain stored already.
 
         Returns whether it was new.  DataDirectoryError, naming both, when the L1 chain id, the rollup
-        version, the genesis block hash or the genesis archive root differ.
+        version, the genesis block hash or the genesis archive root differ.  StartError for a chain of a release that
+        is not served.
         """
+        if not chain.release.is_served:
+            served = ", ".join(one.name for one in releases.known() if one.is_served)
+            raise StartError(f"the chain is of release {chain.release.name}, this node serves {served} only")
         if self.has_chain:
             self._refuse_other_chain(chain, genesis)
             return False

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
+from fastnode.errors import DecodeError
 from fastnode.protocol.checkpoint import CheckpointHeader
 
-__all__ = ["keccak_256", "payload_digest", "recover_signer", "signed_digest", "with_recovery_byte"]
+__all__ = [
+    "SigningDomain",
+    "attested_digest",
+    "keccak_256",
+    "payload_digest",
+    "recover_signer",
+    "signed_digest",
+    "with_recovery_byte",
+]
 
 _WORD_BYTES: Final = 32
 _ADDRESS_BYTES: Final = 20
@@ -15,6 +25,9 @@ _SIGNATURE_BYTES: Final = 65
 _SIGNED_MESSAGE: Final = b"\x19Ethereum Signed Message:\n32"
 #: First byte of messages that a committee signs: the attestation of a checkpoint.
 _CHECKPOINT_ATTESTATION: Final = 1
+#: EIP-712 domain of the rollup, from release 5.x on.
+_DOMAIN_NAME: Final = b"Aztec Rollup"
+_DOMAIN_VERSION: Final = b"1"
 #: The last byte of a signature that a contract checks is the recovery id plus this.
 _RECOVERY_BASE: Final = 27
 _RECOVERY_IDS: Final = (0, 1)
@@ -30,14 +43,43 @@ def keccak_256(data: bytes) -> bytes:
     return bytes(keccak.new(digest_bits=256, data=data).digest())
 
 
-def payload_digest(header: CheckpointHeader, archive_root: bytes, fee_asset_price_modifier: int) -> bytes:
-    """L1's name for a proposed checkpoint (32 bytes): field ``payloadDigest`` of its event."""
-    return keccak_256(
-        _CHECKPOINT_ATTESTATION.to_bytes(_WORD_BYTES, "big")
-        + archive_root
-        + fee_asset_price_modifier.to_bytes(_WORD_BYTES, "big", signed=True)
-        + header.hash()
-    )
+class SigningDomain(NamedTuple):
+    """The chain of L1 and the rollup contract on it (20 bytes) for which signatures of release 5.x hold (EIP-712)."""
+
+    chain_id: int
+    rollup: bytes
+
+
+@lru_cache(maxsize=8)
+def _domain_separator(domain: SigningDomain) -> bytes:
+    kind = keccak_256(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
+    chain_id, rollup = domain.chain_id.to_bytes(_WORD_BYTES, "big"), domain.rollup.rjust(_WORD_BYTES, b"\0")
+    return keccak_256(kind + keccak_256(_DOMAIN_NAME) + keccak_256(_DOMAIN_VERSION) + chain_id + rollup)
+
+
+def _typed_digest(kind: bytes, payload: bytes, domain: SigningDomain) -> bytes:
+    content = keccak_256(keccak_256(kind + b"(bytes32 payloadHash)") + keccak_256(payload))
+    return keccak_256(b"\x19\x01" + _domain_separator(domain) + content)
+
+
+def payload_digest(
+    header: CheckpointHeader, archive_root: bytes, fee_asset_price_modifier: int, domain: SigningDomain | None = None
+) -> bytes:
+    """L1's name for a proposed checkpoint (32 bytes): field ``payloadDigest`` of its event.
+
+    ``domain``: needed for a header of release 5.x; DecodeError without it.
+    """
+    payload = archive_root + fee_asset_price_modifier.to_bytes(_WORD_BYTES, "big", signed=True) + header.hash()
+    if header.accumulated_fees is None:
+        return keccak_256(_CHECKPOINT_ATTESTATION.to_bytes(_WORD_BYTES, "big") + payload)
+    if domain is None:
+        raise DecodeError("a checkpoint header that counts fees is signed for a chain and a rollup")
+    return _typed_digest(b"CheckpointAttestation", payload, domain)
+
+
+def attested_digest(header: CheckpointHeader, payload: bytes) -> bytes:
+    """Digest that a member of the committee signs for a checkpoint whose payload digest is ``payload``."""
+    return signed_digest(payload) if header.accumulated_fees is None else payload
 
 
 def signed_digest(message: bytes) -> bytes:

@@ -30,7 +30,7 @@ from fastnode.publishing.encoding import (
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES
 from fastnode.sources.l1.attestation_check import quorum
-from fastnode.sources.l1.proposals import PROPOSE_SELECTOR
+from fastnode.sources.l1.proposals import PROPOSE_SELECTOR, PROPOSE_WITH_FEES_SELECTOR
 
 __all__ = [
     "NO_ATTESTATIONS",
@@ -133,9 +133,10 @@ class ProposeCall:
         return bytes([len(self.commitments)]) + b"".join(self.commitments)
 
     def call_data(self) -> bytes:
-        """With the selector, 0x85b98fd8."""
+        """With the selector, 0x85b98fd8, or from release 5.x on 0x72636df9."""
         signature = self.proposer_signature
-        return PROPOSE_SELECTOR + arguments(
+        counts_fees = self.header.accumulated_fees is not None
+        return (PROPOSE_WITH_FEES_SELECTOR if counts_fees else PROPOSE_SELECTOR) + arguments(
             self.archive_root,
             signed_word(self.fee_asset_price_modifier),
             _header_words(self.header),
@@ -162,6 +163,7 @@ def _header_words(header: CheckpointHeader) -> bytes:
             word(fees.fee_per_da_gas),
             word(fees.fee_per_l2_gas),
             word(header.total_mana_used),
+            b"" if header.accumulated_fees is None else word(header.accumulated_fees),
         )
     )
 

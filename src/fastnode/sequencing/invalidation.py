@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import SlotLost, UpstreamError
 from fastnode.log import log_facts
-from fastnode.protocol.ethereum import recover_signer, signed_digest
+from fastnode.protocol.ethereum import recover_signer
 from fastnode.publishing.propose import Attestations, InvalidateCall
 from fastnode.records import dataclass
 from fastnode.sequencing.attesting import own_members
@@ -113,7 +113,7 @@ class Invalidation:
 
 def bad_member(proposal: Proposal, committee: tuple[bytes, ...]) -> int | None:
     """The place of the first wrong entry; None when all are right, so that there are too few of them."""
-    digest = signed_digest(proposal.payload_digest)
+    digest = proposal.attested_digest
     for place, (attestation, member) in enumerate(zip(proposal.attestations(len(committee)), committee, strict=True)):
         is_signed = attestation.address == _NO_ADDRESS
         address = recover_signer(digest, attestation.signature) if is_signed else attestation.address

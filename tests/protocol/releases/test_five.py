@@ -22,6 +22,13 @@ from fastnode.protocol.contracts import (
     private_functions_root,
     protocol_contracts_hash,
 )
+from fastnode.protocol.ethereum import (
+    SigningDomain,
+    attested_digest,
+    payload_digest,
+    recover_signer,
+    with_recovery_byte,
+)
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.releases import FIVE, FOUR
 from fastnode.world_state.genesis import genesis_of
@@ -152,3 +159,19 @@ def test_the_protocol_contracts_have_the_hash_that_the_rollups_name(data_directo
         assert derived[contract["address"]] == raw(contract["derivedAddress"])
     assert sorted(derived) == [1, 2, 3]
     assert protocol_contracts_hash([derived[number] for number in sorted(derived)]) == FIVE.contracts_hash
+
+
+def test_attestations_are_signed_for_a_chain_and_a_rollup(vectors: list[Json]) -> None:
+    for vector in of_kind(vectors, "checkpointAttestation"):
+        header = CheckpointHeader.from_buffer(raw(vector["checkpointHeader"]))
+        archive, modifier = raw(vector["archive"]), int(vector["feeAssetPriceModifier"])
+        context = vector["context"]
+        domain = SigningDomain(context["chainId"], raw(context["rollupAddress"]))
+        digest = payload_digest(header, archive, modifier, domain)
+        assert digest == attested_digest(header, digest) == raw(vector["digest"])
+        signature = with_recovery_byte(raw(vector["signature"]))
+        assert recover_signer(digest, signature) == raw(vector["signer"].lower())
+        for other in (domain._replace(chain_id=domain.chain_id + 1), domain._replace(rollup=b"\1" * 20)):
+            assert payload_digest(header, archive, modifier, other) != digest
+        with pytest.raises(DecodeError, match="for a chain and a rollup"):
+            payload_digest(header, archive, modifier)

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Final
 
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection
-from fastnode.protocol.ethereum import keccak_256, recover_signer, signed_digest
+from fastnode.protocol.ethereum import keccak_256, recover_signer
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, hex_data
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, contract_call
@@ -42,7 +42,7 @@ def refusal_of(proposal: Proposal, committee: tuple[bytes, ...]) -> str | None:
         return str(error)
     if len(attestations) != len(committee):
         return f"it has {len(attestations)} attestations of a committee of {len(committee)}"
-    digest = signed_digest(proposal.payload_digest)
+    digest = proposal.attested_digest
     signed = 0
     for place, (attestation, member) in enumerate(zip(attestations, committee, strict=True)):
         is_signed = attestation.address == _NO_ADDRESS

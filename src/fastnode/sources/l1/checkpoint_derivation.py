@@ -118,7 +118,7 @@ class CheckpointDerivation:
 
         UpstreamUnavailable; UpstreamFault when L1 contradicts itself; BlobsUnavailable."""
         event = placed.event
-        proposal = find_in_transaction(placed.transaction, facts.rollup, event)
+        proposal = find_in_transaction(placed.transaction, facts.signing_domain, event)
         if proposal is None:
             proposal = self._trace(facts, event)
         refusal = self._refusal_of(facts, head, proposal)
@@ -164,7 +164,7 @@ class CheckpointDerivation:
 
     def _trace(self, facts: RollupFacts, event: ProposedCheckpoint) -> Proposal:
         def find(endpoint: L1Endpoint) -> Proposal | str:
-            return self._blobs.turns.run(lambda: find_in_trace(endpoint, facts.rollup, event))
+            return self._blobs.turns.run(lambda: find_in_trace(endpoint, facts.signing_domain, event))
 
         found = self._reader.run(find) if self._traces is None else self._traces.run(find)
         if isinstance(found, str):

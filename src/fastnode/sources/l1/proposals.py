@@ -10,6 +10,7 @@
                        blobs, in and out hash          19  offset of the blob input
              7 .. 13   slot, timestamp, coinbase, fee
                        recipient, two gas fees, mana
+                       (from 5.x on fees in word 14; all behind it one word later)
 
     attestations   signature indices (bytes: one bit per member, the highest first), signatures or addresses (bytes:
                    v 1 | r 32 | s 32 of a member whose bit is set, else its address 20)
@@ -27,7 +28,7 @@ from typing import Any, Final, NamedTuple
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode
 from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
-from fastnode.protocol.ethereum import keccak_256, payload_digest
+from fastnode.protocol.ethereum import SigningDomain, attested_digest, keccak_256, payload_digest
 from fastnode.protocol.fields import MODULUS, U32_BITS, U64_BITS, U128_BITS
 from fastnode.protocol.header import GasFees
 from fastnode.records import dataclass
@@ -36,6 +37,7 @@ from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, from_quantity, he
 __all__ = [
     "CHECKPOINT_PROPOSED",
     "PROPOSE_SELECTOR",
+    "PROPOSE_WITH_FEES_SELECTOR",
     "EventPlace",
     "Proposal",
     "ProposalLog",
@@ -55,8 +57,15 @@ PROPOSE_SELECTOR: Final = keccak_256(
     b"propose((bytes32,(int256),(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,"
     b"(uint128,uint128),uint256)),(bytes,bytes),address[],(uint8,bytes32,bytes32),bytes)"
 )[:_SELECTOR_BYTES]
+#: The same for headers with fees, from release 5.x on.
+PROPOSE_WITH_FEES_SELECTOR: Final = keccak_256(
+    b"propose((bytes32,(int256),(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,"
+    b"(uint128,uint128),uint256,uint256)),(bytes,bytes),address[],(uint8,bytes32,bytes32),bytes)"
+)[:_SELECTOR_BYTES]
 _HEAD_WORDS: Final = 20
-_ATTESTATIONS_WORD: Final = 14
+#: Words of a header, and where it begins.
+_HEADER_WORD: Final = 2
+_HEADER_WORDS: Final = 12
 _EVENT_HEAD_WORDS: Final = 4  # offset, payload digest, attestations hash, then the count of hashes
 _NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
 _SIGNATURE_BYTES: Final = 65
@@ -168,22 +177,26 @@ class Proposal:
     header: CheckpointHeader
     signature_indices: bytes
     signatures_or_addresses: bytes
+    #: The chain and the rollup, for which proposals of release 5.x are signed.
+    domain: SigningDomain | None = None
 
     @classmethod
-    def from_call_data(cls, data: bytes | memoryview) -> Proposal:
+    def from_call_data(cls, data: bytes | memoryview, domain: SigningDomain | None = None) -> Proposal:
         """From call data with its selector; DecodeError for anything that L1 would not have carried out.
 
         L1 takes roots that are not below the field modulus: see :meth:`check_fields`.
         """
-        words = _head_words(data)
+        words, header_words = _head_words(data)
         arguments = data[_SELECTOR_BYTES:]
-        attestations = int.from_bytes(words[_ATTESTATIONS_WORD], "big")
+        behind = _HEADER_WORD + header_words
+        attestations = int.from_bytes(words[behind], "big")
         return cls(
             archive_root=words[0],
             fee_asset_price_modifier=int.from_bytes(words[1], "big", signed=True),
-            header=_header(words[2:_ATTESTATIONS_WORD]),
+            header=_header(words[_HEADER_WORD:behind]),
             signature_indices=read_bytes_at(arguments, attestations, 0),
             signatures_or_addresses=read_bytes_at(arguments, attestations, 1),
+            domain=domain,
         )
 
     def check_fields(self) -> None:
@@ -197,7 +210,12 @@ class Proposal:
     @cached_property
     def payload_digest(self) -> bytes:
         """What the event has in its field of this name; what a committee signs."""
-        return payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier)
+        return payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier, self.domain)
+
+    @property
+    def attested_digest(self) -> bytes:
+        """Digest that the members of the committee sign."""
+        return attested_digest(self.header, self.payload_digest)
 
     @cached_property
     def attestations_hash(self) -> bytes:
@@ -233,19 +251,24 @@ class Proposal:
         return tuple(found)
 
 
-def digest_of_call(data: bytes | memoryview) -> bytes:
+def digest_of_call(data: bytes | memoryview, domain: SigningDomain | None = None) -> bytes:
     """The payload digest of what call data of ``propose`` propose, from its head alone.  DecodeError."""
-    words = _head_words(data)
-    return payload_digest(_header(words[2:_ATTESTATIONS_WORD]), words[0], int.from_bytes(words[1], "big", signed=True))
+    words, header_words = _head_words(data)
+    header, modifier = _header(words[_HEADER_WORD:][:header_words]), int.from_bytes(words[1], "big", signed=True)
+    return payload_digest(header, words[0], modifier, domain)
 
 
-def _head_words(data: bytes | memoryview) -> list[bytes]:
-    if data[:_SELECTOR_BYTES] != PROPOSE_SELECTOR:
+def _head_words(data: bytes | memoryview) -> tuple[list[bytes], int]:
+    """The words before what arguments point to, and how many of them are the header's."""
+    selector = bytes(data[:_SELECTOR_BYTES])
+    if selector not in (PROPOSE_SELECTOR, PROPOSE_WITH_FEES_SELECTOR):
         raise DecodeError("propose: another function is called")
-    head = bytes(data[_SELECTOR_BYTES : _SELECTOR_BYTES + _HEAD_WORDS * WORD_BYTES])
-    if len(head) < _HEAD_WORDS * WORD_BYTES:
+    more = int(selector == PROPOSE_WITH_FEES_SELECTOR)
+    length = (_HEAD_WORDS + more) * WORD_BYTES
+    head = bytes(data[_SELECTOR_BYTES : _SELECTOR_BYTES + length])
+    if len(head) < length:
         raise DecodeError(f"propose: {len(head)} bytes of arguments")
-    return [head[at : at + WORD_BYTES] for at in range(0, len(head), WORD_BYTES)]
+    return [head[at : at + WORD_BYTES] for at in range(0, len(head), WORD_BYTES)], _HEADER_WORDS + more
 
 
 def _header(words: Sequence[bytes]) -> CheckpointHeader:
@@ -261,6 +284,7 @@ def _header(words: Sequence[bytes]) -> CheckpointHeader:
         fee_recipient=words[8],
         gas_fees=GasFees(_number(words[9], U128_BITS, "DA gas fee"), _number(words[10], U128_BITS, "L2 gas fee")),
         total_mana_used=_number(words[11], MODULUS.bit_length(), "mana"),
+        accumulated_fees=_number(words[12], MODULUS.bit_length(), "fees") if len(words) > _HEADER_WORDS else None,
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection
-from fastnode.protocol.ethereum import keccak_256
+from fastnode.protocol.ethereum import SigningDomain, keccak_256
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint
 from fastnode.sources.l1.proposals import (
@@ -50,7 +50,7 @@ _METHOD_NOT_FOUND_WORDS: Final = ("not found", "not supported", "does not exist"
 _METHOD_NOT_FOUND_CODES: Final = frozenset({-32601, -32004})
 
 
-def find_in_transaction(transaction: Any, rollup: bytes, proposed: ProposedCheckpoint) -> Proposal | None:
+def find_in_transaction(transaction: Any, domain: SigningDomain, proposed: ProposedCheckpoint) -> Proposal | None:
     """The call that the event tells of, from what ``eth_getTransactionByHash`` gave; None if only a trace can tell.
 
     DecodeError for what is no transaction.
@@ -59,20 +59,20 @@ def find_in_transaction(transaction: Any, rollup: bytes, proposed: ProposedCheck
         raise DecodeError(f"the transaction {proposed.tx_hash} of checkpoint {proposed.number} is not there")
     target = call_data_of(transaction.get("to") or "0x")
     data = call_data_of(transaction.get("input"))
-    return _Search(proposed).in_input(target, memoryview(data), rollup)
+    return _Search(proposed, domain).in_input(target, memoryview(data), domain.rollup)
 
 
-def find_in_trace(endpoint: L1Endpoint, rollup: bytes, proposed: ProposedCheckpoint) -> Proposal | str:
+def find_in_trace(endpoint: L1Endpoint, domain: SigningDomain, proposed: ProposedCheckpoint) -> Proposal | str:
     """The call that the event tells of, or why there is none."""
-    calls = _trace_transaction(endpoint, rollup, proposed.tx_hash)
+    calls = _trace_transaction(endpoint, domain.rollup, proposed.tx_hash)
     if calls is None:
-        calls = _debug_trace(endpoint, rollup, proposed.tx_hash)
+        calls = _debug_trace(endpoint, domain.rollup, proposed.tx_hash)
     if calls is None:
         return (
             f"the proposal of checkpoint {proposed.number} is nested in transaction {proposed.tx_hash}: "
             f"give an L1 node that traces transactions (--ethereum-debug-hosts)"
         )
-    found = next(filter(None, map(_Search(proposed).take, calls)), None)
+    found = next(filter(None, map(_Search(proposed, domain).take, calls)), None)
     if found is None:
         return f"the trace of {proposed.tx_hash} has no single proposal with the hashes of checkpoint {proposed.number}"
     return found
@@ -81,8 +81,9 @@ def find_in_trace(endpoint: L1Endpoint, rollup: bytes, proposed: ProposedCheckpo
 class _Search:
     """For the call that an event commits to.  Of several it takes the first: with the same hashes they are one."""
 
-    def __init__(self, proposed: ProposedCheckpoint) -> None:
+    def __init__(self, proposed: ProposedCheckpoint, domain: SigningDomain) -> None:
         self._proposed = proposed
+        self._domain = domain
         self._bytes_left = _BYTES_READ_MAX
 
     def take(self, data: bytes | memoryview) -> Proposal | None:
@@ -92,10 +93,10 @@ class _Search:
             return None
         self._bytes_left -= _CALL_BYTES_MIN
         try:
-            if digest_of_call(data) != self._proposed.payload_digest:
+            if digest_of_call(data, self._domain) != self._proposed.payload_digest:
                 return None
             self._bytes_left -= len(data)
-            proposal = Proposal.from_call_data(data)
+            proposal = Proposal.from_call_data(data, self._domain)
         except DecodeError:
             return None
         return proposal if proposal.is_of(self._proposed) else None

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fastnode.errors import SettingError, UpstreamFault, UpstreamRejection
 from fastnode.kernels import encode
+from fastnode.protocol.ethereum import SigningDomain
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, from_quantity, hex_data
@@ -84,6 +85,10 @@ class RollupFacts:
             "genesisArchiveRoot": hex_data(self.genesis_archive_root),
             "rollupManaLimit": self.mana_limit,
         }
+
+    @property
+    def signing_domain(self) -> SigningDomain:
+        return SigningDomain(self.chain_id, self.rollup)
 
     def slot_at(self, timestamp: int) -> int:
         return max(0, timestamp - self.genesis_time) // self.slot_duration
