@@ -230,7 +230,7 @@ def _rpc(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
 
 
 def _from_zero(labels: Iterable[str], counts: Mapping[str, int]) -> dict[str, int]:
-    """What was counted, and 0 for the rest of the labels: the first time must not look like the begin of a series."""
+    """Counts, and 0 for the rest of the labels: the first time must not look like the begin of a series."""
     return dict.fromkeys(labels, 0) | dict(counts)
 
 

@@ -68,7 +68,7 @@ _ABSOLUTE_TARGET: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 _HEADER_NAMES: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
 #: Answer to a browser unless there is a list of origins.
 ANY_ORIGIN: Final = header_fields(("Access-Control-Allow-Origin", "*"))
-#: How long a browser need not ask again before it sends a call; Chromium keeps answers no longer.
+#: Seconds in which a browser need not ask again before it sends a call; Chromium keeps answers no longer.
 PREFLIGHT_KEPT_S: Final = 7200
 #: Pages may read all headers, such as Retry-After and those about the network: requests come without credentials.
 EXPOSED: Final = header_fields(("Access-Control-Expose-Headers", "*"))

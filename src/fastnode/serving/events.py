@@ -33,7 +33,7 @@ __all__ = ["BLOCK", "EVENT_NAMES", "TIPS", "TX", "TYPES", "ChainEvents", "Event"
 #: Kinds that a client can ask for, as bits.
 BLOCK, TIPS, TX = 1, 2, 4
 TYPES: Final = {"block": BLOCK, "tips": TIPS, "tx": TX}
-#: What clients may be told, beside what they have asked for.
+#: Events that clients may be told of, beside what they have asked for.
 EVENT_NAMES: Final = (*TYPES, "pruned", "gap")
 
 #: More blocks, or more text of them, are not told one by one.
