@@ -23,7 +23,7 @@ from tests._ext.avm_world import Contract, World, as_field, split
 from fastnode._twins import avm as twin
 from fastnode._twins import avm_gadgets
 from fastnode._twins.avm_call import INTERNAL_CALLS_PER_PAGE
-from fastnode._twins.avm_instructions import FF, LAYOUTS, MODULUS, U1, U8, U32, U64
+from fastnode._twins.avm_instructions import FF, LAYOUTS, MODULUS, U1, U8, U32, U64, U128
 from fastnode._twins.avm_memory import CALL_PAGES, PAGE_BYTES, PAGE_CELLS
 from fastnode.errors import (
     CallHalted,
@@ -493,6 +493,9 @@ def test_a_bad_debug_log_is_an_error_of_the_transaction(avm: ModuleType) -> None
     program = put(1, U64, 3) + assemble("DEBUGLOG", 1, 2, 3, 4, 0)
     with pytest.raises(TxExecutionError, match=r"Wanted type 2 but got U64\(3\)"):
         run(avm, program)
+    for value, text in ((0, "0x0"), (5, "0x5"), ((1 << 127) + 7, "0x80000000000000000000000000000007")):
+        with pytest.raises(TxExecutionError, match=rf"Wanted type 2 but got U128\({text}\)"):
+            run(avm, put(1, U128, value) + assemble("DEBUGLOG", 1, 2, 3, 4, 0))
     assert run(avm, program + returning(0, 0), options={"collect_debug_logs": False}).success
 
 

@@ -305,7 +305,7 @@ def test_an_address_must_be_that_of_its_content(
 ) -> None:
     at = deployment.data.buffer.index(INSTANCE_PUBLISHED_TAG)
     assert validation.WRONG_ADDRESS not in _reasons(validator, chain_ledger, deployment)
-    changes = ((1, validation.WRONG_ADDRESS), (8, validation.WRONG_ADDRESS), (2, validation.MALFORMED_INSTANCE))
+    changes = ((1, validation.WRONG_ADDRESS), (8, validation.MALFORMED_INSTANCE), (2, validation.MALFORMED_INSTANCE))
     for field_index, expected in changes:
         tx = _edited(deployment, (at + 32 * field_index, bytes(31) + b"\x09"))
         assert expected in _reasons(validator, chain_ledger, tx)

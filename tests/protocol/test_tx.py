@@ -224,7 +224,7 @@ def test_a_short_tx_says_what_its_kind_has() -> None:
     _expect({"data": base64.b64encode(data[:-1]).decode()}, "private-only", "38557")
     _expect({"data": base64.b64encode(b"\1" + data[1:]).decode()}, "public", "82722")
     _expect({"data": ""}, "forPublic")
-    _expect({"data": base64.b64encode(b"\2" + data[1:]).decode()}, "forPublic", "2")
+    _expect({"data": base64.b64encode(b"\2" + data[1:]).decode()}, "public", "82722")
 
 
 @pytest.mark.parametrize(
@@ -244,11 +244,20 @@ def test_public_calls_must_stand_without_gaps() -> None:
     _expect({"data": base64.b64encode(data).decode()}, "without gaps", tx_hash=PUBLIC)
 
 
-def test_a_static_flag_is_zero_or_one() -> None:
-    data = bytearray(recorded_tx(PUBLIC).data.buffer)
-    data[layout.TEARDOWN_REQUEST + 64] = 2
-    with pytest.raises(DecodeError, match="isStaticCall"):
-        TxData.from_buffer(bytes(data))
+@pytest.mark.parametrize("flag", [2, 128, 255])
+@pytest.mark.parametrize(
+    "place", [layout.FOR_PUBLIC, layout.REVERTIBLE + layout.CALL_REQUESTS + 64, layout.TEARDOWN_REQUEST + 64]
+)
+def test_any_flag_but_zero_is_true_and_written_as_one(place: int, flag: int) -> None:
+    """As the published node reads them: the same transaction, with the same hash."""
+    plain = bytearray(recorded_tx(PUBLIC).data.buffer)
+    plain[place] = 1
+    bent = bytes(plain[:place]) + bytes([flag]) + bytes(plain[place + 1 :])
+    data = TxData.from_buffer(bent)
+    assert (data.buffer, data.tx_hash) == (bytes(plain), TxData.from_buffer(bytes(plain)).tx_hash)
+    written = recorded_tx(PUBLIC).to_buffer()
+    binary = written[:32] + bent + written[32 + len(bent) :]
+    assert Tx.from_buffer(binary).data.buffer == bytes(plain)
 
 
 def test_a_proof_has_exactly_its_fields() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from fastnode._twins.avm_call import Call, read_field, to_bytes
 from fastnode._twins.avm_handlers import named
-from fastnode._twins.avm_instructions import FF, TAG_NAMES, U1, U8, U32, U64
+from fastnode._twins.avm_instructions import FF, TAG_NAMES, U1, U8, U32, U64, U128
 from fastnode._twins.avm_memory import MEMORY_CELLS
 from fastnode.errors import CallHalted, TxExecutionError
 
@@ -143,7 +143,7 @@ def _plain_value(call: Call, address: int, tag: int) -> int:
     """A wrong tag here is a fault of the whole transaction."""
     cell = call.read(address)
     if cell.tag != tag:
-        value = hex(cell.value) if cell.tag == FF else cell.value
+        value = hex(cell.value) if cell.tag in (FF, U128) else cell.value
         got = f"{TAG_NAMES[cell.tag]}({value})"
         raise TxExecutionError(f"CastException: TaggedValue::as(): type mismatch. Wanted type {tag} but got {got}")
     return cell.value

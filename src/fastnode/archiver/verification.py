@@ -49,6 +49,7 @@ __all__ = [
     "Verification",
     "check_messages",
     "check_new_messages",
+    "check_zeros",
     "is_known_checkpoint",
     "reject",
     "require",
@@ -290,12 +291,12 @@ def _check_limits(where: str, effect: TxEffect) -> None:
     flat = sum(PUBLIC_LOG_HEADER_FIELDS + len(log.fields) for log in effect.public_logs)
     require_at_most(where, "number of publicLogs fields", flat, PUBLIC_LOGS_FLAT_FIELDS_MAX)
     require_at_most(where, "revertCode", effect.revert_code, REVERT_CODE_MAX)
-    _check_zeros(where, effect)
+    check_zeros(where, effect)
     _check_padding(where, effect)
 
 
-def _check_zeros(where: str, effect: TxEffect) -> None:
-    """Nothing is a zero: the circuits leave them out, and other nodes know no such effects."""
+def check_zeros(where: str, effect: TxEffect) -> None:
+    """Nothing is a zero: the circuits leave them out, and other nodes know no such effects.  BlockRejected."""
     for field, values in (
         ("noteHashes", effect.note_hashes),
         ("nullifiers", effect.nullifiers),

@@ -32,6 +32,7 @@ from fastnode.mempool.ledger import Ledger
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.pricing import calldata_of, claim_amount, fee_limit
 from fastnode.proofs.verdict import Judgement, ProofVerifier
+from fastnode.protocol.constants import PRIVATE_LOG_FIELDS
 from fastnode.protocol.contracts import (
     CONTRACT_VERSION,
     INSTANCE_PUBLISHED_TAG,
@@ -448,7 +449,7 @@ def _instance_logs(tx: Tx) -> Iterator[PrivateLogBytes]:
 
 
 def _read_instance(log: PrivateLogBytes) -> ContractInstance:
-    return read_instance_published(PrivateLog(split_fields(log.fields), log.emitted_length))
+    return read_instance_published(PrivateLog(split_fields(log.fields), PRIVATE_LOG_FIELDS))
 
 
 def _instance_reason(tx: Tx) -> str | None:
@@ -461,7 +462,7 @@ def _instance_reason(tx: Tx) -> str | None:
             if instance.computed_address() != instance.address:
                 return WRONG_ADDRESS
         except DecodeError:  # keys that are no curve point have no address
-            return WRONG_ADDRESS
+            return MALFORMED_INSTANCE
     return None
 
 

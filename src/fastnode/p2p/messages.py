@@ -147,10 +147,10 @@ def take_txs(reader: ByteReader) -> list[bytes]:
 
 
 def _take_tx(reader: ByteReader) -> bytes:
-    """See Tx.from_buffer, whose form this is, but for its flag."""
-    tx_hash, is_public = reader.field(), reader.unsigned(1) != 0
-    size = tx_layout.PUBLIC_DATA_BYTES if is_public else tx_layout.PRIVATE_DATA_BYTES
-    parts = [tx_hash, bytes([is_public]), reader.take(size - 1 + 4 + PROOF_BYTES)]
+    """See Tx.from_buffer, whose form this is."""
+    tx_hash, flag = reader.field(), reader.take(1)
+    size = tx_layout.PRIVATE_DATA_BYTES if flag == b"\0" else tx_layout.PUBLIC_DATA_BYTES
+    parts = [tx_hash, flag, reader.take(size - 1 + 4 + PROOF_BYTES)]
     count = reader.take(1)
     parts += [count, reader.take(count[0] * CLASS_LOG_BYTES)]
     count = reader.take(1)

@@ -91,7 +91,6 @@ INSTANCE_PUBLISHED_TAG: Final = silo_private_log_tag(
 
 # Fields of the class published event before the bytecode chunks.
 _CLASS_EVENT_HEAD_FIELDS: Final = 6
-_INSTANCE_EVENT_FIELDS: Final = 15
 _UPDATE_EVENT_FIELDS: Final = 5
 _TIMESTAMP_BITS: Final = 64
 _SAFE_INTEGER_MAX: Final = (1 << 53) - 1
@@ -529,9 +528,10 @@ def decode_instance_published(log: PrivateLog) -> ContractInstance:
 
 
 def read_instance_published(log: PrivateLog) -> ContractInstance:
-    """Instance that a log publishes, its address unchecked; DecodeError when the log is malformed."""
-    if log.emitted_length != _INSTANCE_EVENT_FIELDS:
-        raise DecodeError(f"instance published: {log.emitted_length} fields, expected {_INSTANCE_EVENT_FIELDS}")
+    """Instance that a log publishes, its address unchecked; DecodeError when the log is malformed.
+
+    How many of its fields were emitted is not looked at, as in release 4.1.2: the registry emits all that matter.
+    """
     _, address, _, salt, class_id, initialization_hash = log.fields[:6]
     keys, deployer = log.fields[6:14], log.fields[14]
     require_instance_version(log)

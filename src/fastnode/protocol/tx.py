@@ -161,7 +161,7 @@ class Tx:
             raise DecodeError(f"{path}: {len(buffer)} bytes, at most {TX_DECODED_BYTES_MAX} allowed")
         reader = ByteReader(buffer, path)
         claimed_hash = reader.take(FIELD_BYTES)
-        public = buffer[FIELD_BYTES : FIELD_BYTES + 1] == b"\1"
+        public = buffer[FIELD_BYTES : FIELD_BYTES + 1] not in (b"", b"\0")
         data = reader.take(layout.PUBLIC_DATA_BYTES if public else layout.PRIVATE_DATA_BYTES)
         proof = _proof_from_buffer(reader.take(4 + PROOF_BYTES), join_path(path, _PROOF))
         class_log_count = reader.count(1, CLASS_LOGS_DECODED_MAX, "contract class logs")

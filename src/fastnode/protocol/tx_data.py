@@ -2,7 +2,7 @@
 
 The buffer is kept as it came and read by slicing; nothing is decoded before it is asked for.  What the
 constructor :meth:`TxData.from_buffer` accepts is well formed throughout: exact length, every field below
-the modulus, flags 0 or 1, public calls without holes.
+the modulus, flags written as 0 or 1, public calls without holes.
 """
 
 from __future__ import annotations
@@ -76,16 +76,18 @@ class TxData:
         """Checks, and begins to hash.  DecodeError names the path and, where one field is wrong, its offset.
 
         Bytes after a private-only layout are dropped, up to the length of the public one: release
-        4.x does not look at them either.
+        4.x does not look at them either.  Any flag but 0 is true, as there, and written as 1.
         """
         if len(buffer) > layout.PUBLIC_DATA_BYTES:
             raise DecodeError(f"{path}: {len(buffer)} bytes, at most {layout.PUBLIC_DATA_BYTES} allowed")
-        public = _flag(buffer[layout.FOR_PUBLIC : layout.ANCHOR_HEADER], path)
+        if not buffer:
+            raise DecodeError(f"{path}.forPublic: no bytes")
+        public = buffer[layout.FOR_PUBLIC] != 0
         expected = layout.PUBLIC_DATA_BYTES if public else layout.PRIVATE_DATA_BYTES
         if len(buffer) < expected:
             kind = "public" if public else "private-only"
             raise DecodeError(f"{path}: {len(buffer)} bytes, a {kind} transaction has {expected}")
-        buffer = bytes(buffer[:expected])
+        buffer = _with_plain_flags(buffer[:expected]) if public else bytes(buffer[:expected])
         plan = layout.PUBLIC_PLAN if public else layout.PRIVATE_PLAN
         run = plan.run(buffer, _PUBLIC_SEPARATOR if public else _PRIVATE_SEPARATOR)
         position = first_non_canonical(run)
@@ -248,14 +250,31 @@ class TxData:
         )
 
 
-def _flag(byte: bytes, path: str) -> bool:
-    if byte not in (b"\0", b"\1"):
-        raise DecodeError(f"{path}.forPublic: expected 0 or 1, got {byte[0] if byte else 'no bytes'}")
-    return byte == b"\1"
+#: Of the calls that a public transaction may ask for, and of its kind.
+_FLAGS: Final = (
+    layout.FOR_PUBLIC,
+    *(
+        phase + layout.CALL_REQUESTS + index * layout.CALL_REQUEST_BYTES + _STATIC_FLAG
+        for phase in (layout.NON_REVERTIBLE, layout.REVERTIBLE)
+        for index in range(layout.ENQUEUED_CALLS_PER_TX_MAX)
+    ),
+    layout.TEARDOWN_REQUEST + _STATIC_FLAG,
+)
+
+
+def _with_plain_flags(buffer: bytes) -> bytes:
+    """A public transaction whose flags are 0 or 1."""
+    bent = [place for place in _FLAGS if buffer[place] > 1]
+    if not bent:
+        return bytes(buffer)
+    written = bytearray(buffer)
+    for place in bent:
+        written[place] = 1
+    return bytes(written)
 
 
 def _check_calls(buffer: bytes, path: str) -> None:
-    """Static flags are 0 or 1, and no request follows an empty one."""
+    """No request follows an empty one."""
     for phase in (layout.NON_REVERTIBLE, layout.REVERTIBLE):
         start = phase + layout.CALL_REQUESTS
         end = phase + layout.PUBLIC_ACCUMULATED_BYTES
@@ -265,13 +284,6 @@ def _check_calls(buffer: bytes, path: str) -> None:
             if request == _EMPTY_CALL_REQUEST:
                 empty_before = True
                 continue
-            name = f"{path}.{layout.name_at(offset, public=True)}"
             if empty_before:
+                name = f"{path}.{layout.name_at(offset, public=True)}"
                 raise DecodeError(f"{name}: non-empty items must stand without gaps from index 0")
-            _check_static_flag(request, name)
-    _check_static_flag(buffer[layout.TEARDOWN_REQUEST :], f"{path}.publicTeardownCallRequest")
-
-
-def _check_static_flag(request: bytes, name: str) -> None:
-    if request[_STATIC_FLAG] > 1:
-        raise DecodeError(f"{name}.isStaticCall: expected 0 or 1, got {request[_STATIC_FLAG]}")

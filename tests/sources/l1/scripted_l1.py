@@ -18,7 +18,7 @@ from tests.sources.scripted_upstream import RejectionError, ScriptedServer
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import Function
-from fastnode.sources.l1.multicall import BLOCK_NUMBER, BLOCK_TIMESTAMP, PARENT_HASH
+from fastnode.sources.l1.multicall import BLOCK_HASH, BLOCK_NUMBER, BLOCK_TIMESTAMP, PARENT_HASH
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
 Json = dict[str, Any]
@@ -305,6 +305,10 @@ class ScriptedL1(ScriptedServer):
         return "0x" + (start + offsets + b"".join(answers)).hex()
 
     def _of_block(self, block: Block, data: bytes) -> str:
+        if data[:4] == BLOCK_HASH.selector:
+            number = int.from_bytes(data[4:], "big")
+            is_known = block.number - 256 <= number < block.number
+            return "0x" + _word(self.blocks[number].hash if is_known else 0)
         found: dict[bytes, int | bytes] = {
             BLOCK_NUMBER.selector: block.number,
             BLOCK_TIMESTAMP.selector: block.timestamp,

@@ -58,11 +58,19 @@ class DerivedCheckpoint:
 
 
 def proposed_checkpoint(stored: ChainView, number: int, proposal: Proposal) -> Checkpoint | None:
-    """The checkpoint of a proposal whose blocks are stored as the proposed ones behind the newest checkpoint.
+    """The checkpoint of a proposal whose blocks are stored: as those of the checkpoint of this number, or as proposed
+    ones behind the newest checkpoint.
 
     The archive root behind the last of them says that they are the same; all other hashes are checked when it is
     stored.
     """
+    known = stored.checkpoint(number)
+    if known is not None and known.header_hash == proposal.header.hash():
+        numbers = range(known.last_block - known.block_count + 1, known.last_block + 1)
+        blocks = [stored_block(stored, item) for item in numbers]
+        if blocks[-1].archive.root == proposal.archive_root:
+            modifier = proposal.fee_asset_price_modifier
+            return Checkpoint(blocks[-1].archive, proposal.header, tuple(blocks), number, modifier)
     if number != stored.tips.checkpointed.checkpoint.number + 1:
         return None
     last = stored.block_number_by_archive(proposal.archive_root)

@@ -13,9 +13,16 @@ from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, contract_call
 from fastnode.sources.l1.inbox import InboxState
-from fastnode.sources.l1.multicall import BLOCK_NUMBER, BLOCK_TIMESTAMP, PARENT_HASH, Read, read_together
+from fastnode.sources.l1.multicall import (
+    BLOCK_HASH,
+    BLOCK_NUMBER,
+    BLOCK_TIMESTAMP,
+    PARENT_HASH,
+    Read,
+    read_together,
+)
 from fastnode.sources.l1.rollup import RollupFacts
-from fastnode.sources.l1.state import SLOTS_OF_FEES, FeeState, L1State, fee_state_of
+from fastnode.sources.l1.state import SLOTS_OF_FEES, CheckpointPlace, FeeState, L1State, fee_state_of
 
 __all__ = ["HeadState", "block_of", "read_final_checkpoint", "read_head_state"]
 
@@ -52,9 +59,17 @@ class HeadState:
 
 
 def read_head_state(
-    endpoint: L1Endpoint, facts: RollupFacts, before: L1State, *, stored: int, timestamp: int, l1_slot_duration: int
+    endpoint: L1Endpoint,
+    facts: RollupFacts,
+    before: L1State,
+    *,
+    stored: int,
+    place: CheckpointPlace | None,
+    timestamp: int,
+    l1_slot_duration: int,
 ) -> HeadState | None:
-    """At the newest block, whose ``timestamp`` is guessed; ``stored``: number of our newest checkpoint.
+    """At the newest block, whose ``timestamp`` is guessed; ``stored``: number of our newest checkpoint; ``place``: the
+    block of L1 that had it.
 
     None if the chain has no Multicall3.  UpstreamError, DecodeError.
     """
@@ -76,10 +91,12 @@ def read_head_state(
         *[Read(contracts.MANA_MIN_FEE_AT, (time, 1), rollup) for time in minimum_times],
         *[Read(contracts.L1_FEES_AT, (time,), rollup) for time in fee_times],
         *[Read(contracts.CHECKPOINT, (number,), rollup) for number in parents],
+        Read(BLOCK_HASH, (0 if place is None else place.block_number,)),
     ]
     answers = read_together(endpoint, reads)
     if answers is None:
         return None
+    *answers, there = answers
     sure_count = len(_BLOCK_READS) + 2 + len(prune_times)
     block_number, time, parent_hash, status, inbox, *prunable = (_sure(item) for item in answers[:sure_count])
     proven, proven_archive, pending, pending_archive, stored_archive, _ = status
@@ -105,8 +122,16 @@ def read_head_state(
         finalized=None,
         inbox=InboxState(*inbox),
         fees=fees,
+        stored_place=_place_now(place, there),
     )
     return HeadState(block_number[0], time[0], parent_hash[0], state)
+
+
+def _place_now(place: CheckpointPlace | None, answer: tuple[Any, ...] | None) -> CheckpointPlace | None:
+    """The EVM knows the hashes of the 256 blocks before its own; of others it says zero."""
+    if place is None or answer is None or not any(answer[0]):
+        return None
+    return CheckpointPlace(place.block_number, answer[0])
 
 
 def _can_prune_at(time: int, known: dict[int, bool]) -> bool | None:

@@ -19,8 +19,9 @@ from fastnode.sources.l1.endpoints import L1Endpoint
 from fastnode.sources.l1.proposals import call_data_of, read_bytes_at, word_at
 from fastnode.sources.l1.propose_calls import MULTICALL3
 
-__all__ = ["BLOCK_NUMBER", "BLOCK_TIMESTAMP", "PARENT_HASH", "Read", "read_together"]
+__all__ = ["BLOCK_HASH", "BLOCK_NUMBER", "BLOCK_TIMESTAMP", "PARENT_HASH", "Read", "read_together"]
 
+BLOCK_HASH: Final = Function("getBlockHash(uint256)", Kind.BYTES32)
 BLOCK_NUMBER: Final = Function("getBlockNumber()", Kind.NUMBER)
 BLOCK_TIMESTAMP: Final = Function("getCurrentBlockTimestamp()", Kind.NUMBER)
 PARENT_HASH: Final = Function("getLastBlockHash()", Kind.BYTES32)

@@ -30,7 +30,7 @@ from fastnode.sources.l1.log_ranges import LogRanges
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposalLog, proposal_log
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.schedule import BlockSchedule
-from fastnode.sources.l1.state import FeeState, L1State, read_state
+from fastnode.sources.l1.state import CheckpointPlace, FeeState, L1State, read_state
 
 __all__ = ["L1Observer"]
 
@@ -119,6 +119,8 @@ class L1Observer:
         blocks = seen.number - before.head.number
         if before.endpoint != endpoint.name or blocks >= HASHLESS_BLOCKS_MAX:
             return None
+        if seen.state.has_moved(self._stored_place()):
+            return None
         # While the newest one is not stored it may be proposed again, by another event with the same archive root.
         if seen.has_same_checkpoints(before) and seen.state.stored == seen.state.pending:
             state = replace(seen.state, proposed=before.proposed)
@@ -152,6 +154,7 @@ class L1Observer:
                 self._facts,
                 before,
                 stored=self._stored_number(),
+                place=self._stored_place(),
                 timestamp=self._schedule.expected_timestamp(l1_slot_duration),
                 l1_slot_duration=l1_slot_duration,
             )
@@ -179,7 +182,8 @@ class L1Observer:
         if before is not None and before.head == head and before.stored == self._stored_number():
             return
         stored = self._stored_number()
-        state = read_state(endpoint, self._facts, head, stored=stored, l1_slot_duration=l1_slot_duration)
+        place = self._stored_place()
+        state = read_state(endpoint, self._facts, head, stored=stored, place=place, l1_slot_duration=l1_slot_duration)
         self.inbox.refresh(endpoint, head, state.inbox)
         self.state = state
         self._is_doubted = False
@@ -218,6 +222,10 @@ class L1Observer:
 
     def _stored_number(self) -> int:
         return self._stored().tips.checkpointed.checkpoint.number
+
+    def _stored_place(self) -> CheckpointPlace | None:
+        view = self._stored()
+        return CheckpointPlace.of(view, view.tips.checkpointed.checkpoint.number)
 
     def _compare(self, state: L1State) -> None:
         """A chain that L1 has given up stays stored as long as the followed node has it; that is worth a word."""

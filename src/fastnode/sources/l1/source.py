@@ -38,6 +38,7 @@ from fastnode.errors import (
     UpstreamUnavailable,
 )
 from fastnode.log import log_facts
+from fastnode.outgoing.client import RpcCall
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.messages import in_hash
@@ -46,14 +47,14 @@ from fastnode.records import dataclass
 from fastnode.sources.ahead import made_ahead
 from fastnode.sources.blobs.fetcher import BlobFetcher
 from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, DerivedCheckpoint
-from fastnode.sources.l1.endpoints import L1Block, L1Client
+from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_call
 from fastnode.sources.l1.log_ranges import BLOCKS_FIRST
 from fastnode.sources.l1.proposal_events import PlacedEvent, ProposalEvents
 from fastnode.sources.l1.proposals import EventPlace, Proposal
 from fastnode.sources.l1.retries import PassRetries
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
-from fastnode.sources.l1.state import L1State
+from fastnode.sources.l1.state import CheckpointPlace, L1State
 from fastnode.sources.progress import CatchUpProgress
 
 __all__ = ["CHECKPOINTS_AHEAD", "DerivationProgress", "InvalidCheckpoint", "L1Source"]
@@ -229,9 +230,10 @@ class L1Source:
             yield UndoRecord(_last_block(view, common))
         yield from self._without_expired(stored(), facts, state)
         yield from self._tips(stored(), state)
+        standing = self._newest_standing(stored(), state, common)
         try:
-            if limit > common:
-                yield from self._content(stored, facts, state, common, limit)
+            if limit > standing:
+                yield from self._content(stored, facts, state, standing, limit)
             elif not state.can_prune:
                 self._events.settled = state.head
                 self.invalid = None
@@ -258,6 +260,29 @@ class L1Source:
                     return number
             high = numbers[-1] - 1
         return _GENESIS
+
+    def _newest_standing(self, view: ChainView, state: L1State, common: int) -> int:
+        """The newest checkpoint that L1 still has in the block from which it was read.
+
+        A reorg may move those that are the same on both sides to other blocks: they are read again.
+        """
+        if common == _GENESIS or not state.has_moved(CheckpointPlace.of(view, common)):
+            return common
+        self._events.settled = None
+        final = view.tips.finalized.checkpoint.number
+        for high in range(common - 1, final, -ROOTS_PER_QUESTION):
+            numbers = range(high, max(final, high - ROOTS_PER_QUESTION), -1)
+            places = [CheckpointPlace.of(view, number) for number in numbers]
+            calls = [block_call(place.block_number) for place in places if place is not None]
+
+            def read(endpoint: L1Endpoint, calls: Sequence[RpcCall] = calls) -> list[Any]:
+                return endpoint.results(calls)
+
+            answers = self._reader.ask(state.head, read)
+            for number, place, block in zip(numbers, places, answers, strict=True):
+                if block is not None and place is not None and L1Block.from_json(block).hash == place.block_hash:
+                    return number
+        return final
 
     def _without_expired(self, view: ChainView, facts: RollupFacts, state: L1State) -> Iterator[UndoRecord]:
         """Proposed blocks whose slot is over will not be published any more."""
@@ -312,7 +337,7 @@ class L1Source:
             number = derived.number
             progress.l1_block = derived.placed.block.number
             yield from self._without_other_blocks(stored(), derived.published)
-            yield self._record(derived.published)
+            yield self._record(stored(), derived.published)
             self.invalid = None
             self.derived_count += 1
             if number % CHECKPOINTS_PER_TIPS == 0:
@@ -326,8 +351,10 @@ class L1Source:
         self._reader.doubt()
         return UpstreamUnavailable(f"its logs do not have checkpoint {number} (yet)")
 
-    def _record(self, published: PublishedCheckpoint) -> CheckpointRecord:
+    def _record(self, view: ChainView, published: PublishedCheckpoint) -> CheckpointRecord:
         header, number = published.checkpoint.header, published.checkpoint.number
+        if number <= view.tips.checkpointed.checkpoint.number:
+            return CheckpointRecord.of(published, tuple(view.l1_to_l2_messages(number)))
         if header.in_hash == _NO_MESSAGES_IN_HASH:
             return CheckpointRecord.of(published, ())
         messages = self._reader.messages_of(number)
@@ -408,7 +435,7 @@ class L1Source:
 
 def _situation(view: ChainView, state: L1State) -> Hashable:
     """What a pass depends on: while it is the same, a pass gives the same result."""
-    on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox)
+    on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox, state.stored_place)
     return (*on_l1, view.tips.checkpointed.checkpoint)
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import orjson
+
+from fastnode.archiver.queries import ChainView
 from fastnode.errors import UpstreamFault, UpstreamRejection
 from fastnode.protocol.fees import FEE_ORACLE_LAG, FeeFacts, FeeHeader, L1Fees, ManaPricing
 from fastnode.records import dataclass
@@ -16,7 +19,16 @@ from fastnode.sources.l1.inbox import InboxState
 from fastnode.sources.l1.proposals import ProposalLog
 from fastnode.sources.l1.rollup import RollupFacts
 
-__all__ = ["SLOTS_OF_FEES", "FeeState", "L1State", "archives_of", "fee_state_of", "outbox_root", "read_state"]
+__all__ = [
+    "SLOTS_OF_FEES",
+    "CheckpointPlace",
+    "FeeState",
+    "L1State",
+    "archives_of",
+    "fee_state_of",
+    "outbox_root",
+    "read_state",
+]
 
 #: The fees of L1 change at most this many slots from now.
 SLOTS_OF_FEES: Final = FEE_ORACLE_LAG + 2
@@ -32,12 +44,31 @@ class FeeState:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointPlace:
+    """The block of L1 that brought a checkpoint, as it was when the checkpoint was stored."""
+
+    block_number: int
+    block_hash: bytes
+
+    @classmethod
+    def of(cls, view: ChainView, checkpoint: int) -> CheckpointPlace | None:
+        """None where none is stored."""
+        stored = view.checkpoint(checkpoint)
+        if stored is None:
+            return None
+        l1 = orjson.loads(stored.l1_json)
+        return cls(int(l1["blockNumber"]), bytes.fromhex(l1["blockHash"][2:]))
+
+
+@dataclass(frozen=True, slots=True)
 class L1State:
     """Checkpoint numbers at block ``head``; ``finalized`` is None where L1 does not say what is final.
 
     ``can_prune``: the next proposal undoes everything that is not proven.  ``endpoint``: who said all this.
     ``stored``: the newest checkpoint that is stored here, with the archive root that L1 has there, zero for none.
     ``proposed``: the event of the pending checkpoint, if it is the only one since the block before.
+    ``stored_place``: what L1 has now at the height of the block that brought the newest stored checkpoint; None where
+    it does not say.
     """
 
     head: L1Block
@@ -53,6 +84,12 @@ class L1State:
     inbox: InboxState
     fees: FeeState | None
     proposed: ProposalLog | None = None
+    stored_place: CheckpointPlace | None = None
+
+    def has_moved(self, place: CheckpointPlace | None) -> bool:
+        """Whether the block of L1 that brought the newest stored checkpoint is not on L1 any more."""
+        now = self.stored_place
+        return now is not None and place is not None and now.block_number == place.block_number and now != place
 
     def archive_after(self, checkpoint: int) -> bytes | None:
         """The archive root that L1 has after a checkpoint; None if that was not asked for."""
@@ -65,9 +102,15 @@ class L1State:
 
 
 def read_state(
-    endpoint: L1Endpoint, facts: RollupFacts, head: L1Block, *, stored: int, l1_slot_duration: int
+    endpoint: L1Endpoint,
+    facts: RollupFacts,
+    head: L1Block,
+    *,
+    stored: int,
+    place: CheckpointPlace | None,
+    l1_slot_duration: int,
 ) -> L1State:
-    """``stored``: number of our newest checkpoint.
+    """``stored``: number of our newest checkpoint; ``place``: the block of L1 that had it.
 
     UpstreamError or DecodeError; also when ``head`` is not on the endpoint's chain any more.
     """
@@ -79,8 +122,9 @@ def read_state(
         contract_call(facts.inbox, contracts.INBOX_STATE, block=at),
         contract_call(rollup, contracts.CAN_PRUNE_AT_TIME, head.timestamp + l1_slot_duration, block=at),
         block_call(at),
+        block_call(at if place is None else place.block_number),
     ]
-    *answers, status, inbox, prunable, block = endpoint.results(calls)
+    *answers, status, inbox, prunable, block, there = endpoint.results(calls)
     if L1Block.from_json(block) != head:
         raise UpstreamFault(f"its block {at} has changed while it was asked")
     target, limit, cost = (function.decode(answer) for function, answer in zip(functions, answers, strict=True))
@@ -100,7 +144,12 @@ def read_state(
         finalized=_finalized(endpoint, facts),
         inbox=InboxState(*contracts.INBOX_STATE.decode(inbox)),
         fees=_fees(endpoint, facts, head, parent, (target[0], limit[0], cost[0]), l1_slot_duration),
+        stored_place=None if place is None or there is None else _place(L1Block.from_json(there)),
     )
+
+
+def _place(block: L1Block) -> CheckpointPlace:
+    return CheckpointPlace(block.number, block.hash)
 
 
 def _finalized(endpoint: L1Endpoint, facts: RollupFacts) -> int | None:

@@ -40,6 +40,7 @@ from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.propose_calls import MULTICALL3
 from fastnode.sources.l1.retries import PassRetries
 from fastnode.sources.l1.source import CHECKPOINTS_AHEAD
+from fastnode.sources.l1.state import CheckpointPlace
 
 Json = dict[str, Any]
 
@@ -193,18 +194,31 @@ def test_a_reorg_of_l1_is_followed(node: Deriving, chain: MadeChain, l1: Publish
     assert has(node, chain)
 
 
-def test_a_reorg_that_only_moves_a_checkpoint_changes_nothing_else(
-    node: Deriving, chain: MadeChain, l1: PublishingL1
+@pytest.mark.parametrize("moved", [1, 2])
+@pytest.mark.parametrize("later", [0, 2])
+def test_a_reorg_that_only_moves_checkpoints_changes_nothing_else(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, moved: int, later: int
 ) -> None:
+    """They are named with the blocks of L1 that have them now; no blob is asked for."""
     node.pass_()
-    before = node.tips
+    before, blobs = node.tips, node.fetcher.blob_count
     with l1.lock:
-        l1.reorg(1)
-        l1.mine(2)
-        publish(l1, chain.units[-1])
+        numbers = [unit.number for unit in chain.units[-moved:]]
+        first = next(block.number for block in l1.blocks if block.pending == numbers[0])
+        l1.reorg(len(l1.blocks) - first)
+        l1.mine(later)
+        for unit in chain.units[-moved:]:
+            publish(l1, unit)
+        l1.mine(1)
     applied = node.pass_()
     assert not any(isinstance(record, UndoRecord) for record in applied)
     assert node.tips == before
+    for number in range(1, len(chain.units) + 1):
+        place = CheckpointPlace.of(node.ingestor.view, number)
+        assert place is not None
+        assert place.block_hash == l1.blocks[place.block_number].hash
+    assert node.fetcher.blob_count == blobs
+    assert node.pass_() == []
 
 
 def test_messages_that_come_otherwise_after_a_reorg_are_read_again(

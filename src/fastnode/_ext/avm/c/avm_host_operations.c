@@ -209,7 +209,7 @@ static avm_event emit_log_with_room(avm_machine *m, avm_call *call)
 /* Bytes for the 39 digits of 128 bits, or for the 64 of 256 bits after 0x. */
 #define NUMBER_TEXT_BYTES 68
 
-/* Text of a cell's value: decimal, and for FF hexadecimal. */
+/* Text of a cell's value: decimal, and for FF and U128 hexadecimal. */
 static const char *value_text(cell c, char buffer[NUMBER_TEXT_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
@@ -217,10 +217,15 @@ static const char *value_text(cell c, char buffer[NUMBER_TEXT_BYTES])
     *--at = 0;
     if (!cell_is_field(c)) {
         wide rest = cell_wide(c);
+        const int is_hex = cell_tag(c) == TAG_U128, base = is_hex ? 16 : 10;
         do {
-            *--at = digits[(int)(rest % 10)];
-            rest /= 10;
+            *--at = digits[(int)(rest % base)];
+            rest /= base;
         } while (rest);
+        if (is_hex) {
+            *--at = 'x';
+            *--at = '0';
+        }
         return at;
     }
     int last = LIMBS * 16 - 1;
