@@ -27,6 +27,7 @@ SCRIPTS = [
         "bench",
         "compare-derivation",
         "compare-execution",
+        "compare-transactions",
         "compare-nodes",
         "fuzz",
         "make-chain",

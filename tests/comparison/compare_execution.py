@@ -36,6 +36,8 @@ SCRIPT = Path(__file__).with_name("execution.mjs")
 CASES_AT_ONCE = 24
 #: How the errors of limits begin that only this node has.
 GIVEN_UP = "Public execution needs more than"
+#: So many programs after one another are told of.
+PROGRESS = 5_000
 #: Kinds of differences that are printed, and cases of each.
 SHOWN_KINDS, SHOWN_CASES = 40, 2
 
@@ -56,8 +58,10 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
 class Comparison:
     """Cases put to both, and what became of them."""
 
-    def __init__(self, node: PublishedNode, *, over_trees: bool, save: TextIO | None) -> None:
+    def __init__(self, node: PublishedNode, *, over_trees: bool, save: TextIO | None, is_recorded: bool) -> None:
         self._node = node
+        self._is_recorded = is_recorded
+        self._begun = time.monotonic()
         self._trees = Trees(BASE)
         self._base: Any = base_state()
         if over_trees:
@@ -69,10 +73,13 @@ class Comparison:
         self.agreed: list[tuple[Json, str]] = []
 
     def run(self, cases: Sequence[Json]) -> None:
-        ours: list[tuple[Json, list[TxEffect]]] = []
+        told, ours = self.programs, list[tuple[Json, list[TxEffect]]]()
         answers = self._node.ask_all(cases, lambda: ours.extend(outcome(self._base, case) for case in cases))
         for case, (found, effects), answer in zip(cases, ours, answers, strict=True):
             self._judge(case, found, effects, answer)
+        if self.programs // PROGRESS > told // PROGRESS:
+            seconds = time.monotonic() - self._begun
+            print(f"{self.programs} programs, {sum(self.kinds.values())} cases differ, {seconds:.0f} s", flush=True)
 
     def _judge(self, case: Json, found: Json, effects: list[TxEffect], answer: Json) -> None:
         self.cases += 1
@@ -87,10 +94,10 @@ class Comparison:
             found_differences += self._trees.differences(case, effects, answer.get("roots"))
         if found.get("error", "").startswith(GIVEN_UP):
             self.given_up += 1
-        elif not found_differences:
-            self.agreed.append((case, digest(found)))
-        else:
+        elif found_differences:
             self._note(case, found_differences)
+        elif self._is_recorded:
+            self.agreed.append((case, digest(found)))
 
     def _note(self, case: Json, found_differences: list[str]) -> None:
         kind = re.sub(r"0x[0-9a-f]+|\d+", "#", found_differences[0])[:150]
@@ -135,7 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     node = PublishedNode(folder_of(options.node), SCRIPT, {"base": BASE})
     with contextlib.ExitStack() as stack:
         save = stack.enter_context(options.save.open("a")) if options.save else None
-        comparison = Comparison(node, over_trees=options.state == "trees", save=save)
+        over_trees, is_recorded = options.state == "trees", options.record is not None
+        comparison = Comparison(node, over_trees=over_trees, save=save, is_recorded=is_recorded)
         stack.callback(comparison.close)
         if options.replay:
             cases = [json.loads(line) for line in options.replay.read_text().splitlines()]

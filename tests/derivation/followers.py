@@ -34,7 +34,7 @@ NEWEST_ASKED = 8
 
 
 #: What the published node logs when it cannot go on for a reason of its own, and the row of docs/compatibility.md.
-EXPLAINED = (("InitialCheckpointNumberNotSequentialError", "Checkpoints that a reorg of L1 moves to a later block"),)
+EXPLAINED = (("InitialCheckpointNumberNotSequentialError", "Checkpoints that a reorg of L1 moves to another block"),)
 LOGS = os.environ.get("FASTNODE_TEST_REFERENCE_LOGS")
 
 

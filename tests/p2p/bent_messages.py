@@ -1,10 +1,7 @@
 """Signed messages of peers, bent field by field, and what published nodes judge of each.
 
-The verdicts in tests/data/p2p/verdicts.json are those of the validators of release 4.1.2; bent_messages.mjs asks them:
-
-    python -m tests.p2p.bent_messages > questions.jsonl
-    node bent_messages.mjs < questions.jsonl > answers.jsonl      # where the published packages are installed
-    python -m tests.p2p.bent_messages answers.jsonl               # writes the verdicts
+The verdicts in tests/data/p2p/verdicts.json are those of the validators of release 4.1.2:
+``scripts/compare-transactions --node FOLDER --what messages --record-verdicts`` asks them.
 """
 
 from __future__ import annotations
@@ -12,17 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from coincurve import PrivateKey
+from tests.mempool.recorded import recorded_tx, recordings
 from tests.p2p.vectors import FOLDER, recorded
 
 from fastnode.p2p.messages import write_hashes, write_txs
 from fastnode.p2p.proposals import BlockProposal, CheckpointProposal
 from fastnode.p2p.topics import Topic, decompressed, unpack
+from fastnode.protocol import tx_layout
 from fastnode.protocol.checkpoint import CHECKPOINT_HEADER_BYTES, CheckpointHeader
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 from fastnode.protocol.fields import MODULUS
@@ -266,6 +263,14 @@ def cases() -> Iterator[Case]:
     yield from _transactions()
 
 
+_FIRST_FLAG: Final = 32 + tx_layout.REVERTIBLE + tx_layout.CALL_REQUESTS + 64
+_TEARDOWN_FLAG: Final = 32 + tx_layout.TEARDOWN_REQUEST + 64
+
+
+def _public_tx() -> bytes:
+    return next(tx.to_buffer() for tx in map(recorded_tx, recordings()) if tx.data.app_calls)
+
+
 def _transactions() -> Iterator[Case]:
     """Only whether they are read, and to what: their rules have tests of their own."""
     forms = {
@@ -279,6 +284,10 @@ def _transactions() -> Iterator[Case]:
         "a payload whose tail is missing": TX[: len(TX) // 2],
     }
     forms |= {f"flag {flag}": TX[:32] + bytes([flag]) + TX[33:] for flag in (0, 1, 2, 255)}
+    public = _public_tx()
+    for name, place in (("its kind", 32), ("its first call", _FIRST_FLAG), ("its teardown call", _TEARDOWN_FLAG)):
+        for flag in (1, 2, 255):
+            forms[f"flag {flag} of {name}, public"] = public[:place] + bytes([flag]) + public[place + 1 :]
     for name, payload in forms.items():
         yield Case(name, Topic.TX, enveloped(payload), 0)
     yield Case("a byte behind the envelope's payload", Topic.TX, enveloped(TX) + b"\0", 0)
@@ -296,26 +305,18 @@ def key_of(case: Case) -> str:
     return f"{case.topic.value}: {case.name}"
 
 
-def questions() -> Iterator[dict[str, Any]]:
-    for case in cases():
-        yield {
-            "topic": case.topic.value,
-            "b": base64.b64encode(case.data).decode(),
-            "slot": case.slot,
-            "proposer": "0x" + ADDRESS.hex(),
-        }
+def question_of(case: Case) -> dict[str, Any]:
+    return {
+        "op": "message",
+        "topic": case.topic.value,
+        "data": base64.b64encode(case.data).decode(),
+        "slot": case.slot,
+        "proposer": "0x" + ADDRESS.hex(),
+    }
 
 
-def main() -> None:
-    if len(sys.argv) == 1:
-        for question in questions():
-            print(json.dumps(question))
-        return
-    answers = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+def record(answers: Sequence[str]) -> None:
+    """Write the verdicts of all cases."""
     found = {key_of(case): [digest(case), answer] for case, answer in zip(cases(), answers, strict=True)}
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in found.items())
     VERDICTS.write_text(f"{{\n{lines}\n}}\n")
-
-
-if __name__ == "__main__":
-    main()
