@@ -4,23 +4,28 @@
 import { createHash } from 'node:crypto';
 import { createInterface } from 'node:readline';
 import { Barretenberg } from '@aztec/bb.js';
-import { decodeCheckpointBlobDataFromBuffer } from '@aztec/blob-lib/encoding';
-import { Fr } from '@aztec/foundation/curves/bn254';
-import { EthAddress } from '@aztec/foundation/eth-address';
-import { openTmpStore } from '@aztec/kv-store/lmdb-v2';
-import { getVKTreeRoot } from '@aztec/noir-protocol-circuits-types/vk-tree';
-import { ProtocolContractAddress, protocolContractsHash } from '@aztec/protocol-contracts';
-import { computeFeePayerBalanceStorageSlot } from '@aztec/protocol-contracts/fee-juice';
-import { FunctionSelector } from '@aztec/stdlib/abi';
-import { AztecAddress } from '@aztec/stdlib/aztec-address';
-import { CommitteeAttestation, L2Block } from '@aztec/stdlib/block';
-import { PublishedCheckpoint } from '@aztec/stdlib/checkpoint';
-import { GasFees } from '@aztec/stdlib/gas';
-import { computePublicDataTreeLeafSlot } from '@aztec/stdlib/hash';
-import { BlockProposal, CheckpointAttestation, CheckpointProposal, P2PMessage } from '@aztec/stdlib/p2p';
-import { CheckpointHeader } from '@aztec/stdlib/rollup';
-import { MerkleTreeId } from '@aztec/stdlib/trees';
-import { BlockHeader, Tx, TxEffect, TxHash } from '@aztec/stdlib/tx';
+
+// What hashes is a process of its own, which has five seconds to start.  On a busy machine reading all that is below
+// takes longer, and nothing is heard meanwhile.
+await Barretenberg.initSingleton();
+await new Promise(done => setTimeout(done, 2_000));
+const { decodeCheckpointBlobDataFromBuffer } = await import('@aztec/blob-lib/encoding');
+const { Fr } = await import('@aztec/foundation/curves/bn254');
+const { EthAddress } = await import('@aztec/foundation/eth-address');
+const { openTmpStore } = await import('@aztec/kv-store/lmdb-v2');
+const { getVKTreeRoot } = await import('@aztec/noir-protocol-circuits-types/vk-tree');
+const { ProtocolContractAddress, protocolContractsHash } = await import('@aztec/protocol-contracts');
+const { computeFeePayerBalanceStorageSlot } = await import('@aztec/protocol-contracts/fee-juice');
+const { FunctionSelector } = await import('@aztec/stdlib/abi');
+const { AztecAddress } = await import('@aztec/stdlib/aztec-address');
+const { CommitteeAttestation, L2Block } = await import('@aztec/stdlib/block');
+const { PublishedCheckpoint } = await import('@aztec/stdlib/checkpoint');
+const { GasFees } = await import('@aztec/stdlib/gas');
+const { computePublicDataTreeLeafSlot } = await import('@aztec/stdlib/hash');
+const { BlockProposal, CheckpointAttestation, CheckpointProposal, P2PMessage } = await import('@aztec/stdlib/p2p');
+const { CheckpointHeader } = await import('@aztec/stdlib/rollup');
+const { MerkleTreeId } = await import('@aztec/stdlib/trees');
+const { BlockHeader, Tx, TxEffect, TxHash } = await import('@aztec/stdlib/tx');
 
 const inside = (name, path) => import(`../node_modules/@aztec/${name}/dest/${path}`);
 const validators = await inside('p2p', 'msg_validators/tx_validator/factory.js');
@@ -182,11 +187,7 @@ const steps = {
 
 const answers = {
   async world({ made }) {
-    // What hashes is a process of its own, which has five seconds to start: too few on a busy machine.
-    for (let left = 10; ; left--) try { await take(made); break; } catch (error) {
-      if (!left) throw error;
-      await Barretenberg.destroySingleton();
-    }
+    await take(made);
     return { vkTreeRoot: getVKTreeRoot().toString(), protocolContractsHash: protocolContractsHash.toString() };
   },
   tx: async ({ data }) => described(Tx.fromBuffer(bytes(data))),

@@ -115,6 +115,8 @@ class Ingestor:
             return int(self.add_block(record.block, record.l1_to_l2_messages))
         if isinstance(record, TipsRecord):
             self.set_tips(record.tips)
+        elif record.is_below_final:
+            self.rebuild_above(record.block_number)
         else:
             self.undo_above(record.block_number)
         return 0

@@ -251,9 +251,10 @@ class TipsRecord:
 
 @dataclass(frozen=True, slots=True)
 class UndoRecord:
-    """A reorg: every block above ``block_number`` is gone."""
+    """A reorg: every block above ``block_number`` is gone; ``is_below_final``: also some that were final."""
 
     block_number: int
+    is_below_final: bool = False
 
 
 Record = CheckpointRecord | BlockRecord | TipsRecord | UndoRecord

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 import orjson
 
 from fastnode.archiver.queries import ChainView
-from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
@@ -50,7 +50,8 @@ INBOX_LEAD: Final = 3
 class L1Observer:
     """``look`` from one thread; what it has seen may be read from any.
 
-    ``drift_max_s``: how old the newest block may be, 0: as old as it is; ``clock`` gives seconds since 1970.
+    ``drift_max_s``: how old the newest block may be, 0: as old as it is; ``clock`` gives seconds since 1970;
+    ``others`` those that can be asked beside an endpoint.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class L1Observer:
         *,
         drift_max_s: int,
         clock: Callable[[], float],
+        others: Callable[[L1Endpoint], Iterable[L1Endpoint]] = lambda endpoint: (),
     ) -> None:
         self._facts = facts
         self._stored = stored
@@ -69,6 +71,7 @@ class L1Observer:
         self._schedule = schedule
         self._drift_max_s = drift_max_s
         self._clock = clock
+        self._others = others
         self._multicall_failures = 0
         self._finality_due = 0
         #: L1's newest final block when it was asked for last.
@@ -187,8 +190,8 @@ class L1Observer:
         self.inbox.refresh(endpoint, head, state.inbox)
         self.state = state
         self._is_doubted = False
-        if state.finalized is not None:
-            self.finalized = state.finalized
+        if state.finalized is not None and state.finalized <= state.proven:
+            self.finalized = self._confirmed(endpoint, state.finalized)
         self._note(head.number, head.timestamp, state, l1_slot_duration)
 
     def _note(self, number: int, timestamp: int, state: L1State, l1_slot_duration: int) -> None:
@@ -215,10 +218,27 @@ class L1Observer:
         if final is None:
             self._finality_due = number + FINALITY_BLOCKS
             return
+        if final[1] > proven:  # it contradicts itself, or was asked while L1 changed
+            self._finality_due = number + 1
+            return
         is_prompt = number == self._finality_due
-        before, (self._final_block, self.finalized) = self._final_block, final
+        before, self._final_block = self._final_block, final[0]
+        self.finalized = self._confirmed(endpoint, final[1])
         step = min(self._final_block - before, FINALITY_BLOCKS)
         self._finality_due = number + (max(1, step * 15 // 16) if is_prompt and step > 0 else 1)
+
+    def _confirmed(self, endpoint: L1Endpoint, finalized: int) -> int:
+        """As far as another endpoint says so too, if one answers: what is stored as final is not taken back."""
+        if finalized <= (self.finalized or 0):
+            return finalized
+        for other in self._others(endpoint):
+            try:
+                final = read_final_checkpoint(other, self._facts)
+            except (UpstreamError, DecodeError):
+                continue
+            if final is not None:
+                return min(finalized, final[1])
+        return finalized
 
     def _stored_number(self) -> int:
         return self._stored().tips.checkpointed.checkpoint.number

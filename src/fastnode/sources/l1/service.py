@@ -443,6 +443,7 @@ class L1Reader:
                 self._schedule,
                 drift_max_s=self._options.drift_max_s,
                 clock=self._clock,
+                others=lambda endpoint: (other for other in self._client.usable() if other is not endpoint),
             )
         self._client.run(self._look_with)
 

@@ -54,7 +54,7 @@ from fastnode.sources.l1.proposals import EventPlace, Proposal
 from fastnode.sources.l1.retries import PassRetries
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
-from fastnode.sources.l1.state import CheckpointPlace, L1State
+from fastnode.sources.l1.state import CheckpointPlace, L1State, archives_of
 from fastnode.sources.progress import CatchUpProgress
 
 __all__ = ["CHECKPOINTS_AHEAD", "DerivationProgress", "InvalidCheckpoint", "L1Source"]
@@ -67,6 +67,8 @@ CHECKPOINTS_AHEAD: Final = 16
 CHECKPOINTS_PER_TIPS: Final = 64
 #: Archive roots in one question where the chains part.
 ROOTS_PER_QUESTION: Final = 32
+#: For how long L1 contradicts what is final before that is given up.
+CONTRADICTION_S: Final = 600.0
 #: For how long one block of L1 is asked: providers keep the state of the newest 128 or so.
 PASS_TIME_S: Final = 120.0
 _NO_MESSAGES_IN_HASH: Final = in_hash(())
@@ -140,6 +142,8 @@ class L1Source:
         self._situation: Hashable = None
         #: With which a pass ended at an invalid checkpoint.
         self._invalid_situation: Hashable = None
+        #: Since when L1 contradicts what is stored as final.
+        self._contradicted_since: float | None = None
         #: The first checkpoint of the pending chain that is not to be stored.
         self.invalid: InvalidCheckpoint | None = None
         #: Newest checkpoint on L1; None before L1 was looked at.
@@ -219,7 +223,7 @@ class L1Source:
         if common < mine:
             final = view.tips.finalized.checkpoint.number
             if common < final:
-                raise UpstreamFault(f"L1 has another checkpoint {final} than the final one that is stored")
+                self._require_that_all_contradict(facts, final, _archive_root(view, final))
             self._events.settled = None
             is_pruned = state.can_prune and common == limit
             why = "not proven in time" if is_pruned else "no longer on L1"
@@ -227,7 +231,8 @@ class L1Source:
             logger.warning("checkpoints are given up", extra=facts_shown)
             if is_pruned:
                 self._reader.on_pruned(_last_block(view, common))
-            yield UndoRecord(_last_block(view, common))
+            yield UndoRecord(_last_block(view, common), is_below_final=common < final)
+        self._contradicted_since = None
         yield from self._without_expired(stored(), facts, state)
         yield from self._tips(stored(), state)
         standing = self._newest_standing(stored(), state, common)
@@ -241,6 +246,20 @@ class L1Source:
         finally:
             self.progress = None
         yield from self._tips(stored(), state)
+
+    def _require_that_all_contradict(self, facts: RollupFacts, final: int, root: bytes) -> None:
+        """UpstreamFault unless L1 has contradicted what is stored as final for long, and no endpoint has it.
+
+        A provider may have called final what was not; nobody else can tell, and the node would stand for ever.
+        """
+        now = self._clock()
+        if self._contradicted_since is None:
+            self._contradicted_since = now
+        is_old = now - self._contradicted_since >= CONTRADICTION_S
+        if not is_old or any(_has_root(endpoint, facts, final, root) for endpoint in self._reader.endpoints):
+            raise UpstreamFault(f"L1 has another checkpoint {final} than the final one that is stored")
+        shown = log_facts(checkpoint=final, archive=root)
+        logger.error("a final checkpoint is given up: for long, no L1 node has had it", extra=shown)
 
     # ---- where the chains part -----------------------------------------------------------------
 
@@ -303,7 +322,7 @@ class L1Source:
         proven = min(state.proven, newest)
         if proven == state.proven and proven and _archive_root(view, proven) != state.proven_archive:
             proven = ours.proven.checkpoint.number
-        finalized = min(self._reader.finalized or _GENESIS, newest)
+        finalized = min(self._reader.finalized or _GENESIS, state.proven, newest)
         finalized = max(finalized, ours.finalized.checkpoint.number)
         tips = [view.tip_of_checkpoint(number) for number in (max(proven, finalized), finalized)]
         if tips != [ours.proven, ours.finalized]:
@@ -437,6 +456,13 @@ def _situation(view: ChainView, state: L1State) -> Hashable:
     """What a pass depends on: while it is the same, a pass gives the same result."""
     on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox, state.stored_place)
     return (*on_l1, view.tips.checkpointed.checkpoint)
+
+
+def _has_root(endpoint: L1Endpoint, facts: RollupFacts, number: int, root: bytes) -> bool:
+    try:
+        return archives_of(endpoint, facts, [number])[0] == root
+    except (UpstreamError, DecodeError):
+        return False
 
 
 def _last_block(view: ChainView, checkpoint: int) -> int:

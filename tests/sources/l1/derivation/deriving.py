@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,6 +44,8 @@ class Deriving:
         l1: PublishingL1,
         stack: ExitStack,
         sources: Callable[[HttpGet], BlobSources] | None = None,
+        *,
+        other_urls: Sequence[str] = (),
     ) -> None:
         network = Network()
         stack.callback(network.close)
@@ -52,7 +54,9 @@ class Deriving:
         if not store.has_chain:
             store.adopt_chain(ChainRecord.from_json(chain), GenesisRecord.from_json(genesis))
         self.ingestor: Ingestor = self.data.open_ingestor(verify="full")
-        self.reader = L1Reader([l1.url], network, L1Options(poll_interval_s=0.005, drift_max_s=0), patience=QUICK)
+        self.reader = L1Reader(
+            [l1.url, *other_urls], network, L1Options(poll_interval_s=0.005, drift_max_s=0), patience=QUICK
+        )
         stack.callback(self.reader.close)
         stack.callback(self.reader.interrupt)
         self.reader.learn(Wanted.of(chain["nodeInfo"]))
