@@ -100,6 +100,8 @@ def explanation(case: Json, name: str, here: Json, there: Json) -> str | None:
     if case["op"] == "message":  # each fault alone is in tests/p2p/bent_messages.py
         are_rejected = all(item["verdict"].startswith("reject") for item in (here, there))
         return "Points for several faults" if are_rejected else None
+    if case["op"] == "record" and any(text in here.get("refused", "") for text in ("left over", "does not fit")):
+        return "Forms of numbers in records"
     if case["op"] == "recordJson":
         return "Forms of numbers in records" if "refused" in here else None
     if case["op"] not in ("tx", "txJson"):

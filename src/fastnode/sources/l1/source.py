@@ -195,7 +195,8 @@ class L1Source:
         contradicts what is final; BlobsUnavailable; MessagesUnavailable.
         """
         facts, state = self._reader.seen()
-        self.newest_checkpoint = state.pending
+        # What is not proven in time does not come any more, also before the contract gives it up.
+        self.newest_checkpoint = state.proven if state.can_prune else state.pending
         self._state, self._situation = state, _situation(stored(), state)
         self._retries.check(self._situation)
         return self._records(stored, facts, state)
@@ -454,8 +455,9 @@ class L1Source:
 
 def _situation(view: ChainView, state: L1State) -> Hashable:
     """What a pass depends on: while it is the same, a pass gives the same result."""
-    on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox, state.stored_place)
-    return (*on_l1, view.tips.checkpointed.checkpoint)
+    newest = view.tips.checkpointed.checkpoint
+    on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox)
+    return (*on_l1, newest, state.has_moved(CheckpointPlace.of(view, newest.number)))
 
 
 def _has_root(endpoint: L1Endpoint, facts: RollupFacts, number: int, root: bytes) -> bool:

@@ -262,6 +262,7 @@ def test_what_can_be_pruned_is_given_up_before_the_contract_does_it(
     l1.mine(can_prune=True)
     node.pass_()
     assert node.checkpoint == 1
+    assert node.source.checkpoints_behind(node.ingestor.view) == 0, "the node is where it belongs, and ready"
     assert kept == [chain.units[0].blocks[-1].number], "who judges pruned epochs is told what stays"
     l1.mine(can_prune=True)
     assert all(isinstance(record, TipsRecord) for record in node.pass_())
