@@ -17,7 +17,7 @@ VALUES: tuple[Any, ...] = (None, True, 0, 1, -1, 1.5, 1 << 32, (1 << 32) - 1, 1 
 
 
 def change_json(source: random.Random, value: Any) -> tuple[str, Any]:
-    """Where, and a copy with the change."""
+    """Path of the change, and a copy with it."""
     whole = [copy.deepcopy(value)]
     holder: Any = whole
     key: Any = 0

@@ -247,7 +247,7 @@ class PoolHere:
         return self.pool.state_of(bytes.fromhex(tx_hash[2:])) is TxState.MINED
 
     def step(self, step: Json) -> Json:
-        """What was answered, what is pending, in order, and which are mined."""
+        """Answer to the step, pending transactions in order, and which are mined."""
         answer, made = None, step.get("made")
         if made is not None:
             self._world = made

@@ -276,7 +276,7 @@ def _header(source: random.Random) -> Any:
     return source.choice(checkpoints()).checkpoint.header
 
 
-#: What is read as bytes, and what as JSON.
+#: Samples of records that are read as bytes and as JSON.
 SAMPLES: Final[dict[str, Choose]] = {
     "BlockHeader": lambda source: _block(source).header,
     "CheckpointHeader": _header,

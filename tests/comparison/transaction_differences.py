@@ -19,7 +19,7 @@ _EQUAL: Final = ("claimed", "hash", "written", "size", "pool")
 
 
 def gossip_there(failed: dict[str, str]) -> str:
-    """What becomes of a gossiped transaction, by the validators that it fails and what each costs a peer."""
+    """Verdict on a gossiped transaction, by the validators that it fails and the points that each costs a peer."""
     if not failed:
         return "accept"
     letters = [_OF_CALLER.get(name, severity[0]) for name, severity in failed.items()]
@@ -27,7 +27,7 @@ def gossip_there(failed: dict[str, str]) -> str:
 
 
 def _is_refused(answer: Json) -> bool:
-    """Whether a transaction gets nowhere: not by a client, a peer or a proposal."""
+    """Tell that a transaction gets nowhere: not by a client, a peer or a proposal."""
     if "refused" in answer:
         return True
     gossip = answer["gossip"] if isinstance(answer["gossip"], str) else gossip_there(answer["gossip"])

@@ -119,7 +119,7 @@ def ledger_of(made: Json) -> BookLedger:
 
 
 class _State:
-    """What the check of a block asks of the state after the transactions so far."""
+    """State after the transactions so far, as the check of a block asks for it."""
 
     def __init__(self, ledger: BookLedger) -> None:
         self._ledger = ledger
@@ -222,7 +222,7 @@ def _published(published: PublishedCheckpoint) -> Json:
     }
 
 
-#: How each is read, and described.
+#: Reader and description of each kind.
 RECORDS: Final[dict[str, tuple[Any, Callable[[Any], Json]]]] = {
     "BlockHeader": (BlockHeader, _hashed),
     "CheckpointHeader": (CheckpointHeader, _hashed),

@@ -1,4 +1,4 @@
-"""What this node makes of a signed message, in the words of verdicts.json."""
+"""Verdict of this node on a signed message, in the words of verdicts.json."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class TxData:
         )
 
 
-#: Of the calls that a public transaction may ask for, and of its kind.
+#: Places of all flags: the kind of transaction, and the static flags of its public calls.
 _FLAGS: Final = (
     layout.FOR_PUBLIC,
     *(

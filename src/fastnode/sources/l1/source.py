@@ -195,7 +195,7 @@ class L1Source:
         contradicts what is final; BlobsUnavailable; MessagesUnavailable.
         """
         facts, state = self._reader.seen()
-        # What is not proven in time does not come any more, also before the contract gives it up.
+        # Checkpoints that were not proven in time do not come any more, also before the contract gives them up.
         self.newest_checkpoint = state.proven if state.can_prune else state.pending
         self._state, self._situation = state, _situation(stored(), state)
         self._retries.check(self._situation)

@@ -87,7 +87,7 @@ class L1State:
     stored_place: CheckpointPlace | None = None
 
     def has_moved(self, place: CheckpointPlace | None) -> bool:
-        """Whether the block of L1 that brought the newest stored checkpoint is not on L1 any more."""
+        """Tell that the block of L1 that brought the newest stored checkpoint is not on L1 any more."""
         now = self.stored_place
         return now is not None and place is not None and now.block_number == place.block_number and now != place
 
