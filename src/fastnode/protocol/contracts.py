@@ -530,7 +530,7 @@ def decode_instance_published(log: PrivateLog) -> ContractInstance:
 def read_instance_published(log: PrivateLog) -> ContractInstance:
     """Instance that a log publishes, its address unchecked; DecodeError when the log is malformed.
 
-    How many of its fields were emitted is not looked at, as in release 4.1.2: the registry emits all that matter.
+    How many of its fields were emitted is not looked at, as in release 4.x: the registry emits all that matter.
     """
     _, address, _, salt, class_id, initialization_hash = log.fields[:6]
     keys, deployer = log.fields[6:14], log.fields[14]
