@@ -14,7 +14,7 @@ from fastnode.jsonrpc.engine import (
     Engine,
     Reply,
 )
-from fastnode.jsonrpc.methods import Begun, BoundMethod, MethodTable
+from fastnode.jsonrpc.methods import BoundMethod, MethodTable, Outcomes
 
 
 def body(*params: object) -> bytes:
@@ -58,7 +58,7 @@ class NotedTable(MethodTable):
 
 def test_of_a_name_of_a_megabyte_no_more_is_looked_up_than_names_have() -> None:
     table = NotedTable(())
-    reply = Engine(table, lambda: None).answer_call("x" * 1_000_000, [], b"1", Begun(None, []), Allowance(Party()))
+    reply = Engine(table, lambda: None).answer_call("x" * 1_000_000, [], b"1", Outcomes(None, []), Allowance(Party()))
     assert isinstance(reply, Reply)
     assert b'"Method not found: xxx' in reply.text
     assert table.asked == NAME_LENGTH_MAX

@@ -55,7 +55,7 @@ from fastnode.jsonrpc.json_text import (
     silenced,
     splice,
 )
-from fastnode.jsonrpc.methods import Begun, BoundMethod, Context, MethodTable
+from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable, Outcome, Outcomes
 from fastnode.jsonrpc.rate_limits import Client
 from fastnode.jsonrpc.refusals import answer_to
 from fastnode.kernels import call_meter
@@ -84,6 +84,19 @@ Keep: TypeAlias = Callable[[str, list[Any], bytes, object], None]
 
 def _do_nothing() -> None:
     pass
+
+
+class Calls:
+    """The calls of one request body, each with what its answer takes."""
+
+    __slots__ = ("context", "ids", "made", "refusals", "requests")
+
+    def __init__(self, requests: list[Any], ids: IdTexts, context: Context, made: list[Outcome]) -> None:
+        self.requests = requests  # as they were read
+        self.ids = ids
+        self.context = context
+        self.made = made  # outcomes of the first calls, which are not run again
+        self.refusals: list[RpcError | None] = []  # of each call, once it has been charged
 
 
 class Engine:
@@ -132,11 +145,12 @@ class Engine:
         self.on_change()
 
     def answer_call(
-        self, name: str, params: list[Any], id_text: bytes, begun: Begun, allowance: Allowance
+        self, name: str, params: list[Any], id_text: bytes, known: Outcomes, allowance: Allowance
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
-        context = self._context(begun.view, None, allowance)
-        return self._answer_read({"method": name, "params": params}, id_text, context, begun.outcome(0), None)
+        context = self._context(known.view, None, allowance)
+        outcome = known.made[0] if known.made else None
+        return self._answer_read({"method": name, "params": params}, id_text, context, outcome, None)
 
     def reader_of(self, method: BoundMethod) -> Callable[[View, bytes | None], bytes | None] | None:
         """``read(view, params)``: a result that follows from the view alone, from the text of its parameters.
@@ -165,11 +179,12 @@ class Engine:
         body: bytes,
         client: Client | None = None,
         allowance: Allowance | None = None,
-        begun: Begun | None = None,
+        known: Outcomes | None = None,
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold.
 
-        Without an ``allowance`` nothing is limited, and no other request waits.  What is ``begun`` is gone on with.
+        Without an ``allowance`` nothing is limited, and no other request waits.  Calls with a ``known`` outcome are not
+        run again, and all others read its view.
         """
         if client is not None and (refusal := client.refusal_of_body(len(body))) is not None:
             self.traffic.rejected["rate"] += 1
@@ -178,17 +193,17 @@ class Engine:
             allowance = Allowance(Party())
         # Fast path: reading a small or plain body takes less time than handing it to a thread.
         if len(body) > READ_ON_LOOP_BYTES_MAX and not _is_plain(body):
-            return self._handle_long(body, client, allowance, begun)
+            return self._handle_long(body, client, allowance, known)
         try:
             request = json_text.parse(body, self.limits, allowance.take)
         except ParseError as error:
             return error_reply(self._charge(client, None) or error, NULL_ID)
         except NodeBusy as error:
             return busy_reply(error)
-        return self._answer_request(request, IdTexts(body), client, allowance, begun)
+        return self._answer_request(request, IdTexts(body), client, allowance, known)
 
     async def _handle_long(
-        self, body: bytes, client: Client | None, allowance: Allowance, begun: Begun | None
+        self, body: bytes, client: Client | None, allowance: Allowance, known: Outcomes | None
     ) -> Reply:
         def read() -> tuple[Any, IdTexts]:
             request = json_text.parse(body, self.limits, allowance.take)
@@ -204,16 +219,18 @@ class Engine:
         except NodeBusy as error:
             return busy_reply(error)
         allowance.begin_slice()
-        reply = self._answer_request(request, ids, client, allowance, begun)
+        reply = self._answer_request(request, ids, client, allowance, known)
         return reply if isinstance(reply, Reply) else await reply
 
     def _answer_request(
-        self, request: Any, ids: IdTexts, client: Client | None, allowance: Allowance, begun: Begun | None
+        self, request: Any, ids: IdTexts, client: Client | None, allowance: Allowance, known: Outcomes | None
     ) -> Reply | Coroutine[Any, Any, Reply]:
-        context = self._context(self.view_source() if begun is None else begun.view, client, allowance)
+        context = self._context(self.view_source() if known is None else known.view, client, allowance)
         if type(request) is list:
-            return self._answer_batch(request, ids, context, begun)
-        return self._answer(request, ids, 0, context, None, self._charge(client, request))
+            return self._answer_batch(Calls(request, ids, context, [] if known is None else known.made))
+        calls = Calls([request], ids, context, [])
+        calls.refusals = [self._charge(client, request)]
+        return self._answer(calls, 0)
 
     def _charge(self, client: Client | None, request: Any) -> RpcError | None:
         """The error for a client that must not make a call; what is no call is charged too."""
@@ -234,9 +251,8 @@ class Engine:
 
     # ---- batches ---------------------------------------------------------------------------
 
-    def _answer_batch(
-        self, requests: list[Any], ids: IdTexts, context: Context, begun: Begun | None
-    ) -> Reply | Coroutine[Any, Any, Reply]:
+    def _answer_batch(self, calls: Calls) -> Reply | Coroutine[Any, Any, Reply]:
+        requests, context = calls.requests, calls.context
         if self._meters is not None:
             self._meters.add_batch(len(requests))
         if not requests:
@@ -248,33 +264,24 @@ class Engine:
             message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
             return error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
         # Before the first is answered: what comes behind a batch that waits does not take its budget.
-        refusals = [self._charge(context.client, request) for request in requests]
+        calls.refusals = [self._charge(context.client, request) for request in requests]
         replies: list[Reply] = []
-        for index, request in enumerate(requests):
-            reply = self._answer(request, ids, index, context, begun, refusals[index])
+        for index in range(len(requests)):
+            reply = self._answer(calls, index)
             if not isinstance(reply, Reply) or context.allowance.is_slice_over():
-                return self._finish_batch(reply, replies, requests, ids, context, begun, refusals)
+                return self._finish_batch(reply, replies, calls)
             if reply.busy is not None:
                 return reply
             replies.append(reply)
         return join(replies)
 
-    async def _finish_batch(
-        self,
-        pending: Reply | Awaitable[Reply],
-        replies: list[Reply],
-        requests: list[Any],
-        ids: IdTexts,
-        context: Context,
-        begun: Begun | None,
-        refusals: list[RpcError | None],
-    ) -> Reply:
+    async def _finish_batch(self, pending: Reply | Awaitable[Reply], replies: list[Reply], calls: Calls) -> Reply:
         """A batch from its first call on that is not answered at once, or for which others have to wait too long;
         ``replies`` are those before it.
 
         One call at a time: the elements take effect in request order, and no batch takes all threads.
         """
-        allowance = context.allowance
+        allowance = calls.context.allowance
         while True:
             if not isinstance(pending, Reply):
                 pending = await pending
@@ -282,35 +289,27 @@ class Engine:
             if pending.busy is not None:
                 return pending
             replies.append(pending)
-            if len(replies) == len(requests):
+            if len(replies) == len(calls.requests):
                 return join(replies)
             if allowance.is_slice_over():
                 await allowance.next_turn()
             if allowance.is_abandoned:
                 return SILENCE
-            index = len(replies)
-            pending = self._answer(requests[index], ids, index, context, begun, refusals[index])
+            pending = self._answer(calls, len(replies))
 
     # ---- one call --------------------------------------------------------------------------
 
-    def _answer(
-        self,
-        request: Any,
-        ids: IdTexts,
-        index: int,
-        context: Context,
-        begun: Begun | None,
-        refusal: RpcError | None,
-    ) -> Reply | Coroutine[Any, Any, Reply]:
+    def _answer(self, calls: Calls, index: int) -> Reply | Coroutine[Any, Any, Reply]:
+        request, refusal = calls.requests[index], calls.refusals[index]
         if type(request) is not dict:
             message = f"Invalid request: a call must be an object, got {describe(request)}"
             return error_reply(refusal or InvalidRequest(message), NULL_ID)
         is_notification = "id" not in request
-        id_text = NULL_ID if is_notification else ids.text(request["id"], index)
+        id_text = NULL_ID if is_notification else calls.ids.text(request["id"], index)
         if (flaw := _flaw_of(request)) is not None:
             return error_reply(refusal or InvalidRequest(f"Invalid request: {flaw}"), id_text)
-        said = None if begun is None else begun.outcome(index)
-        reply = self._answer_read(request, id_text, context, said, refusal)
+        outcome = calls.made[index] if index < len(calls.made) else None
+        reply = self._answer_read(request, id_text, calls.context, outcome, refusal)
         if not is_notification:
             return reply
         return silence(reply) if isinstance(reply, Reply) else silenced(reply)
@@ -320,17 +319,17 @@ class Engine:
         request: dict[str, Any],
         id_text: bytes,
         context: Context,
-        begun: tuple[bytes | Exception, int] | None,
+        known: Outcome | None,
         refusal: RpcError | None,
     ) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer to a call that is one, measured; ``begun``: what its handler has said already."""
+        """The answer to a call that is one, measured; ``known``: the outcome of a handler that has run already."""
         if len(request["method"]) > NAME_LENGTH_MAX:  # to look it up would take as long as to read it
             request["method"] = request["method"][:NAME_LENGTH_MAX]
         meters = self._meters
         if meters is None:
-            return self._dispatch(request, id_text, context, begun, refusal)
-        started_ns = call_meter.now_ns() - (0 if begun is None else begun[1])
-        reply = self._dispatch(request, id_text, context, begun, refusal)
+            return self._dispatch(request, id_text, context, known, refusal)
+        started_ns = call_meter.now_ns() - (0 if known is None else known[1])
+        reply = self._dispatch(request, id_text, context, known, refusal)
         if isinstance(reply, Reply):
             meters.calls.finish(request["method"], started_ns, reply.error_code)
             return reply
@@ -350,7 +349,7 @@ class Engine:
         request: dict[str, Any],
         id_text: bytes,
         context: Context,
-        begun: tuple[bytes | Exception, int] | None,
+        known: Outcome | None,
         refusal: RpcError | None,
     ) -> Reply | Coroutine[Any, Any, Reply]:
         name = request["method"]
@@ -361,11 +360,11 @@ class Engine:
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}{self.table.hint_for(name)}")
             arguments = method.decode(_positional(request))
-            if begun is None and method.wants_thread(arguments):
+            if known is None and method.wants_thread(arguments):
                 return self._answer_from_thread(method, request, arguments, id_text, context)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return error_reply(self._answer_to(error, name), id_text)
-        outcome = self._run(method, arguments, context) if begun is None else self._outcome_of(begun[0], method)
+        outcome = self._run(method, arguments, context) if known is None else self._outcome_of(known[0], method)
         if isinstance(outcome, UnknownBlock) and self._block_wait is not None:
             return self._answer_when_known(self._block_wait, method, arguments, id_text, context, outcome)
         return self._conclude(method, request, outcome, id_text, context)

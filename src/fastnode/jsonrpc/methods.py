@@ -28,13 +28,14 @@ from fastnode.view import View
 
 __all__ = [
     "METHOD_SETS",
-    "Begun",
     "BoundMethod",
     "Context",
     "Handler",
     "Method",
     "MethodSet",
     "MethodTable",
+    "Outcome",
+    "Outcomes",
     "Parameter",
     "Read",
     "Signature",
@@ -52,16 +53,15 @@ def wants_development_record(method_set: MethodSet, options: frozenset[str] | No
     return options is not None if method_set == "both" else method_set == "development"
 
 
-class Begun(NamedTuple):
-    """Progress of the fast path with a request: the results of its first calls' handlers from ``view``, each a
-    result (empty: nothing was found) or an exception, and the nanoseconds that it took."""
+#: Outcome of a handler: its result (empty: nothing was found) or its exception, and the nanoseconds that it took.
+Outcome: TypeAlias = tuple[bytes | Exception, int]
+
+
+class Outcomes(NamedTuple):
+    """Outcomes of the first calls of a request, whose handlers the fast path has run on ``view``."""
 
     view: View | None
-    outcomes: list[tuple[bytes | Exception, int]]
-
-    def outcome(self, index: int) -> tuple[bytes | Exception, int] | None:
-        """Outcome of a call; None: its handler has not run."""
-        return self.outcomes[index] if index < len(self.outcomes) else None
+    made: list[Outcome]
 
 
 class Context:
