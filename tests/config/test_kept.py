@@ -32,23 +32,13 @@ def is_used(row: Setting) -> bool:
     return by_attribute or f'"{row.name}"' in RESOLVING or (name is not None and f'"{name}"' in CODE)
 
 
-#: Settings without effect whose names are read all the same: of the two percentages it is only seen to it that they
-#: are in order.
-NAMED_OTHERWISE = {
-    "slash-min-penalty-percentage",
-    "slash-max-penalty-percentage",
-}
-
-
 @pytest.mark.parametrize("row", rows(Settings), ids=lambda row: row.name)
 def test_a_setting_is_used_or_listed_as_without_effect(row: Setting) -> None:
-    if row.name not in NAMED_OTHERWISE:
-        assert is_used(row) is (row.name not in KEPT)
+    assert is_used(row) is (row.name not in KEPT)
 
 
 def test_the_list_names_settings() -> None:
     assert {row.name for row in rows(Settings)} >= KEPT.keys()
-    assert KEPT.keys() >= NAMED_OTHERWISE
 
 
 def test_what_a_setting_needs_depends_on_the_others() -> None:

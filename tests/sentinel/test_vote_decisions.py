@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sentinel.vote_histories import COUNT, address, cases, decide
+from tests.sentinel.vote_histories import COUNT, address, cases, decide, decide_payload, payload_cases
 
 from fastnode.sentinel.offenses import Offense, OffenseType
 from fastnode.sentinel.tally import TallyTerms, VoteRules, encode_votes, tally_votes
 
 #: Decisions that ``vote_decisions.mjs`` wrote.
-DECISIONS = Path(__file__).parents[1] / "data" / "votes" / "decisions.jsonl.gz"
+DATA = Path(__file__).parents[1] / "data" / "votes"
+DECISIONS = DATA / "decisions.jsonl.gz"
+PAYLOAD_DECISIONS = DATA / "payload_decisions.jsonl.gz"
 TERMS = TallyTerms(
     round_slots=4,
     epoch_slots=2,
@@ -43,6 +45,19 @@ def test_a_thousand_random_histories_are_decided_as_the_published_node_decides_t
         done.update(action[0] for action in actions)
     # All that can be done is among them.
     assert min(done[kind] for kind in ("vote", "execute")) > 10
+
+
+def test_a_thousand_more_where_l1_takes_payloads(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("ERROR")
+    with gzip.open(PAYLOAD_DECISIONS, "rt") as file:
+        theirs = [json.loads(line) for line in file]
+    assert len(theirs) == COUNT
+    done: Counter[str] = Counter()
+    for number, (case, expected) in enumerate(zip(payload_cases(), theirs, strict=True)):
+        actions = json.loads(json.dumps(decide_payload(case)))
+        assert actions == expected, number
+        done.update(action[0] for action in actions)
+    assert min(done[kind] for kind in ("create", "back", "execute")) > 100
 
 
 def votes(*offenses: Offense, slot: int = 20, **rules: Any) -> list[int] | None:

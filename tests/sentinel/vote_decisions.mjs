@@ -1,7 +1,8 @@
 // What the published node decides in the cases of vote_histories.py, by its own modules: one JSON list of actions a line.
 //   node vote_decisions.mjs CASES ANSWERS      where @aztec/slasher is installed
-import { TallySlasherClient } from '@aztec/slasher';
+import { EmpireSlasherClient, TallySlasherClient } from '@aztec/slasher';
 import { SlasherOffensesStore } from '../node_modules/@aztec/slasher/dest/stores/offenses_store.js';
+import { SlasherPayloadsStore } from '../node_modules/@aztec/slasher/dest/stores/payloads_store.js';
 import { EthAddress } from '@aztec/foundation/eth-address';
 import { openTmpStore } from '@aztec/kv-store/lmdb-v2';
 import { encodeSlashConsensusVotes } from '@aztec/stdlib/slashing';
@@ -52,12 +53,44 @@ async function tally(item, config, kv) {
   });
 }
 
+const slashesOf = payload => payload.slashes.map(([validator, amount, offenses]) => ({ validator: eth(validator), amount: BigInt(amount),
+  offenses: offenses.map(([offenseType, at]) => ({ offenseType, epochOrSlot: BigInt(at) })) }));
+
+async function empire(item, config, kv) {
+  const settings = { slashingRoundSize: item.roundSlots, slashingRoundSizeInEpochs: item.roundSlots / item.epochSlots, epochDuration: item.epochSlots,
+    slashingExecutionDelayInRounds: item.delay, slashingPayloadLifetimeInRounds: item.lifetime, slashingQuorumSize: item.quorum, l1GenesisTime: 0n,
+    slotDuration: SLOT_S, proofSubmissionEpochs: item.proofEpochs, slashingOffsetInRounds: 0, rollupRegisteredAtL2Slot: 0 };
+  const round = BigInt(Math.floor(item.slot / item.roundSlots));
+  const made = [];
+  const factory = { getAddressAndIsDeployed: async slashes => { made.push(slashes); return { address: EthAddress.ZERO, isDeployed: false }; } };
+  const proposer = { getRoundInfo: async (_, number) => ({ executed: item.elected.find(one => BigInt(one.round) === number).isExecuted }) };
+  const slasher = { isSlashingEnabled: async () => item.isEnabled, isPayloadVetoed: async address => item.elected.find(one => one.address === address.toString()).isVetoed };
+  const clock = { nowInSeconds: () => item.slot * SLOT_S };
+  const store = new SlasherOffensesStore(kv, { ...settings, slashOffenseExpirationRounds: config.slashOffenseExpirationRounds });
+  const payloads = new SlasherPayloadsStore(kv, settings);
+  if (item.override) config.slashOverridePayload = eth(item.override);
+  const client = new EmpireSlasherClient(config, settings, factory, proposer, slasher, { address: EthAddress.ZERO }, [], clock, store, payloads, quiet);
+  await collect(client, item, config);
+  for (const payload of item.payloads)
+    await payloads.addPayload({ address: eth(payload.address), slashes: slashesOf(payload), timestamp: 0n, votes: BigInt(payload.signals), round });
+  for (const one of item.elected) {
+    await payloads.addPayload({ address: eth(one.address), slashes: slashesOf(one), timestamp: 0n, votes: 0n, round: BigInt(one.round) });
+    await client.handleProposalExecutable(eth(one.address), BigInt(one.round));
+  }
+  return (await client.getProposerActions(item.slot)).map(action => {
+    if (action.type === 'execute-empire-payload') return ['execute', Number(action.round)];
+    if (action.type === 'create-empire-payload')
+      return ['create', action.data.map(slash => [slash.validator.toString(), Number(slash.amount), slash.offenses.map(one => [one.offenseType, Number(one.epochOrSlot)])])];
+    return ['back', action.payload.toString()];
+  });
+}
+
 const [cases, answers] = process.argv.slice(2);
 const lines = [];
 for (const item of JSON.parse(fs.readFileSync(cases, 'utf8'))) {
   const kv = await openTmpStore('votes', true, 16 * 1024);
   const config = configOf(item.config);
-  lines.push(JSON.stringify(await tally(item, config, kv)));
+  lines.push(JSON.stringify(await (item.payloads ? empire : tally)(item, config, kv)));
   await kv.delete();
 }
 fs.writeFileSync(answers, lines.join('\n') + '\n');

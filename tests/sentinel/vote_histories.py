@@ -1,6 +1,6 @@
 """Random histories of offenses, and what this node's decisions are in them; the same for the same seed.
 
-python -m tests.sentinel.vote_histories CASES      writes them for ``vote_decisions.mjs``
+python -m tests.sentinel.vote_histories CASES [payloads]     writes them for ``vote_decisions.mjs``
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ from typing import Any, Final
 
 from fastnode.sentinel.offense_store import OffenseStore
 from fastnode.sentinel.offenses import ALL, Offense, OffenseType, RoundSize
+from fastnode.sentinel.payloads import (
+    ElectedPayload,
+    PayloadRules,
+    PayloadTerms,
+    RoundPayload,
+    Slash,
+    choose_payload,
+    payload_to_execute,
+)
 from fastnode.sentinel.statistics import SlotTime
 from fastnode.sentinel.tally import TallyTerms, VoteRules, encode_votes, execution, tally_votes
 from fastnode.sentinel.watch import PENALTIES, OffenseWatch
@@ -108,6 +117,51 @@ def _tally_case(chance: random.Random) -> Case:
     }
 
 
+def payload_cases(count: int = COUNT, seed: int = SEED) -> list[Case]:
+    chance = random.Random(seed)
+    return [_payload_case(chance) for _ in range(count)]
+
+
+def _payload_case(chance: random.Random) -> Case:
+    case = _common(chance)
+    config, number = case["config"], case["slot"] // case["roundSlots"]
+    config |= {
+        "slashMinPenaltyPercentage": chance.choice((0, 0.25, 0.5, 1)),
+        "slashMaxPenaltyPercentage": chance.choice((1, 1.5, 2, 10)),
+        "slashUnknownPenalty": 0,
+    }
+
+    def payload(place: int) -> Case:
+        """Of offenses that are known, or nearly."""
+        chosen = chance.sample(case["offenses"], min(len(case["offenses"]), chance.choice((0, 1, 1, 2, 3, 6))))
+        slashes = [
+            [who, config[PENALTIES[OffenseType(kind)]] * chance.choice((1, 1, 1, 1, 2, 3)), [[kind, at]]]
+            for who, kind, at in chosen
+        ]
+        if slashes and chance.random() < 0.15:
+            slashes[0][2][0][1] += 1
+        return {"address": "0x" + f"{place + 1:02x}" * 20, "slashes": slashes}
+
+    order = chance.sample(range(40), 8)
+    elected = sorted(chance.sample(range(number), min(number, chance.choice((0, 0, 1, 1, 2)))))
+    return case | {
+        "proofEpochs": chance.randint(1, 3),
+        "quorum": chance.randint(case["roundSlots"] // 2 + 1, max(case["roundSlots"] // 2 + 1, case["roundSlots"])),
+        "delay": chance.randint(0, 2),
+        "lifetime": chance.randint(3, 6),
+        "payloads": [
+            payload(place) | {"signals": chance.choice((0, 1, 1, 2, 3, chance.randint(0, case["roundSlots"])))}
+            for place in order[: chance.choice((0, 0, 1, 2, 4))]
+        ],
+        "elected": [
+            payload(100 + round_)
+            | {"round": round_, "isExecuted": chance.random() < 0.3, "isVetoed": chance.random() < 0.2}
+            for round_ in elected
+        ],
+        "override": text(address(90)) if chance.random() < 0.05 else None,
+    }
+
+
 # ---- what this node decides --------------------------------------------------------------------------
 
 
@@ -189,6 +243,65 @@ def decide(case: Case) -> list[Any]:
     return actions
 
 
+def decide_payload(case: Case) -> list[Any]:
+    """The same where L1 takes payloads."""
+    config = case["config"]
+    terms = PayloadTerms(
+        round_slots=case["roundSlots"],
+        epoch_slots=case["epochSlots"],
+        proof_epochs=case["proofEpochs"],
+        quorum=case["quorum"],
+        execution_delay_rounds=case["delay"],
+        lifetime_rounds=case["lifetime"],
+    )
+    rules = PayloadRules(
+        penalties={kind: config[name] for kind, name in PENALTIES.items()},
+        validators_max=config["slashMaxPayloadSize"],
+        expiration_rounds=config["slashOffenseExpirationRounds"],
+        least=config["slashMinPenaltyPercentage"],
+        most=config["slashMaxPenaltyPercentage"],
+        override=None if case["override"] is None else raw(case["override"]),
+    )
+    gone = {
+        (kind, at, raw(who)) for one in case["elected"] for who, _, offenses in one["slashes"] for kind, at in offenses
+    }
+    known = [offense for offense in known_offenses(case) if offense.key not in gone]
+    elected = [ElectedPayload(raw(one["address"]), one["round"]) for one in case["elected"]]
+    actions: list[Any] = []
+    executed = payload_to_execute(case["slot"], elected, terms, _Elections(case))
+    if executed is not None:
+        actions.append(["execute", executed.round])
+    payloads = [RoundPayload(raw(one["address"]), one["signals"], _slashes(one)) for one in case["payloads"]]
+    choice = choose_payload(case["slot"], payloads, known, terms, rules)
+    if choice is not None and choice.address is None:
+        actions.append(["create", [[text(one.validator), one.amount, one.offenses] for one in choice.slashes]])
+        actions.append(["back", text(bytes(20))])
+    elif choice is not None and choice.address is not None:
+        actions.append(["back", text(choice.address)])
+    return actions
+
+
+def _slashes(payload: Case) -> tuple[Slash, ...]:
+    return tuple(
+        Slash(raw(who), amount, tuple((OffenseType(kind), at) for kind, at in offenses))
+        for who, amount, offenses in payload["slashes"]
+    )
+
+
+class _Elections:
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def is_executed(self, number: int) -> bool:
+        return any(one["round"] == number and one["isExecuted"] for one in self._case["elected"])
+
+    def is_slashing_enabled(self) -> bool:
+        return bool(self._case["isEnabled"])
+
+    def is_vetoed(self, payload: bytes) -> bool:
+        return any(raw(one["address"]) == payload and one["isVetoed"] for one in self._case["elected"])
+
+
 class _Rounds:
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -216,4 +329,4 @@ class _Rounds:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(json.dumps(cases()))
+    Path(sys.argv[1]).write_text(json.dumps(payload_cases() if sys.argv[2:] == ["payloads"] else cases()))

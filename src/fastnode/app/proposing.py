@@ -55,7 +55,11 @@ _VOTING_KEYS: Final = (
     "governanceProposerPayload",
     "slashExecuteRoundsLookBack",
     "slashMaxPayloadSize",
+    "slashMaxPenaltyPercentage",
+    "slashMinPenaltyPercentage",
+    "slashOverridePayload",
     "slashSelfAllowed",
+    "slashUnknownPenalty",
     "slashValidatorsAlways",
     "slashValidatorsNever",
 )
@@ -103,6 +107,7 @@ class Proposing:
         follower.chores = self._chain.work
         attested = None if peers is None else self._join_peers(peers, views, publishing, condition)
         publisher = publishing.for_checkpoints(signs=not settings.fisherman_mode)
+        factory = settings.slash_factory_address
         if not settings.fisherman_mode:
             self._voting = Voting(
                 VotingParts(
@@ -114,6 +119,7 @@ class Proposing:
                     offenses=lambda: watching.known(views.newest),
                     chain_id=chain.l1_chain_id,
                     governance=_address_of(chain.node_info, "governanceProposerAddress"),
+                    slash_factory=None if factory is None else encode.from_hex(factory),
                 )
             )
         configuration.on_change(_VOTING_KEYS, lambda _new, _changed: None)

@@ -31,9 +31,6 @@ _PROVER_OF_ITS_OWN = needs.missing("a prover of its own, which this node does no
 _VALIDATOR_CLIENT = needs.missing(
     "a validator client of its own, which this node does not have: it executes what it attests to"
 )
-_VOTES = needs.missing(
-    "a slasher that takes payloads, in whose votes this node takes no part: it votes where L1 tallies them"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,12 +266,20 @@ class ValidatorSettings:
         "How many rounds after an offense it is voted on, as the rollup's contracts have it.",
         needs=needs.DETECTION,
     )
+    slash_factory_address: str | None = setting(
+        None,
+        HexText(_ADDRESS_BYTES),
+        SLASHING,
+        "Contract that makes payloads of slashing, where the slasher takes such; without it none is made or judged.",
+        needs=needs.SEQUENCER,
+        environment=("SLASH_FACTORY_CONTRACT_ADDRESS",),
+    )
     slash_override_payload: str | None = setting(
         None,
         HexText(_ADDRESS_BYTES),
         SLASHING,
-        "Payload to vote for, independent of the offenses.",
-        needs=_VOTES,
+        "Payload of slashing to vote for, independent of the offenses, until it is elected.",
+        needs=needs.SEQUENCER,
         environment=("SLASH_OVERRIDE_PAYLOAD",),
     )
     slash_min_penalty_percentage: float = setting(
@@ -282,7 +287,7 @@ class ValidatorSettings:
         Number(0, 1_000_000),
         SLASHING,
         "Smallest penalty of a payload of others that is voted for, as a multiple of the own one.",
-        needs=_VOTES,
+        needs=needs.SEQUENCER,
         environment=("SLASH_MIN_PENALTY_PERCENTAGE",),
     )
     slash_max_penalty_percentage: float = setting(
@@ -290,7 +295,7 @@ class ValidatorSettings:
         Number(0, 1_000_000),
         SLASHING,
         "Largest penalty of a payload of others that is voted for, as a multiple of the own one.",
-        needs=_VOTES,
+        needs=needs.SEQUENCER,
         environment=("SLASH_MAX_PENALTY_PERCENTAGE",),
     )
     slash_validators_always: tuple[str, ...] = setting(
@@ -386,7 +391,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an offense of an unknown kind.",
-        needs=_VOTES,
+        needs=needs.SEQUENCER,
         environment=("SLASH_UNKNOWN_PENALTY",),
     )
     slash_offense_expiration_rounds: int = setting(

@@ -12,20 +12,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fastnode.protocol.ethereum import keccak_256
-from fastnode.publishing.encoding import address_word, addresses, arguments, byte_string, selector, word
+from fastnode.publishing.encoding import address_word, addresses, arguments, byte_string, selector, word, words
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import WORD_BYTES, hex_data
 
 __all__ = [
+    "PAYLOAD_CREATED",
+    "PAYLOAD_SUBMITTABLE",
     "PAYLOAD_SUBMITTED",
     "ROUND_EXECUTED",
     "SIGNAL_CAST",
     "VOTE_CAST",
     "TypedData",
     "arrays",
+    "create_payload",
     "execute_round",
     "signal",
     "signal_call",
+    "slash_arguments",
+    "submit_winner",
     "vote",
     "vote_call",
 ]
@@ -33,12 +38,16 @@ __all__ = [
 _SIGNAL: Final = selector("signalWithSig(address,(uint8,bytes32,bytes32))")
 _VOTE: Final = selector("vote(bytes,(uint8,bytes32,bytes32))")
 _EXECUTE: Final = selector("executeRound(uint256,address[][])")
+_CREATE: Final = selector("createSlashPayload(address[],uint96[],uint128[][])")
+_SUBMIT: Final = selector("submitRoundWinner(uint256)")
 
 #: First topics of what proves that a call has done it.
 SIGNAL_CAST: Final = hex_data(keccak_256(b"SignalCast(address,uint256,address)"))
 VOTE_CAST: Final = hex_data(keccak_256(b"VoteCast(uint256,uint256,address)"))
 ROUND_EXECUTED: Final = hex_data(keccak_256(b"RoundExecuted(uint256,uint256)"))
 PAYLOAD_SUBMITTED: Final = hex_data(keccak_256(b"PayloadSubmitted(address,uint256)"))
+PAYLOAD_SUBMITTABLE: Final = hex_data(keccak_256(b"PayloadSubmittable(address,uint256)"))
+PAYLOAD_CREATED: Final = hex_data(keccak_256(b"SlashPayloadCreated(address,address[],uint96[],uint128[][])"))
 
 _DOMAIN: Final = (("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"))
 _VERSION: Final = "1"
@@ -123,6 +132,20 @@ def vote_call(votes: bytes, signature: bytes) -> bytes:
 
 def execute_round(number: int, committees: Sequence[Sequence[bytes]]) -> bytes:
     return _EXECUTE + arguments(word(number), (arrays(addresses(committee) for committee in committees),))
+
+
+def slash_arguments(validators: Sequence[bytes], amounts: Sequence[int], offenses: Iterable[Sequence[int]]) -> bytes:
+    """Of a payload of slashing; ``offenses`` of each validator, packed."""
+    return arguments((addresses(validators),), (words(amounts),), (arrays(map(words, offenses)),))
+
+
+def create_payload(slashes: bytes) -> bytes:
+    """``slashes``: of :func:`slash_arguments`."""
+    return _CREATE + slashes
+
+
+def submit_winner(number: int) -> bytes:
+    return _SUBMIT + word(number)
 
 
 def arrays(items: Iterable[bytes]) -> bytes:

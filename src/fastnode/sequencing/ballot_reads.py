@@ -12,7 +12,9 @@ from fastnode.errors import DecodeError
 from fastnode.publishing.encoding import address_word, addresses, arguments, selector, word
 from fastnode.publishing.votes import arrays
 from fastnode.records import dataclass
+from fastnode.sentinel.payloads import PayloadTerms
 from fastnode.sentinel.tally import TallyTerms
+from fastnode.sequencing.payload_reads import PayloadContract
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data, words_of
 from fastnode.sources.l1.endpoints import L1Endpoint
@@ -20,7 +22,7 @@ from fastnode.sources.l1.rollup import RollupFacts
 
 __all__ = ["SignalRound", "SlashingContract", "TallyRounds", "read_signal_round", "read_slashing_contract"]
 
-_TALLY: Final = 1
+_TALLY, _PAYLOADS = 1, 2
 _TARGET_COMMITTEES: Final = selector("getSlashTargetCommittees(uint256)")
 _TALLY_OF: Final = selector("getTally(uint256,address[][])")
 _PAYLOAD_ADDRESS: Final = selector("getPayloadAddress(uint256,(address,uint256)[])")
@@ -36,8 +38,8 @@ class SlashingContract:
 
 
 def read_slashing_contract(
-    endpoint: L1Endpoint, facts: RollupFacts, known: SlashingContract | None
-) -> SlashingContract | None:
+    endpoint: L1Endpoint, facts: RollupFacts, known: SlashingContract | PayloadContract | None
+) -> SlashingContract | PayloadContract | None:
     """Of now, as the rollup may change it; None if there is none, or one of another form.  UpstreamError."""
     slasher = endpoint.read(facts.rollup, contracts.SLASHER)[0]
     if not any(slasher):
@@ -66,6 +68,19 @@ def read_slashing_contract(
                 quorum=number(contracts.TALLY_QUORUM),
                 committee_size=number(contracts.COMMITTEE_SIZE),
                 amounts=(small, medium, large),
+            ),
+        )
+    if kind == _PAYLOADS:
+        return PayloadContract(
+            slasher,
+            proposer,
+            PayloadTerms(
+                round_slots=number(contracts.ROUND_SIZE),
+                epoch_slots=facts.epoch_duration,
+                proof_epochs=facts.proof_submission_epochs,
+                quorum=number(contracts.QUORUM_SIZE),
+                execution_delay_rounds=number(contracts.EXECUTION_DELAY_IN_ROUNDS),
+                lifetime_rounds=number(contracts.LIFETIME_IN_ROUNDS),
             ),
         )
     return None

@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastnode.errors import (
@@ -33,12 +34,22 @@ from fastnode.publishing.fees import GAS_MAX
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.requests import Success
 from fastnode.records import dataclass
+from fastnode.sentinel.offenses import OffenseType
+from fastnode.sentinel.payloads import PayloadRules, choose_payload, payload_to_execute
 from fastnode.sentinel.tally import VoteRules, encode_votes, execution, tally_votes
+from fastnode.sentinel.watch import PENALTIES
 from fastnode.sequencing.ballot_reads import (
     SlashingContract,
     TallyRounds,
     read_signal_round,
     read_slashing_contract,
+)
+from fastnode.sequencing.payload_reads import (
+    PayloadContract,
+    PayloadElections,
+    address_of_payload,
+    read_payloads,
+    slash_data,
 )
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import from_quantity, hex_data
@@ -67,7 +78,7 @@ _NO_ADDRESS: Final = bytes(20)
 _THREADS: Final = 2
 
 _GOVERNANCE, _SLASHING = "governance", "slashing"
-_TROUBLE: Final = (UpstreamError, DecodeError, SigningError, HaDatabaseError, SlotLost, ValueError)
+_TROUBLE: Final = (CallReverted, UpstreamError, DecodeError, SigningError, HaDatabaseError, SlotLost, ValueError)
 
 
 class Configuration(Protocol):
@@ -97,6 +108,8 @@ class VotingParts:
     offenses: Callable[[], Sequence[Offense]]
     chain_id: int
     governance: bytes | None
+    #: Makes payloads of slashing, where L1 takes such; what is in them is known from it alone.
+    slash_factory: bytes | None = None
 
 
 class Ballot:
@@ -131,7 +144,7 @@ class Voting:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="fastnode-votes")
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._contract: SlashingContract | None = None
+        self._contract: SlashingContract | PayloadContract | None = None
         self._committees: dict[int, tuple[bytes, ...] | None] = {}
         #: Payloads that governance has got; up to which block they were looked for, by contract.
         self._submitted: dict[bytes, tuple[int, set[bytes]]] = {}
@@ -254,7 +267,84 @@ class Voting:
         self._contract = contract
         if contract is None:
             return []
+        if isinstance(contract, PayloadContract):
+            return self._payloads(facts, slot, proposer, at, contract)
         return self._tally(facts, slot, proposer, at, contract)
+
+    def _payloads(
+        self, facts: RollupFacts, slot: int, proposer: bytes, at: int, contract: PayloadContract
+    ) -> list[Vote]:
+        """Where L1 takes whole payloads: one that was elected is executed, one is made if that is best, one backed."""
+        parts, rules, terms = self._parts, self._payload_rules(), contract.terms
+        factory, reader = parts.slash_factory, parts.reader
+        known = reader.run(
+            lambda endpoint: read_payloads(endpoint, facts, contract, factory, slot, reader.slot_duration)
+        )
+        made: list[Vote] = []
+        found = reader.run(
+            lambda endpoint: payload_to_execute(slot, known.elected, terms, PayloadElections(endpoint, facts, contract))
+        )
+        if found is not None:
+            what = f"execution of payload {hex_data(found.address)} of round {found.round} in slot {slot}"
+            topics = (forms.PAYLOAD_SUBMITTED, _topic(found.address))
+            made += self._call(what, contract.proposer, forms.submit_winner(found.round), topics, proposer, at)
+        if rules.override is not None and known.was_elected(rules.override):
+            rules = replace(rules, override=None)
+        pending = [offense for offense in parts.offenses() if offense.key not in known.slashed]
+        choice = choose_payload(slot, known.here, pending, terms, rules)
+        if choice is None:
+            return made
+        payload, is_new = choice.address, False
+        if payload is None:
+            if factory is None:
+                return made
+            data = slash_data(choice.slashes)
+            payload, is_there = reader.run(lambda endpoint: address_of_payload(endpoint, factory, data))
+            is_new = not is_there
+            if is_new:
+                what = f"payload {hex_data(payload)} for {len(choice.slashes)} offenses in slot {slot}"
+                topics = (forms.PAYLOAD_CREATED, _topic(payload))
+                created = self._call(what, factory, forms.create_payload(data), topics, proposer, at)
+                if not created:
+                    return made
+                made += created
+        return made + self._back(facts, slot, proposer, at, contract, payload, is_new=is_new)
+
+    def _back(
+        self,
+        facts: RollupFacts,
+        slot: int,
+        proposer: bytes,
+        at: int,
+        contract: PayloadContract,
+        payload: bytes,
+        *,
+        is_new: bool,
+    ) -> list[Vote]:
+        """A signal for a payload, unless this slot has its signal.  ``is_new``: it is made in the same transaction."""
+        parts, target = self._parts, contract.proposer
+        number = parts.reader.run(lambda endpoint: read_signal_round(endpoint, facts, target, payload, slot))
+        if number.last_slot >= slot or number.has_quorum:
+            return []
+        typed = forms.signal(payload, slot, number.instance, target, parts.chain_id)
+        signature = parts.door.sign_typed(proposer, DutyType.SLASHING_VOTE, typed.digest, typed.to_json(), slot=slot)
+        what = f"signal for payload {hex_data(payload)} in slot {slot}, round {number.number}"
+        call = Call(target, forms.signal_call(payload, signature), _SIGNAL_GAS)
+        if not is_new:
+            self._simulated(call, proposer, at, what)
+        return [Vote(_SLASHING, what, call, Success(target, (forms.SIGNAL_CAST, _topic(payload))))]
+
+    def _payload_rules(self) -> PayloadRules:
+        configuration = self._parts.configuration
+        names = {**PENALTIES, OffenseType.UNKNOWN: "slashUnknownPenalty"}
+        return PayloadRules(
+            penalties={kind: int(configuration[name]) for kind, name in names.items()},
+            validators_max=int(configuration["slashMaxPayloadSize"]),
+            expiration_rounds=int(configuration["slashOffenseExpirationRounds"]),
+            least=float(configuration["slashMinPenaltyPercentage"]),
+            most=float(configuration["slashMaxPenaltyPercentage"]),
+            override=self._address("slashOverridePayload"),
+        )
 
     def _tally(self, facts: RollupFacts, slot: int, proposer: bytes, at: int, contract: SlashingContract) -> list[Vote]:
         parts, rules, terms = self._parts, self._rules(), contract.terms
