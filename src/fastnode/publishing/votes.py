@@ -135,12 +135,12 @@ def execute_round(number: int, committees: Sequence[Sequence[bytes]]) -> bytes:
 
 
 def slash_arguments(validators: Sequence[bytes], amounts: Sequence[int], offenses: Iterable[Sequence[int]]) -> bytes:
-    """Of a payload of slashing; ``offenses`` of each validator, packed."""
+    """Arguments of a payload of slashing; ``offenses`` of each validator, packed."""
     return arguments((addresses(validators),), (words(amounts),), (arrays(map(words, offenses)),))
 
 
 def create_payload(slashes: bytes) -> bytes:
-    """``slashes``: of :func:`slash_arguments`."""
+    """Call that makes a payload.  ``slashes``: of :func:`slash_arguments`."""
     return _CREATE + slashes
 
 

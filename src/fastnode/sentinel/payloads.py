@@ -1,4 +1,4 @@
-"""What to vote for where L1 takes whole payloads: which one a proposer backs, which it makes, and which it executes.
+"""Votes where L1 takes whole payloads: which one a proposer backs, which it makes, and which it executes.
 
     payload         who loses how much, and for which offenses; anybody may put one on L1
     offense         may be in the payloads of the rounds after it can be known, until it expires
@@ -46,7 +46,7 @@ _PRUNED: Final = frozenset({OffenseType.VALID_EPOCH_PRUNED, OffenseType.DATA_WIT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadTerms:
-    """Of the contracts."""
+    """Terms of the contracts."""
 
     round_slots: int
     epoch_slots: int
@@ -65,7 +65,7 @@ class PayloadTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadRules:
-    """Of the operator.  ``penalties`` by kind; ``least`` and ``most``: multiples of them that a payload of others may
+    """Rules of the operator.  ``penalties`` by kind; ``least`` and ``most``: multiples of them that a payload of others may
     ask for; ``override``: a payload that is voted for whatever is known."""
 
     penalties: Mapping[OffenseType, int]
@@ -109,7 +109,7 @@ class Choice:
 def choose_payload(
     slot: int, payloads: Iterable[RoundPayload], known: Collection[Offense], terms: PayloadTerms, rules: PayloadRules
 ) -> Choice | None:
-    """What the proposer of a slot backs; None: nothing.
+    """Choice of the proposer of a slot; None: nothing.
 
     ``payloads``: those with signals in the slot's round; ``known``: offenses that no elected payload has.
     """
@@ -186,7 +186,7 @@ class ElectedPayload:
 
 
 class ElectionReader(Protocol):
-    """What L1 says of elections."""
+    """Elections as L1 tells them."""
 
     def is_executed(self, number: int) -> bool: ...
 
