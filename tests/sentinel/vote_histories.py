@@ -132,7 +132,7 @@ def _payload_case(chance: random.Random) -> Case:
     }
 
     def payload(place: int) -> Case:
-        """Of offenses that are known, or nearly."""
+        """A payload of offenses that are known, or nearly."""
         chosen = chance.sample(case["offenses"], min(len(case["offenses"]), chance.choice((0, 1, 1, 2, 3, 6))))
         slashes = [
             [who, config[PENALTIES[OffenseType(kind)]] * chance.choice((1, 1, 1, 1, 2, 3)), [[kind, at]]]
