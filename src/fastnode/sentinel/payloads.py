@@ -65,8 +65,8 @@ class PayloadTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadRules:
-    """Rules of the operator.  ``penalties`` by kind; ``least`` and ``most``: multiples of them that a payload of others may
-    ask for; ``override``: a payload that is voted for whatever is known."""
+    """Rules of the operator.  ``penalties`` by kind; ``least`` and ``most``: multiples of them that a payload of others
+    may ask for; ``override``: a payload that is voted for whatever is known."""
 
     penalties: Mapping[OffenseType, int]
     validators_max: int = 50
