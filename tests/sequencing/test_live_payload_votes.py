@@ -18,7 +18,7 @@ from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
 pytestmark = needs_anvil
 
-#: Of the deployment: rounds of an epoch, three signals of four elect.
+#: Contract of the deployment, whose rounds are epochs: three signals of four elect.
 FACTORY = "0xa85233c63b9ee964add6f2cffe00fd84eb32338f"
 KNOWN = {
     CHECKPOINT_PROPOSED: "proposal",
@@ -39,14 +39,14 @@ def voting(tmp_path: Path, start_node: Callable[..., Any]) -> Iterator[Proposing
 
 
 def done(network: ProposingNetwork, slot: int) -> tuple[list[str], set[str]]:
-    """What the transaction of a slot has done, and the payloads that it was about."""
+    """Events of the transaction of a slot, and the payloads that it was about."""
     logs = [log for log in mine_transaction(network, slot) if log["topics"][0] in KNOWN]
     about = {log["topics"][1][-40:] for log in logs if KNOWN[log["topics"][0]] != "proposal"}
     return [KNOWN[log["topics"][0]] for log in logs], about
 
 
 def remember(network: ProposingNetwork, data: str, *offenses: Offense) -> None:
-    """What a node with this data directory has seen before."""
+    """Give a node with this data directory offenses that it has seen before."""
     node = network.node(data=data)
     genesis = bytes.fromhex(tips(node)["proposed"]["hash"][2:])
     assert node.stop() == 0

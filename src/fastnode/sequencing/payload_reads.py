@@ -1,4 +1,4 @@
-"""What L1 says of payloads of slashing: those that are there, their signals, which were elected.
+"""Payloads of slashing as L1 tells them: those that are there, their signals, which were elected.
 
 event of a payload     topics: payload | data: validators address[] | amounts uint96[] | offenses uint128[][]
 offense, packed        kind << 120 | epoch or slot
@@ -104,7 +104,7 @@ def slash_data(slashes: Sequence[Slash]) -> bytes:
 
 
 def address_of_payload(endpoint: L1Endpoint, factory: bytes, data: bytes) -> tuple[bytes, bool]:
-    """Where a payload is, and whether it is there already.  UpstreamError."""
+    """Address of a payload, and whether it is there already.  UpstreamError."""
     call = {"to": hex_data(factory), "data": hex_data(_ADDRESS_AND_IS_DEPLOYED + data)}
     answer = encode.from_hex(endpoint.results([("eth_call", [call, "latest"])])[0])
     if len(answer) != 3 * WORD_BYTES:
