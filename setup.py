@@ -1,4 +1,8 @@
-"""Builds the Cython extensions; every other piece of metadata is in pyproject.toml.
+"""Builds the Cython extensions; metadata are in pyproject.toml, but for links, which begin with the repository's
+address.
+
+That is ``FASTNODE_REPOSITORY_URL``, or what GitHub's runners have in their environment; without one the page on the
+package index has no links to other pages.  Source distributions of one commit are equal where ``SOURCE_DATE_EPOCH`` is.
 
 Each ``src/fastnode/_ext/<subject>/<name>.pyx`` becomes ``fastnode._ext.<subject>.<name>``.  Environment switches:
 
@@ -10,9 +14,14 @@ Each ``src/fastnode/_ext/<subject>/<name>.pyx`` becomes ``fastnode._ext.<subject
 Change them together with ``build_ext --force``: nothing is made anew for another switch alone.
 """
 
+import gzip
 import os
+import re
 import sys
+import tarfile
+import time
 from concurrent.futures import ThreadPoolExecutor
+from email import message_from_string
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -215,6 +224,66 @@ class SourceDistribution(sdist):
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, [*files, *(str(source.with_suffix(".c")) for source in sources())])
 
+    def make_archive(self, base_name: str, format: str, *, base_dir: str, **others: str | None) -> str:
+        """In the order of the names, of one time and of no user."""
+        if format != "gztar":
+            return str(super().make_archive(base_name, format, base_dir=base_dir, **others))
+        moment = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+
+        def plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+            info.uid = info.gid = 0
+            info.uname = info.gname = ""
+            info.mtime = moment
+            info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
+            return info
+
+        target = f"{base_name}.tar.gz"
+        with (
+            Path(target).open("wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=moment) as zipped,
+            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path in sorted([Path(base_dir), *Path(base_dir).rglob("*")]):
+                archive.add(path, recursive=False, filter=plain)
+        return target
+
+
+# ---- what a package index shows --------------------------------------------------------------------------
+
+
+def repository() -> str:
+    """Address of the repository, without a slash at its end; empty if it is not known."""
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    return (os.environ.get("FASTNODE_REPOSITORY_URL") or (f"{server}/{name}" if server and name else "")).rstrip("/")
+
+
+def with_whole_links(text: str, base: str) -> str:
+    """A page of the repository as it can be read elsewhere; without ``base`` links to other pages become words."""
+
+    def whole(found: re.Match[str]) -> str:
+        words, target = found[1], found[2]
+        if re.match(r"[a-z]+:|#", target):
+            return found[0]
+        return f"[{words}]({base}/blob/HEAD/{target})" if base else words
+
+    pictures = rf"![\1]({base}/raw/HEAD/\2)" if base else r"\1"
+    text = re.sub(r"!\[([^\]]*)\]\((?![a-z]+:)([^)]+)\)", pictures, text)
+    return re.sub(r"\[((?:!\[[^\]]*\]\([^)]*\)|[^\[\]])*)\]\(([^)]+)\)", whole, text)
+
+
+def page_of_index() -> dict[str, object]:
+    """Its text and its links; a source distribution has brought them."""
+    if Path("PKG-INFO").is_file():
+        made = message_from_string(Path("PKG-INFO").read_text(encoding="utf-8"))
+        urls = dict(line.split(", ", 1) for line in made.get_all("Project-URL", []))
+        text = str(made.get_payload())
+    else:
+        base = repository()
+        names = {"Documentation": "/tree/HEAD/docs", "Changelog": "/blob/HEAD/CHANGELOG.md", "Issues": "/issues"}
+        urls = {"Repository": base, **{name: base + path for name, path in names.items()}} if base else {}
+        text = with_whole_links(Path("README.md").read_text(encoding="utf-8"), base)
+    return {"long_description": text, "long_description_content_type": "text/markdown", "project_urls": urls}
+
 
 extensions = [extension(source) for source in sources()]
 COMPILES_NOTHING = next((word for word in sys.argv[1:] if word[0] != "-"), "") in ("egg_info", "dist_info", "build_py")
@@ -222,4 +291,5 @@ setup(
     ext_modules=extensions if COMPILES_NOTHING else in_c(extensions),
     cmdclass={"build_ext": BuildExtensions, "sdist": SourceDistribution},
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
+    **page_of_index(),
 )

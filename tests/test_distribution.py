@@ -15,6 +15,8 @@ import time
 import tomllib
 import zipfile
 from collections.abc import Iterable
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,8 +80,12 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
+#: Of everything in a source distribution.
+MOMENT = 1_700_000_000
+
+
 def source_distribution(tree: Path, to: Path) -> Path:
-    run(sys.executable, "setup.py", "-q", "sdist", "-d", to, cwd=tree)
+    run(sys.executable, "setup.py", "-q", "sdist", "-d", to, cwd=tree, SOURCE_DATE_EPOCH=str(MOMENT))
     [archive] = to.iterdir()
     return archive
 
@@ -100,7 +106,12 @@ def test_the_source_distribution_has_every_source_its_c_and_nothing_else_that_a_
         (tree / EXTENSIONS / "hash" / name).write_text(STALE)
     archive = source_distribution(tree, tmp_path / "dist")
     with tarfile.open(archive) as file:
-        names = {member.name.partition("/")[2] for member in file.getmembers() if member.isfile()}
+        members = file.getmembers()
+        # Nothing of the machine, the user or the hour: two of one commit are equal.
+        assert {(member.mtime, member.uid, member.gid, member.uname) for member in members} == {(MOMENT, 0, 0, "")}
+        assert {member.mode for member in members} <= {0o644, 0o755}
+        assert [Path(member.name) for member in members] == sorted(Path(member.name) for member in members)
+        names = {member.name.partition("/")[2] for member in members if member.isfile()}
         made = {name for name in names - {*sources()} if name.endswith(".c")}
         root = archive.name.removesuffix(".tar.gz")
         texts = {name: content(file, root, name) for name in made}
@@ -108,6 +119,33 @@ def test_the_source_distribution_has_every_source_its_c_and_nothing_else_that_a_
     # Whoever installs it waits for the C compiler only.
     assert made == {str(Path(name).with_suffix(".c")) for name in sources() if name.endswith(".pyx")}
     assert not [name for name in made if STALE in texts[name]]
+
+
+def page_of_index(tree: Path, **environment: str) -> Message:
+    """The metadata that an index shows."""
+    run(sys.executable, "setup.py", "-q", "egg_info", "-e", tree, cwd=tree, **environment)
+    [folder] = tree.glob("*.egg-info")
+    return message_from_string((folder / "PKG-INFO").read_text())
+
+
+def test_the_page_of_an_index_has_an_author_and_links_that_lead_there_from_anywhere(tmp_path: Path) -> None:
+    tree = copy_sources(tmp_path / "tree")
+    unknown = {"FASTNODE_REPOSITORY_URL": "", "GITHUB_REPOSITORY": ""}
+    address = "https://git.example/a/fastnode"
+    for environment, prefix in (
+        (unknown, "https://"),
+        (unknown | {"FASTNODE_REPOSITORY_URL": address}, address),
+        (unknown | {"GITHUB_SERVER_URL": "https://git.example", "GITHUB_REPOSITORY": "a/fastnode"}, address),
+    ):
+        made = page_of_index(tree, **environment)
+        assert made["Author"]
+        links = re.findall(r"\]\(([^)]+)\)", str(made.get_payload()))
+        assert links
+        assert all(link.startswith(("https://", "#")) for link in links)
+        assert any(link.startswith(prefix) for link in links)
+        urls = made.get_all("Project-URL", [])
+        assert all(f", {address}" in url for url in urls)
+        assert bool(urls) == (prefix == address)
 
 
 @pytest.mark.parametrize("name", ["hash/poseidon2.pyx", "hash/c/poseidon2_portable.c"])
