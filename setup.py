@@ -237,15 +237,16 @@ class SourceDistribution(sdist):
             info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
             return info
 
-        target = f"{base_name}.tar.gz"
+        target = Path(f"{base_name}.tar.gz")
+        target.parent.mkdir(parents=True, exist_ok=True)
         with (
-            Path(target).open("wb") as file,
+            target.open("wb") as file,
             gzip.GzipFile("", "wb", fileobj=file, mtime=moment) as zipped,
             tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
             for path in sorted([Path(base_dir), *Path(base_dir).rglob("*")]):
                 archive.add(path, recursive=False, filter=plain)
-        return target
+        return str(target)
 
 
 # ---- what a package index shows --------------------------------------------------------------------------
