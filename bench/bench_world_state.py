@@ -27,6 +27,7 @@ from fastnode.kernels import poseidon2
 from fastnode.protocol.releases import FOUR
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
+from fastnode.world_state.indexed import TreeSize
 from fastnode.world_state.layout import VALUE
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.trees import NOTE_HASH
@@ -104,7 +105,7 @@ def test_append_16384_note_hashes_with_the_database(benchmark: Any, kernel: str,
 def _append_and_write(tree: AppendOnlyTree, state: WorldState, leaves: bytes) -> None:
     snapshot, size = state.view.snapshot, state.view.tip.sizes[1]
     growth = tree.prepare(snapshot, size, leaves)
-    state._database.write(tree.changes(snapshot, growth, leaves, 1))
+    state._database.write(tree.changes(snapshot, growth, [(1, leaves)]))
 
 
 def test_insert_64_nullifiers_into_a_tree_of_4096(benchmark: Any, kernel: str, small: WorldState) -> None:
@@ -116,9 +117,9 @@ def test_insert_64_nullifiers_into_a_tree_of_4096(benchmark: Any, kernel: str, s
         return ([[random_field(rng) for _ in range(PER_TX)]],), {}
 
     def insert(slots: list[list[bytes]]) -> None:
-        changes = tree.insert_padded(
-            view.snapshot, view.tip.number + 1, view.tip.sizes[0], view.tip.roots[0], slots, PER_TX
-        )
+        block, before = view.tip.number + 1, TreeSize(view.tip.sizes[0], view.tip.roots[0])
+        groups = [(block, keys) for keys in slots]
+        changes = tree.insert_padded(view.snapshot, before, groups, PER_TX, block=block)
         list(tree.changes(changes))
 
     benchmark.extra_info["per"] = "64 nullifiers"

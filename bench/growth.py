@@ -2,6 +2,7 @@
 
     python bench/growth.py                                      10,000 and 100,000 transactions
     python bench/growth.py --txs 10000 --keep growth.jsonl      one size; a line of JSON with all figures is added
+    python bench/growth.py --txs 10000 --history-from sync      what is final is applied in runs
     python bench/growth.py --txs 1000000 --long                 hours, and 40 GB of disk
 
 Each size is measured in a process of its own.  Transactions are like those of a recorded wallet, in blocks of eight.
@@ -27,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fastnode.chain_data import ChainData
+from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.data_check import check_data
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
 from fastnode.kernels import poseidon2
@@ -57,16 +58,18 @@ def main() -> None:
     parser.add_argument("--long", action="store_true", help=f"allow more than {TXS_MAX:,} transactions")
     parser.add_argument("--folder", type=Path, help="where chains and databases go [default: a temporary folder]")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="add the figures to FILE, a line for each size")
+    parser.add_argument("--history-from", default="genesis", choices=["genesis", "sync"])
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
-        print(json.dumps(measure(options.one, options.folder)))
+        print(json.dumps(measure(options.one, options.folder, options.history_from)))
         return
     for txs in map(int, options.txs.split(",")):
         if txs > TXS_MAX and not options.long:
             parser.error(f"{txs:,} transactions take long and much disk: say --long")
         with tempfile.TemporaryDirectory(prefix="fastnode-growth-", dir=options.folder) as folder:
             command = [sys.executable, __file__, "--one", str(txs), "--folder", folder]
+            command += ["--history-from", options.history_from]
             done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
         print(json.dumps(json.loads(done.stdout), indent=1), flush=True)
         if options.keep is not None:
@@ -74,7 +77,7 @@ def main() -> None:
                 file.write(done.stdout)
 
 
-def measure(txs: int, folder: Path) -> dict[str, Any]:
+def measure(txs: int, folder: Path, history_from: str) -> dict[str, Any]:
     """All figures of one size; times in microseconds of processor time, sizes in bytes."""
     chain, data = folder / "chain.jsonl", folder / "data"
     shape = ChainShape(blocks=-(-txs // TXS_PER_BLOCK), txs=TXS_PER_BLOCK, wallets=True, commitments=False)
@@ -85,11 +88,12 @@ def measure(txs: int, folder: Path) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "txs": count,
+        "history_from": history_from,
         "hash_us": hash_us(),
     }
     _, spent = timed(lambda: write_synthetic_chain(chain, shape))
     figures["make_us_per_tx"] = round(spent * 1e6 / count)
-    figures |= import_figures(chain, data, count)
+    figures |= import_figures(chain, data, count, ChainOptions(world_state_history_from=history_from))
     figures |= {"start_s": start_s(data), "disk_bytes_per_tx": disk(data, count)}
     report, spent = timed(lambda: _checked(data))
     assert report.clean, report.problems
@@ -97,8 +101,8 @@ def measure(txs: int, folder: Path) -> dict[str, Any]:
     return figures | snapshot_figures(data, folder, count)
 
 
-def import_figures(chain: Path, data: Path, count: int) -> dict[str, Any]:
-    with ChainData.open(data) as opened:
+def import_figures(chain: Path, data: Path, count: int, options: ChainOptions) -> dict[str, Any]:
+    with ChainData.open(data, options=options) as opened:
         adopt_chain_file(opened.store, chain)
         ingestor = opened.open_ingestor(verify=True)
         threads, written, wall = thread_seconds(), bytes_written(), time.perf_counter()

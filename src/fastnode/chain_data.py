@@ -48,6 +48,7 @@ class ChainOptions:
 
     world_state_cache_mb: int = WORLD_STATE_CACHE_MB
     world_state_checkpoint_history: int = 0
+    world_state_history_from: str = "genesis"
     tag_filter_mb: int = 16
     database_memory: DatabaseMemory = DatabaseMemory()
 
@@ -57,6 +58,7 @@ class ChainOptions:
         return cls(
             world_state_cache_mb=settings.world_state_cache_mb or usual_cache_mb,
             world_state_checkpoint_history=settings.world_state_checkpoint_history,
+            world_state_history_from=settings.world_state_history_from,
             tag_filter_mb=settings.tag_filter_mb,
             database_memory=SMALL_MEMORY if settings.local_network else DatabaseMemory(),
         )
@@ -151,6 +153,7 @@ class ChainData:
             self.store.load_genesis(),
             cache_mb=self._options.world_state_cache_mb,
             history=self._options.world_state_checkpoint_history,
+            takes_runs=self._options.world_state_history_from == "sync",
             separators=self.store.chain.release.separators,
             database=self._open_state_database() if self._opening_state is None else self._opening_state.take(),
         )

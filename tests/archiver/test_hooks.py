@@ -60,6 +60,12 @@ class Trees:
         self.applied.append((number, block_hash))
         self.messages[number] = messages
 
+    def newest_of_runs(self, final_checkpoint: int) -> int:
+        return 0
+
+    def prepare_run(self, blocks: Sequence[tuple[L2Block, Sequence[bytes]]]) -> Any:
+        raise NotImplementedError
+
     def settle(self, finalized: int) -> None:
         self.finalized = finalized
 

@@ -90,6 +90,12 @@ class Trees:
     def commit(self, prepared: bytes) -> None:
         self.hashes.append(prepared)
 
+    def newest_of_runs(self, final_checkpoint: int) -> int:
+        return 0
+
+    def prepare_run(self, blocks: Sequence[tuple[L2Block, Sequence[bytes]]]) -> Any:
+        raise NotImplementedError
+
     def settle(self, finalized: int) -> None:
         assert finalized <= self.block_number
 

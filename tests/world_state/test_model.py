@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.world_state.chain import Judge, Maker, Model, assert_roots, grow, open_state
+from tests.world_state.chain import Judge, Maker, Model, assert_roots, grow, grow_in_a_run, open_state
 from tests.world_state.verifier import Verifier
 
 from fastnode.world_state.state import WorldState
@@ -43,6 +43,12 @@ class Life(RuleBasedStateMachine):
     def append(self, shapes: list[tuple[int, int]]) -> None:
         for txs, most in shapes:
             grow(self.state, self.model, self.maker.content(txs=txs, most=most))
+
+    @precondition(lambda self: self.state.view.oldest == self.model.tip < BLOCKS_MAX)
+    @rule(shapes=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8)), min_size=1, max_size=6))
+    def catch_up_in_a_run(self, shapes: list[tuple[int, int]]) -> None:
+        grow_in_a_run(self.state, self.model, [self.maker.content(txs=txs, most=most) for txs, most in shapes])
+        assert self.state.view.oldest == self.model.tip
 
     @rule(depth=st.integers(1, 12))
     def undo(self, depth: int) -> None:

@@ -161,7 +161,7 @@ def test_appended_leaves_have_the_roots_and_paths_of_the_reference(vectors: dict
                 run = b"".join(next(leaves) for _ in range(batch))
                 snapshot = Snapshot(state._database)
                 growth = tree.prepare(snapshot, size, run)
-                state._database.write(tree.changes(snapshot, growth, run, 1))
+                state._database.write(tree.changes(snapshot, growth, [(1, run)]))
                 tree.publish(growth)
                 size = growth.size
                 assert (growth.root, growth.size) == (as_bytes(step["root"]), int(step["size"]))

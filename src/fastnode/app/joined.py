@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
-from fastnode.app.node_settings import check_network, log_block_budget
+from fastnode.app.node_settings import check_network, log_block_budget, log_history
 from fastnode.app.opened import Opened
 from fastnode.app.sample import NO_BLOCKS, SampleMarks
 from fastnode.app.views import Views
@@ -114,6 +114,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     stack.callback(views.replace, None)
     publication = Publication(views.publish)
     ingestor = data.open_ingestor(verify=settings.verify, on_commit=publication)
+    log_history(settings, data.state.view.oldest, runs_follow=ingestor.takes_runs)
     local = _open_local_network(opened, ingestor, beginning)
     views.show(ingestor.view)
     fees = _open_fees(opened, local)

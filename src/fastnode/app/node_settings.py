@@ -20,6 +20,7 @@ __all__ = [
     "check_network",
     "limits_of",
     "log_block_budget",
+    "log_history",
     "memory_budget_of",
     "worker_count",
 ]
@@ -63,6 +64,13 @@ def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
         )
         facts = log_facts(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
     logger.info("budget of a block", extra=facts)
+
+
+def log_history(settings: Settings, oldest_block: int, *, runs_follow: bool) -> None:
+    """Say from which block on the state can be asked for, where that is not all of the chain."""
+    if settings.world_state_history_from == "sync":
+        begins = "where the first catch-up leads" if runs_follow else "here"
+        logger.info("history of the state", extra=log_facts(oldest_block=oldest_block, begins=begins))
 
 
 def admin_key_of(settings: Settings) -> AdminKey:

@@ -16,7 +16,8 @@ class StateApplier(Protocol):
 
     Order for a block: ``prepare``, then the archiver's batch and ``commit`` at the same time.  After a
     crash the trees may be a block behind the archiver, or ahead of it; ``Ingestor.catch_up`` brings them
-    to it either way.  Order for an undo: the trees first (they may refuse), then the archiver; a crash
+    to it either way.  A run of final blocks cannot be taken back: the archiver's batch is on disk before it is
+    committed.  Order for an undo: the trees first (they may refuse), then the archiver; a crash
     in between leaves the trees behind.
     """
 
@@ -38,8 +39,19 @@ class StateApplier(Protocol):
         """
         ...
 
+    def newest_of_runs(self, final_checkpoint: int) -> int:
+        """The newest checkpoint whose blocks may be applied in runs when ``final_checkpoint`` is final, 0 for none."""
+        ...
+
+    def prepare_run(self, blocks: Sequence[tuple[L2Block, Sequence[bytes]]]) -> Any:
+        """As ``prepare`` for several (block, messages), in one step; roots are compared at their end.
+
+        Which block is to blame for a BlockRejected, ``prepare`` tells.
+        """
+        ...
+
     def commit(self, prepared: Any) -> None:
-        """Write what ``prepare`` returned, in one synced batch."""
+        """Write what ``prepare`` or ``prepare_run`` returned, in one synced batch."""
         ...
 
     def settle(self, finalized: int) -> None:

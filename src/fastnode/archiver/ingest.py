@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 from fastnode.archiver import layout
 from fastnode.archiver.commit import ChainCommit
@@ -26,6 +26,7 @@ from fastnode.archiver.entries import (
     message_entries,
     message_keys,
 )
+from fastnode.archiver.gathered_run import GatheredBlock, GatheredRun
 from fastnode.archiver.hooks import IndexWriter, StateApplier
 from fastnode.archiver.progress import IngestionProgress
 from fastnode.archiver.queries import stored_block, stored_info
@@ -57,6 +58,10 @@ log = logging.getLogger(__name__)
 
 #: Blocks removed in one batch.  A longer undo takes several, and a marker makes it resumable.
 UNDO_BLOCKS_PER_BATCH: Final = 512
+#: A run of stored blocks is not worth the history that ends there when it has fewer.
+RUN_BLOCKS_MIN: Final = 2
+#: Not below any number of a checkpoint.
+_NEWEST: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,12 @@ class _CheckedCheckpoint:
 class Ingestor:
     """Checks, writes and publishes.  Safe to call from any thread; calls run one after another.
 
-    ``view`` is always the newest committed view: reading it is one attribute read.  ``on_commit`` is told
-    of each commit with the new view, in the writing thread, when the state applier is at the same block; an
-    undo is announced once, when all of it is done.
+    ``view`` is what a source goes on from: the newest committed view, or, while final blocks are gathered, the
+    chain with these.  Reading it is one attribute read.  ``on_commit`` is told of each commit with the new view, in the
+    writing thread, when the state applier is at the same block; an undo is announced once, when all of it is done.
+
+    Far behind, blocks that are final may be applied in runs, when the state applier takes them:
+    :attr:`final_checkpoint` says which are, and :meth:`flush` ends a run.
     """
 
     def __init__(
@@ -96,6 +104,10 @@ class Ingestor:
         #: Level of the one line for each new block.
         self.block_log_level = logging.DEBUG
         self._open_checkpoint: CheckpointVerifier | None = None  # of the newest proposed block
+        self._run: GatheredRun | None = None
+        self._refused_runs_end = 0  # up to here blocks are applied one by one
+        #: The newest checkpoint that is final by what the source says, also if it is not stored yet.
+        self.final_checkpoint = 0
         self.view = store.open_view()
         if verification is Verification.NONE:
             log.warning("verification is off: %s", SKIPPED_WITHOUT_VERIFICATION)
@@ -104,6 +116,11 @@ class Ingestor:
     @property
     def store(self) -> ArchiverStore:
         return self._store
+
+    @property
+    def takes_runs(self) -> bool:
+        """True if saying what is final before it is stored is of any use."""
+        return self._state is not None and self._state.newest_of_runs(_NEWEST) > 0
 
     def apply(self, record: Record) -> int:
         """Apply one record of a source; returns how many blocks were new."""
@@ -132,6 +149,7 @@ class Ingestor:
         if self._state is None:
             return 0
         with self._lock:
+            self._run = None
             # A write that failed for the state alone has left the chain ahead of the view.
             self.view = self._store.open_view()
             tip = self.view.tip_number
@@ -140,11 +158,40 @@ class Ingestor:
             start = self._state.block_number
             if start < tip:
                 log.info("state trees are at block %d, the chain at %d: catching up", start, tip)
-            for number in range(start + 1, tip + 1):
-                self._apply_stored_block(self._state, number)
+            number = start
+            while number < tip:
+                number += self._apply_stored_run(self._state, number + 1) or self._apply_stored_block(
+                    self._state, number + 1
+                )
                 if progress is not None:
                     progress(number - start, tip - start)
             return tip - start
+
+    def _apply_stored_run(self, state: StateApplier, first: int) -> int:
+        """Apply the stored blocks from ``first`` on as one run; returns how many, 0 if they are not for a run."""
+        newest = state.newest_of_runs(self.view.tips.finalized.checkpoint.number)
+        run = GatheredRun(self._store)
+        for number in range(first, self.view.tip_number + 1):
+            info = stored_info(self.view, number)
+            if info.checkpoint_number > newest or number <= self._refused_runs_end or run.is_complete:
+                break
+            block, messages = self._stored_block_with_messages(number)
+            run.add(GatheredBlock(block, info, messages, {}, None, number - 1))
+        if len(run.blocks) < RUN_BLOCKS_MIN:
+            return 0
+        try:
+            prepared = state.prepare_run([(item.block, item.messages) for item in run.blocks])
+        except BlockRejected as error:
+            self._refuse_run(run, error)
+            return 0
+        state.commit(prepared)
+        return len(run.blocks)
+
+    def _refuse_run(self, run: GatheredRun, error: BlockRejected) -> None:
+        """From now on its blocks are applied one by one, so that the bad one is named."""
+        first, last = run.blocks[0].info.number, run.blocks[-1].info.number
+        log.warning("blocks %d to %d do not fit together (%s): applying them one by one", first, last, error)
+        self._refused_runs_end = last
 
     def _return_to_chain(self, state: StateApplier) -> None:
         state.undo_above(self.view.tip_number)
@@ -152,14 +199,17 @@ class Ingestor:
             log.warning("state trees are on another fork at block %d: going back", state.block_number)
             state.undo_above(state.block_number - 1)
 
-    def _apply_stored_block(self, state: StateApplier, number: int) -> None:
-        block = stored_block(self.view, number)
-        is_first = block.index_within_checkpoint == 0
-        messages = self.view.l1_to_l2_messages(block.checkpoint_number) if is_first else ()
+    def _apply_stored_block(self, state: StateApplier, number: int) -> int:
         try:
-            state.commit(state.prepare(block, messages))
+            state.commit(state.prepare(*self._stored_block_with_messages(number)))
         except BlockRejected as error:
             raise DatabaseError(f"the state trees refuse the stored block {number}: {error}") from error
+        return 1
+
+    def _stored_block_with_messages(self, number: int) -> tuple[L2Block, Sequence[bytes]]:
+        block = stored_block(self.view, number)
+        is_first = block.index_within_checkpoint == 0
+        return block, self.view.l1_to_l2_messages(block.checkpoint_number) if is_first else ()
 
     # ---- checkpoints ---------------------------------------------------------------------
 
@@ -235,6 +285,7 @@ class Ingestor:
                     messages,
                     record=checked.record if is_last else {},
                     checkpointed=number if is_last else None,
+                    return_to=tip_before,
                 )
         except BlockRejected:
             # The state applier refused a later block of the checkpoint: take back the earlier ones.
@@ -322,26 +373,29 @@ class Ingestor:
         *,
         record: Entries | None = None,
         checkpointed: int | None = None,
+        return_to: int | None = None,
     ) -> None:
+        messages = messages if info.index_within_checkpoint == 0 else ()
+        return_to = info.number - 1 if return_to is None else return_to
+        checked = GatheredBlock(block, info, messages, record or {}, checkpointed, return_to)
+        if self._state is not None and self._is_for_a_run(self._state, info):
+            self._gather(self._state, checked)
+        else:
+            self.flush()
+            self._store_at_once(checked)
+
+    def _store_at_once(self, checked: GatheredBlock) -> None:
         begun = time.perf_counter()
         phase = self.progress.phase
-        messages = messages if info.index_within_checkpoint == 0 else ()
         prepared = None
         if self._state is not None:
             with phase("state"):
                 self._require_state_at_tip(self._state)
-                prepared = self._state.prepare(block, messages)
+                prepared = self._state.prepare(checked.block, checked.messages)
         with phase("render"):
-            entries = block_entries(block, info.hash, epoch_duration=self.view.chain.epoch_duration)
-            entries |= message_entries(info.checkpoint_number, messages)
-            entries |= record or {}
-            batch = self._batch_of(entries)
+            batch = self._batch_of(self._entries(checked))
             for writer in self._index_writers:
-                writer.write(batch, block)
-            tips = self.view.stored_tips()._replace(proposed_block=info.number)
-            if checkpointed is not None:
-                tips = tips._replace(checkpointed=checkpointed)
-            batch.put(layout.KEY_TIPS, tips.encode())
+                writer.write(batch, checked.block)
         # Both wait for the disk, so they wait together.
         writing = self._writer.submit(batch.commit)
         try:
@@ -351,8 +405,86 @@ class Ingestor:
         finally:
             with phase("write"):
                 writing.result()
-        self._publish((block,))
-        self._report(info, time.perf_counter() - begun)
+        self._publish((checked.block,))
+        self._report(checked.info, time.perf_counter() - begun)
+
+    def _entries(self, checked: GatheredBlock) -> Entries:
+        """Entries of a block in the chain database, and the tips after it."""
+        info = checked.info
+        entries = block_entries(checked.block, info.hash, epoch_duration=self.view.chain.epoch_duration)
+        entries |= message_entries(info.checkpoint_number, checked.messages)
+        entries |= checked.record
+        tips = self.view.stored_tips()._replace(proposed_block=info.number)
+        if checked.checkpointed is not None:
+            tips = tips._replace(checkpointed=checked.checkpointed)
+        entries[layout.KEY_TIPS] = tips.encode()
+        return entries
+
+    # ---- runs ----------------------------------------------------------------------------
+
+    def _is_for_a_run(self, state: StateApplier, info: BlockInfo) -> bool:
+        final = max(self.final_checkpoint, self.view.tips.finalized.checkpoint.number)
+        return info.checkpoint_number <= state.newest_of_runs(final) and info.number > self._refused_runs_end
+
+    def _gather(self, state: StateApplier, checked: GatheredBlock) -> None:
+        if self._run is None:
+            self._require_state_at_tip(state)
+            self._run = GatheredRun(self._store)
+        run = self._run
+        with self.progress.phase("render"):
+            run.put(self._entries(checked))
+            for writer in self._index_writers:
+                writer.write(run.batch, checked.block)
+        run.add(checked)
+        self.view = run.open_view()
+        # Only whole checkpoints, so that a block of one that is refused takes none from a run before.
+        if run.is_complete and checked.checkpointed is not None:
+            self.flush()
+
+    def flush(self) -> None:
+        """Apply and write what is gathered.  BlockRejected naming the first block that does not fit; those before it
+        are stored then."""
+        with self._lock:
+            run, self._run = self._run, None
+            if run is None or self._state is None:
+                return
+            begun = time.perf_counter()
+            try:
+                with self.progress.phase("state"):
+                    prepared = self._state.prepare_run([(item.block, item.messages) for item in run.blocks])
+            except BlockRejected as error:
+                self._refuse_run(run, error)
+                self._store_one_by_one(run)
+                return
+            except BaseException:
+                self.view = self._store.open_view()
+                raise
+            self._write_run(run, self._state, prepared)
+            self._publish(tuple(item.block for item in run.blocks))
+            seconds = time.perf_counter() - begun
+            for item in run.blocks:
+                self._report(item.info, seconds / len(run.blocks))
+
+    def _write_run(self, run: GatheredRun, state: StateApplier, prepared: Any) -> None:
+        """The chain first: the trees cannot be taken back into a run, and catch up with the chain at a start."""
+        try:
+            with self.progress.phase("write"):
+                run.commit()
+        except BaseException:
+            self.view = self._store.open_view()
+            raise
+        with self.progress.phase("write_state"):
+            state.commit(prepared)
+
+    def _store_one_by_one(self, run: GatheredRun) -> None:
+        self.view = self._store.open_view()
+        for item in run.blocks:
+            try:
+                self._store_at_once(item)
+            except BlockRejected:
+                # A checkpoint goes as a whole when one of its blocks is refused.
+                self.undo_above(item.return_to)
+                raise
 
     def _report(self, info: BlockInfo, seconds: float) -> None:
         self.progress.blocks += 1
@@ -387,6 +519,7 @@ class Ingestor:
             proven, finalized = tips.proven.checkpoint.number, tips.finalized.checkpoint.number
             stored = self.view.stored_tips()
             if (stored.proven, stored.finalized) != (proven, finalized):
+                self.flush()
                 if self._state is not None:
                     self._state.settle(tips.finalized.block.number)
                 self._commit({}, proven=proven, finalized=finalized)
@@ -402,6 +535,8 @@ class Ingestor:
         if block_number < 0:
             raise ValueError(f"cannot undo above block {block_number}")
         with self._lock:
+            if block_number < self.view.tip_number:
+                self.flush()
             count = self.view.tip_number - block_number
             if count <= 0:
                 return 0
@@ -422,6 +557,7 @@ class Ingestor:
         if self._state is None or block_number >= self.view.tip_number:
             return self.undo_above(block_number)
         with self._lock:
+            self.flush()
             count = self.view.tip_number - block_number
             self._state.reset()
             self._undo_in_steps(block_number)
@@ -477,6 +613,7 @@ class Ingestor:
 
     def _commit(self, entries: Entries, **tips: int) -> None:
         """One batch without a block: a checkpoint's record, or moved tips."""
+        self.flush()
         batch = self._batch_of(entries)
         batch.put(layout.KEY_TIPS, self.view.stored_tips()._replace(**tips).encode())
         batch.commit()
@@ -491,6 +628,10 @@ class Ingestor:
             self._on_commit(ChainCommit(self.view, blocks, undone))
 
     def close(self) -> None:
-        """Release the newest view.  It closes with the last reader that holds it, never under one."""
+        """Release the newest view.  It closes with the last reader that holds it, never under one.
+
+        What is gathered and not flushed is lost, and comes again from the source.
+        """
+        self._run = None
         self._writer.shutdown()
         self.__dict__.pop("view", None)

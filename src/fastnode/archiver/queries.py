@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -36,9 +36,6 @@ from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.releases import Release
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 from fastnode.records import dataclass
-
-if TYPE_CHECKING:
-    from fastnode.storage.database import SharedDatabase
 
 __all__ = [
     "BlockInfo",
@@ -100,6 +97,16 @@ class ChainInfo:
         object.__setattr__(self, "detailed_execution_results", self.release.has_phased_receipts(self.node_version))
 
 
+class ViewedDatabase(Protocol):
+    """Source of a view: a database, or one with changes to come."""
+
+    def acquire(self) -> ViewedDatabase: ...
+
+    def release(self) -> None: ...
+
+    def snapshot(self) -> Any: ...
+
+
 class ChainView:
     """The chain at one moment.  Made by ``ArchiverStore.open_view()``.
 
@@ -116,7 +123,7 @@ class ChainView:
     #: The value of a raw key at this view's moment; the kernel's own, so that nothing stands between it and a reader.
     get: Callable[[bytes], bytes | None]
 
-    def __init__(self, database: SharedDatabase, chain: ChainInfo) -> None:
+    def __init__(self, database: ViewedDatabase, chain: ChainInfo) -> None:
         self._snapshot: Any = None
         self._database = database.acquire()
         self._snapshot = database.snapshot()

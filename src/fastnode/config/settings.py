@@ -189,6 +189,14 @@ class Settings(
         commands=(START, IMPORT),
         environment=("WS_NUM_HISTORIC_CHECKPOINTS", "WS_NUM_HISTORIC_BLOCKS"),
     )
+    world_state_history_from: str = setting(
+        "genesis",
+        Choice(("genesis", "sync")),
+        CHAIN,
+        "The oldest block that the state can be asked for: any, or with `sync` the one to which the first catch-up "
+        "led. What is final is then applied many blocks at a time, for less time and disk.",
+        commands=(START, IMPORT),
+    )
     tag_filter_mb: int = setting(
         16,
         Integer(1, 1 << 14),

@@ -116,6 +116,19 @@ class ChainFileSource:
             previous = order
             yield self._decode(raw, _RECORDS[str(kind)])
 
+    def newest_final_checkpoint(self) -> int:
+        """What the last line says is final; 0 for a file that ends without tips, or that cannot be read to its end.
+
+        To be called before :meth:`records`, of a source that is for nothing else: it reads the whole file.
+        """
+        last = b""
+        try:
+            while line := self._lines.readline(LINE_BYTES_MAX + 1):
+                last = line
+            return _tips_record(orjson.loads(last)).tips.finalized.checkpoint.number
+        except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, AttributeError, DecodeError):
+            return 0
+
     def close(self) -> None:
         self._file.close()
 

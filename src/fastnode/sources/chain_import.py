@@ -53,6 +53,9 @@ def import_chain_file(
     stays.  Another chain than the store's: DataDirectoryError.
     """
     blocks = new_blocks = 0
+    if ingestor.takes_runs:
+        with ChainFileSource(path) as source:
+            ingestor.final_checkpoint = source.newest_final_checkpoint()
     with ChainFileSource(path) as source:
         _adopt(ingestor.store, source)
         for record in source.records():
@@ -63,6 +66,10 @@ def import_chain_file(
                 raise source.error(str(error)) from error
             if progress is not None:
                 progress(ImportProgress(ingestor.view.tip_number, source.bytes_read, source.bytes_total))
+        try:
+            ingestor.flush()
+        except BlockRejected as error:
+            raise source.error(str(error)) from error
     return ImportSummary(blocks=blocks, new_blocks=new_blocks, tip=ingestor.view.tip_number)
 
 

@@ -352,6 +352,7 @@ class Follower:
             for position, record in enumerate(records):
                 self._control.pass_point()
                 if position == 0:
+                    self._ingestor.final_checkpoint = source.final_checkpoint
                     behind = source.checkpoints_behind(self._ingestor.view)
                     self._ingestor.block_log_level = level_of_blocks(behind * _BLOCKS_PER_CHECKPOINT)
                 if isinstance(record, UndoRecord):
@@ -365,6 +366,7 @@ class Follower:
                 source.note(self._ingestor.view)
         finally:
             records.close()
+            self._ingestor.flush()
 
     def _try_pass(self, upstream: Upstream, source: UpstreamSource) -> _Outcome:
         tip_before, begun = self._ingestor.view.tip_number, time.monotonic()
@@ -461,6 +463,7 @@ class Follower:
                 if reorg is None:
                     self._control.pass_point()
                 if position == 0 and source.tips is not None:
+                    self._ingestor.final_checkpoint = source.final_checkpoint
                     behind = source.tips.proposed.number - self._ingestor.view.tip_number
                     self._ingestor.block_log_level = level_of_blocks(behind)
                 if isinstance(record, UndoRecord):
@@ -477,7 +480,10 @@ class Follower:
             raise
         finally:
             records.close()
-            self._publication.release()
+            try:
+                self._ingestor.flush()
+            finally:
+                self._publication.release()
 
     def _apply(self, record: Record, source: UpstreamSource) -> None:
         if self._ingestor.apply(record):

@@ -105,6 +105,15 @@ class UpstreamSource:
         """Whether in the last pass the node had nothing but a part of what is stored."""
         return self._common.is_behind
 
+    @property
+    def final_checkpoint(self) -> int:
+        """The newest checkpoint that is final by L1, or by the node where L1 is not looked at; after :meth:`records`
+        has begun."""
+        known = None if self._l1_tips is None else self._l1_tips.newest()
+        if known is not None:
+            return known[1]
+        return 0 if self.tips is None else self.tips.finalized.checkpoint.number
+
     def trust_nothing_shorter(self) -> None:
         """Another node still has the longer chain: start counting anew before this one shortens it."""
         self._common.trust_nothing_shorter()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -367,6 +367,11 @@ class WriteBatch:
     def __init__(self, database: SharedDatabase) -> None:
         self._database = database
         self._changes: dict[bytes, bytes | None] = {}
+
+    @property
+    def changes(self) -> Mapping[bytes, bytes | None]:
+        """Changes gathered since the last commit: the mapping goes on growing, and stays as it is at a commit."""
+        return self._changes
 
     def get(self, key: bytes) -> bytes | None:
         if key in self._changes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from fastnode.kernels import append_tree, poseidon2, state_answers, tree_nodes
@@ -20,13 +20,15 @@ from fastnode.world_state.levels import Levels
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import Tree, zero_nodes
 
-__all__ = ["AppendOnlyTree", "Change", "Growth", "filled"]
+__all__ = ["Added", "AppendOnlyTree", "Change", "Growth", "filled"]
 
 ZERO_LEAF: Final = bytes(HASH_BYTES)
 
 #: A database key and its new value; None removes it.
 Change = tuple[bytes, bytes | None]
 Growth = append_tree.Growth
+#: A block, and leaves that it adds, 32 bytes each.
+Added = tuple[int, bytes]
 
 
 class AppendOnlyTree:
@@ -130,16 +132,19 @@ class AppendOnlyTree:
             frontier[level * HASH_BYTES : (level + 1) * HASH_BYTES] = node
         return bytes(frontier)
 
-    def changes(self, snapshot: Snapshot, growth: Growth, leaves: bytes, block: int) -> Iterator[Change]:
-        """Entries that ``growth`` writes; ``snapshot`` is the one it was prepared from."""
+    def changes(self, snapshot: Snapshot, growth: Growth, added: Sequence[Added]) -> Iterator[Change]:
+        """Entries that ``growth`` by ``added`` leaves writes; ``snapshot`` is the one it was prepared from."""
         get, prefix = snapshot.get, self._value_prefix
-        first_places: dict[bytes, int] = {}
-        for offset in range(0, len(leaves), HASH_BYTES):
-            leaf = leaves[offset : offset + HASH_BYTES]
-            if leaf != ZERO_LEAF and leaf not in first_places and get(prefix + leaf) is None:
-                first_places[leaf] = growth.size_before + offset // HASH_BYTES
-        for leaf, index in first_places.items():
-            yield prefix + leaf, pack_place(index, block)
+        first_places: dict[bytes, bytes] = {}
+        index = growth.size_before
+        for block, leaves in added:
+            for offset in range(0, len(leaves), HASH_BYTES):
+                leaf = leaves[offset : offset + HASH_BYTES]
+                if leaf != ZERO_LEAF and leaf not in first_places and get(prefix + leaf) is None:
+                    first_places[leaf] = pack_place(index + offset // HASH_BYTES, block)
+            index += len(leaves) // HASH_BYTES
+        for leaf, place in first_places.items():
+            yield prefix + leaf, place
         for index, tile in growth.tiles:
             yield self._tile_prefix + u48(index), tile
         for key, node in growth.nodes:
@@ -178,6 +183,11 @@ class AppendOnlyTree:
     def resize(self, size: int) -> None:
         """Forget what an undo removed."""
         self.nodes.resize(size)
+
+    def edge_at(self, snapshot: Snapshot, size: int, leaves: bytes) -> Change:
+        """The edge of the tree of ``size`` leaves after ``leaves`` more, where it would not be stored."""
+        growth = self.prepare(snapshot, size, leaves)
+        return self._edge_prefix + u48(growth.size), growth.edge
 
     def prune(self, size_before: int, size: int) -> Iterator[Change]:
         """Drop what only the tree of ``size_before`` leaves needs, ``size`` being the next larger one kept."""

@@ -44,7 +44,7 @@ class Genesis:
         """The entries of a new database."""
         yield from self.forest.nullifiers.changes(self.nullifiers)
         yield from self.forest.public_data.changes(self.public_data)
-        yield from self.forest.archive.changes(snapshot, self.archive, self.record.block_hash, GENESIS_BLOCK)
+        yield from self.forest.archive.changes(snapshot, self.archive, [(GENESIS_BLOCK, self.record.block_hash)])
         yield BLOCK + u32(GENESIS_BLOCK), self.record.pack()
 
     def publish(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import islice, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastnode.errors import BlockRejected, DatabaseError
 from fastnode.kernels import indexed_tree, leaf_cache, poseidon2, state_answers, tree_nodes, witness_text
@@ -28,13 +28,20 @@ from fastnode.world_state.levels import Levels
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import Tree, zero_nodes
 
-__all__ = ["IndexedTree", "LeafChanges", "NewLeaf"]
+__all__ = ["IndexedTree", "LeafChanges", "NewLeaf", "TreeSize"]
 
 ZERO_KEY: Final = bytes(HASH_BYTES)
 LEAVES_PER_RUN: Final = 4096
 
-#: (index, key, value); the value is empty in the nullifier tree.
-NewLeaf = tuple[int, bytes, bytes]
+#: (index, key, value, block of insertion); the value is empty in the nullifier tree.
+NewLeaf = tuple[int, bytes, bytes, int]
+
+
+class TreeSize(NamedTuple):
+    """A tree by its number of leaves and its root."""
+
+    size: int
+    root: bytes
 
 
 class _OpenLeaf:
@@ -61,13 +68,15 @@ class _OpenLeaf:
 
 @dataclass(slots=True)
 class LeafChanges:
-    """Changes of a block to the tree; ``nodes`` is None when no leaf changes."""
+    """Changes of a block, or of a run of blocks that ends with it; ``nodes`` is None when no leaf changes."""
 
     block: int
     size: int
     root: bytes
     leaves: list[_OpenLeaf] = field(default_factory=list)
     nodes: indexed_tree.NodeUpdate | None = None
+    #: False: what it replaces is not kept.
+    has_history: bool = True
 
     def changed_leaves(self) -> list[tuple[int, bytes]]:
         """(index, key) of every changed leaf."""
@@ -193,37 +202,52 @@ class IndexedTree:
     # ---- prepare -------------------------------------------------------------------------------
 
     def insert_padded(
-        self, snapshot: Snapshot, block: int, size: int, root: bytes, slots: Sequence[Sequence[bytes]], width: int
+        self,
+        snapshot: Snapshot,
+        before: TreeSize,
+        groups: Sequence[tuple[int, Sequence[bytes]]],
+        width: int,
+        *,
+        block: int,
+        history: bool = True,
     ) -> LeafChanges:
-        """Insert keys; group g takes the indexes from ``size + g * width``, unused ones stay empty.
+        """Insert the keys of (block, keys) groups, the last of ``block``; group g takes the indexes from
+        ``size + g * width``, unused ones stay empty.  Without ``history`` what is replaced is not kept.
 
         BlockRejected when a key is already there or comes twice."""
         new: list[NewLeaf] = []
         seen: set[bytes] = set()
-        for group, keys in enumerate(slots):
+        for group, (number, keys) in enumerate(groups):
             for position, key in enumerate(keys):
                 if key in seen:
-                    raise BlockRejected(f"block {block}: the {self.tree.name} would hold 0x{key.hex()} twice")
+                    raise BlockRejected(f"block {number}: the {self.tree.name} would hold 0x{key.hex()} twice")
                 seen.add(key)
-                new.append((size + group * width + position, key, b""))
-        return self._prepare(snapshot, block, size, size + width * len(slots), root, new, {})
+                new.append((before.size + group * width + position, key, b"", number))
+        return self._prepare(snapshot, block, before, before.size + width * len(groups), new, {}, history=history)
 
     def write_sequence(
-        self, snapshot: Snapshot, block: int, size: int, root: bytes, writes: Sequence[tuple[bytes, bytes]]
+        self,
+        snapshot: Snapshot,
+        before: TreeSize,
+        writes: Sequence[tuple[int, bytes, bytes]],
+        *,
+        block: int,
+        history: bool = True,
     ) -> LeafChanges:
-        """Apply (key, value) writes in order: a new key takes the next index, a known one keeps its place."""
-        final: dict[bytes, bytes] = dict(writes)
+        """Apply (block, key, value) writes in order: a new key takes the next index, a known one keeps its place."""
+        final: dict[bytes, bytes] = {key: value for _, key, value in writes}
+        first = {key: number for number, key, _ in reversed(writes)}
         new: list[NewLeaf] = []
         rewritten: dict[bytes, _OpenLeaf] = {}
         # dict keeps the place of the first write of a key, which is the one that takes the index
         for key, value in final.items():
             record = self.find(snapshot, key)
             if record is None:
-                new.append((size + len(new), key, value))
+                new.append((before.size + len(new), key, value, first[key]))
             else:
                 rewritten[key] = self._reopen(record)
                 rewritten[key].value = value
-        return self._prepare(snapshot, block, size, size + len(new), root, new, rewritten)
+        return self._prepare(snapshot, block, before, before.size + len(new), new, rewritten, history=history)
 
     def _reopen(self, record: LeafRecord) -> _OpenLeaf:
         return _OpenLeaf(
@@ -234,27 +258,28 @@ class IndexedTree:
         self,
         snapshot: Snapshot,
         block: int,
-        size_before: int,
+        before: TreeSize,
         size: int,
-        root: bytes,
         new: list[NewLeaf],
         leaves: dict[bytes, _OpenLeaf],
+        *,
+        history: bool,
     ) -> LeafChanges:
-        self._link(snapshot, block, new, leaves)
-        if indexed_tree.depth(size) > indexed_tree.depth(size_before) and ZERO_KEY not in leaves:
+        self._link(snapshot, new, leaves)
+        if indexed_tree.depth(size) > indexed_tree.depth(before.size) and ZERO_KEY not in leaves:
             leaves[ZERO_KEY] = self._reopen(self._newest_low(snapshot, ZERO_KEY))
-        changes = LeafChanges(block, size, root)
+        changes = LeafChanges(block, size, before.root, has_history=history)
         if leaves:
             changes.leaves = sorted(leaves.values(), key=lambda leaf: leaf.index)
-            changes.nodes = self._update_nodes(snapshot, block, size_before, size, changes.leaves)
+            changes.nodes = self._update_nodes(snapshot, block, before.size, size, changes.leaves, history=history)
             changes.root = changes.nodes.root
         return changes
 
-    def _link(self, snapshot: Snapshot, block: int, new: list[NewLeaf], leaves: dict[bytes, _OpenLeaf]) -> None:
+    def _link(self, snapshot: Snapshot, new: list[NewLeaf], leaves: dict[bytes, _OpenLeaf]) -> None:
         """Chain the new leaves in, in ascending order of keys; the result does not depend on that order."""
         below: _OpenLeaf | None = None  # leaf left of the next new key
         stack: list[_OpenLeaf] = []  # candidates for predecessors: new leaves of this gap with rising indexes
-        for index, key, value in sorted(new, key=lambda leaf: leaf[1]):
+        for index, key, value, block in sorted(new, key=lambda leaf: leaf[1]):
             if below is None or (below.next_key != ZERO_KEY and below.next_key <= key):
                 below = self._leaf_below(snapshot, block, key, leaves)
                 stack = [below]
@@ -274,7 +299,7 @@ class IndexedTree:
         return leaves.setdefault(record.key, self._reopen(record))
 
     def _update_nodes(
-        self, snapshot: Snapshot, block: int, size_before: int, size: int, leaves: list[_OpenLeaf]
+        self, snapshot: Snapshot, block: int, size_before: int, size: int, leaves: list[_OpenLeaf], *, history: bool
     ) -> indexed_tree.NodeUpdate:
         indexes = [leaf.index for leaf in leaves]
         first_new_tile = -(-size_before // tree_nodes.TILE_LEAVES)
@@ -287,7 +312,7 @@ class IndexedTree:
             return snapshot.get(self._node_prefix + key) or b""
 
         hashes = self._leaf_hashes(map(_OpenLeaf.content, leaves))
-        return self.nodes.update(block, size_before, size, indexes, hashes, tiles, fetch)
+        return self.nodes.update(block, size_before, size, indexes, hashes, tiles, fetch, history=history)
 
     def _leaf_hashes(self, leaves: Iterable[tuple[bytes, bytes, bytes, int]]) -> bytes:
         """Hashes of (key, value, next key, next index), 32 bytes each.  An indexed leaf that exists is never empty."""
@@ -306,7 +331,7 @@ class IndexedTree:
         stamp = u32(prepared.block)
         for leaf in prepared.leaves:
             inverted_key = inverted(leaf.key)
-            if leaf.before is not None:
+            if leaf.before is not None and prepared.has_history:
                 yield self._leaf_history_prefix + inverted_key + stamp, leaf.before.pack()
             state = LeafState(prepared.block, leaf.next_index, leaf.next_key, leaf.value)
             record = LeafRecord(leaf.key, state, leaf.index, leaf.inserted, leaf.predecessor)

@@ -33,6 +33,10 @@ one by following predecessors until one was inserted at or before b: keys are ha
 about ln(leaves now / leaves then) steps, however many leaves came since.
 
 One synced batch per block holds all five trees, the block record and the tip.
+
+A run of blocks is applied as one step, in one batch: what it changes has the number of its last block, which is then
+the oldest block with history.  There is no H, P or U of it and no E between; leaves and V have the blocks in which they
+were inserted, and there is a B for each block.
 """
 
 from __future__ import annotations

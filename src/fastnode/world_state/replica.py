@@ -3,7 +3,8 @@
 Nothing is hashed or checked here: the process that wrote a batch has done both.  A batch goes into the database as it
 is, and what the trees keep in memory is taken out of it::
 
-    M"tip"                  how many blocks there are then: one more, one less, or as many (history was dropped)
+    M"tip"                  how many blocks there are then: one more, one less, or as many (history was dropped);
+                            more than one more after a run, whose last block is then the oldest
     N tree level index      newest nodes
     H tree level index block    what the block replaced; only indexed trees have it
     T tree index>>5         tiles that are not what they were
@@ -84,8 +85,9 @@ class WorldStateReplica:
         kept = dict(changes)
         if RESET_KEY in kept or (tip := kept.get(TIP_KEY)) is None:
             raise CannotFollowError("the state trees are built anew")
-        number, _ = unpack_tip(tip)
-        if number not in (self._number - 1, self._number, self._number + 1):
+        number, oldest = unpack_tip(tip)
+        is_run = number > self._number + 1 and oldest == number
+        if number not in (self._number - 1, self._number, self._number + 1) and not is_run:
             raise CannotFollowError(f"the state trees go from block {self._number} to {number}")
         if number < self._number:
             # From here on readers of older views leave the memory alone where it concerns the undone block.

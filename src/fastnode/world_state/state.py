@@ -10,6 +10,7 @@ import logging
 import math
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -21,7 +22,15 @@ from fastnode.protocol.releases import FOUR, Separators
 from fastnode.storage.database import WRITE_BUFFER_BYTES, DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import bring_up_to_date
 from fastnode.world_state.append_only import Change
-from fastnode.world_state.apply import BlockDraft, PreparedBlock, Seal, build_block, prepare_block
+from fastnode.world_state.apply import (
+    BlockDraft,
+    NewestTrees,
+    PreparedBlock,
+    Seal,
+    build_block,
+    prepare_block,
+    prepare_run,
+)
 from fastnode.world_state.forest import Forest, block_cache_bytes
 from fastnode.world_state.genesis import compute_genesis
 from fastnode.world_state.layout import (
@@ -83,6 +92,7 @@ class WorldState:
         *,
         cache_mb: int = 256,
         history: int = 0,
+        takes_runs: bool = False,
         write_buffer_bytes: int = WRITE_BUFFER_BYTES,
         database: SharedDatabase | None = None,
         separators: Separators = FOUR.separators,
@@ -92,17 +102,21 @@ class WorldState:
         ``separators`` are those of the chain's release.
 
         ``cache_mb`` bounds the memory of tree nodes and of the database's cache; ``history`` is the number of
-        checkpoints whose blocks can still be read, 0 or less for all.  DataDirectoryError: in use, unwritable,
-        damaged, of another schema or chain.  StartError: the computed genesis archive root is not ``genesis``'s.
+        checkpoints whose blocks can still be read, 0 or less for all.  With ``takes_runs`` nobody asks for blocks
+        below those, nor below the block to which the first catch-up leads: :meth:`prepare_run`.  DataDirectoryError:
+        in use, unwritable, damaged, of another schema or chain.  StartError: the computed genesis archive root is not
+        ``genesis``'s.
         ``database`` is what :func:`open_state_database` gave, where that was called before.
         """
         self._genesis = genesis
         self._cache_mb = cache_mb
         self._history = history
+        self._takes_runs = takes_runs
         self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
         self._separators = separators
         self._forest = Forest.within(cache_mb, separators)
+        self._other_core = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fastnode-trees")
         self._database = database or open_state_database(data_directory, cache_mb, write_buffer_bytes)
         self._closed = False
         try:
@@ -188,6 +202,7 @@ class WorldState:
             self._closed = True
             # Not closed: a reader in a thread may hold it, and the last one that does closes it.
             self.__dict__.pop("view", None)
+            self._other_core.shutdown()
             self._database.release()
 
     def __enter__(self) -> WorldState:
@@ -219,6 +234,10 @@ class WorldState:
     # ---- blocks --------------------------------------------------------------------------------
 
     @property
+    def _trees(self) -> NewestTrees:
+        return NewestTrees(self._forest, self.view.snapshot, self.view.tip, self._other_core)
+
+    @property
     def block_number(self) -> int:
         """The newest block whose trees are committed; 0 for the genesis."""
         return self.view.tip.number
@@ -234,7 +253,24 @@ class WorldState:
         Writes nothing.  ``l1_to_l2_messages`` are those of the checkpoint, without padding, for its
         first block, and empty for every other block.
         """
-        return prepare_block(self._forest, self.view.snapshot, self.view.tip, block, l1_to_l2_messages)
+        return prepare_block(self._trees, block, l1_to_l2_messages)
+
+    def newest_of_runs(self, final_checkpoint: int) -> int:
+        """The newest checkpoint whose blocks may be applied in runs when ``final_checkpoint`` is final, 0 for none.
+
+        Trees with history that somebody may ask for go on block by block: a run would end it.
+        """
+        if not self._takes_runs or self.view.oldest < self.view.tip.number:
+            return 0
+        return max(0, final_checkpoint - max(0, self._history))
+
+    def prepare_run(self, blocks: Sequence[tuple[L2Block, Sequence[bytes]]]) -> PreparedBlock:
+        """As :meth:`prepare` for (block, messages) that follow each other, in one step.
+
+        Roots are compared at the end of the run.  Once it is committed, the oldest block that can be read and returned
+        to is its last one, so all of its blocks must be final.
+        """
+        return prepare_run(self._trees, blocks)
 
     def build(self, draft: BlockDraft, messages: Sequence[bytes], seal: Seal) -> tuple[L2Block, PreparedBlock]:
         """Make the next block from its content; :meth:`commit` what comes with it to build on it.
@@ -242,16 +278,19 @@ class WorldState:
         ``seal`` makes the header from the archive before the block and the state after it.  ``messages`` as
         in :meth:`prepare`.  BlockRejected when the content breaks a rule of the trees.
         """
-        return build_block(self._forest, self.view.snapshot, self.view.tip, draft, messages, seal)
+        return build_block(self._trees, draft, messages, seal)
 
     def commit(self, prepared: PreparedBlock) -> None:
-        """Write what :meth:`prepare` returned for the next block, in one synced batch, and publish its view."""
+        """Write what :meth:`prepare` or :meth:`prepare_run` returned for what comes next, in one synced batch, and
+        publish its view."""
         record, tip = prepared.record, self.view.tip
-        if record.number != tip.number + 1:
-            raise DatabaseError(f"block {record.number} was prepared, the world state is at block {tip.number}")
+        if prepared.first != tip.number + 1:
+            raise DatabaseError(f"block {prepared.first} was prepared, the world state is at block {tip.number}")
         self.load_nodes()
         batch, oldest = prepared.batch, self.view.oldest
-        if self._history > 0:
+        if not prepared.has_history:
+            oldest = record.number
+        elif self._history > 0:
             pruned, oldest = self._prune(record)
             batch = batch + pruned
         self._database.write([*batch, (TIP_KEY, pack_tip(record.number, oldest))])

@@ -52,7 +52,8 @@ cdef class NodeUpdate:
     cdef NodeChange *add(self, int level, uint64_t index) except NULL
 
 
-# Everything but hashing happens under the GIL, so a reader in another thread sees an update whole or not at all.
+# Everything but hashing happens under the GIL, which a large update leaves now and then.  A reader in another thread
+# may see a part of one: of nodes that changed after its block it takes nothing but what covers that block.
 cdef class IndexedNodes:
     cdef:
         readonly int height

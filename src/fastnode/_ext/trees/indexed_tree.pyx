@@ -19,6 +19,7 @@ __all__ = ["HISTORY_ENTRY_BYTES", "NODE_BYTES", "IndexedNodes", "NodeUpdate", "d
 cdef enum:
     LEVEL_SHIFT = 48            # a key as a number: level << 48 | index
     PAST_BYTES = 136            # an entry of the ring, 72, and at most four slots of its table
+    ITEMS_PER_TURN = 2048       # of a large update, after which other threads may have the interpreter
 
 cdef uint64_t INDEX_MASK = (<uint64_t>1 << LEVEL_SHIFT) - 1
 
@@ -109,6 +110,9 @@ cdef class NodeUpdate:
         cdef list nodes = []
         write_number(stamp, self.block, STAMP_BYTES)
         for i in range(self.change_count):
+            if i % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
+                with nogil:
+                    pass
             change = &self.changes[i]
             if change.key >> LEVEL_SHIFT >= LEVELS_PER_TILE:
                 nodes.append((key_bytes(change.key), stored_bytes(change.after, stamp)))
@@ -221,6 +225,9 @@ cdef class IndexedNodes:
             pair = pairs
             parents = i = 0
             while i < count:
+                if parents % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
+                    with nogil:
+                        pass
                 while level < LEVELS_PER_TILE and tile.index != indexes[i] >> (LEVELS_PER_TILE - level):
                     tile += 1
                 self._change(update, level, indexes[i], values + HASH_BYTES * i, tile, fetch,
@@ -300,6 +307,9 @@ cdef class IndexedNodes:
         cdef int level
         write_number(node.changed, update.block, STAMP_BYTES)
         for i in range(update.change_count):
+            if i % ITEMS_PER_TURN == ITEMS_PER_TURN - 1:
+                with nogil:
+                    pass
             change = &update.changes[i]
             if change.replaces and past_nodes_push(&self.past, change.key, &change.before, update.block):
                 raise MemoryError

@@ -188,6 +188,11 @@ class L1Source:
             "blobSources": self._blobs.describe(),
         }
 
+    @property
+    def final_checkpoint(self) -> int:
+        """The newest checkpoint that is final on L1 and proven, 0 as long as that is not known."""
+        return 0 if self._state is None else min(self._reader.finalized or _GENESIS, self._state.proven)
+
     def records(self, stored: Callable[[], ChainView]) -> Generator[Record, None, None]:
         """One pass, when L1 has been looked at.
 
