@@ -338,3 +338,15 @@ def test_a_mutated_json_tx_is_a_tx_or_has_a_reason(tx_hash: str, changes: dict[s
 def test_any_json_is_a_tx_or_has_a_reason(value: object) -> None:
     with pytest.raises(DecodeError):
         Tx.from_json(value)
+
+
+def test_base64_is_read_in_every_way_that_published_nodes_read_it_in() -> None:
+    record = recorded_tx(PRIVATE).to_json()
+    data = base64.b64decode(record["data"])
+    padded, of_urls = record["data"], base64.urlsafe_b64encode(data).decode()
+    lines = "\n".join(padded[place : place + 76] for place in range(0, len(padded), 76))
+    for text in (padded.rstrip("="), of_urls, of_urls.rstrip("="), lines, f" {padded}\t"):
+        assert Tx.from_json({**record, "data": text}).data.buffer == data
+    for text in (padded[:-5] + "*" + padded[-4:], padded + "\u00e9", padded[:8] + "=" + padded[9:], lines + "AAAA"):
+        with pytest.raises(DecodeError, match=r"^.*data: "):
+            Tx.from_json({**record, "data": text})

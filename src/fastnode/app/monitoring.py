@@ -7,13 +7,14 @@ import logging
 from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from fastnode.log import log_facts
 from fastnode.serving.server import HttpServer, RpcServer, describe_bind_error
 from fastnode.values.urls import check_url, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prometheus_client.registry import Collector
 
@@ -130,7 +131,7 @@ async def open_spans(
     await asyncio.to_thread(import_module, "fastnode.metrics.otlp")
     from fastnode.metrics.otlp import OtlpSpans
 
-    resource = _resource(chain, {} if name is None else {"process.title": name})
+    resource = _resource(settings, chain, {} if name is None else {"process.title": name})
     spans = OtlpSpans(url, timeout_s=settings.otel_export_timeout_ms / 1000, resource=resource)
     stack.push_async_callback(asyncio.to_thread, spans.close)
     for server in servers:
@@ -138,13 +139,34 @@ async def open_spans(
     logger.info("traces", extra=log_facts(collector=without_secrets(url)))
 
 
-def _resource(chain: ChainInfo, more: Mapping[str, str]) -> Any:
+def _resource(settings: Settings, chain: ChainInfo, more: Mapping[str, str]) -> Any:
     from fastnode.metrics.otlp import resource_of
 
-    # What the library has to say belongs to the log of the node.
-    library, own = logging.getLogger("opentelemetry"), logging.getLogger("fastnode")
-    library.handlers[:], library.propagate = own.handlers, own.propagate
+    # What the library has to say belongs to the log of the node, but for the URLs in it.
+    library = logging.getLogger("opentelemetry")
+    urls = filter(None, (settings.traces_collector_url, settings.metrics_collector_url))
+    library.handlers[:], library.propagate = [_WithoutUrls(urls)], False
     return resource_of({"aztec.node_role": "node", "aztec.rollup_version": str(chain.rollup_version), **more})
+
+
+class _WithoutUrls(logging.Handler):
+    """Hands on to the handlers of this node's log, without what may be secret in URLs: user, path and query."""
+
+    def __init__(self, urls: Iterable[str]) -> None:
+        super().__init__()
+        parts = [urlsplit(url) for url in urls]
+        found = {text for part in parts for text in (part.path, part.query, part.username, part.password) if text}
+        self._secrets = sorted(found - {"/"}, key=len, reverse=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]}"
+        for secret in self._secrets:
+            text = text.replace(secret, "...")
+        own = logging.getLogger("fastnode")
+        for handler in own.handlers:
+            handler.handle(own.makeRecord(record.name, record.levelno, record.pathname, record.lineno, text, (), None))
 
 
 async def _open_telemetry(
@@ -171,7 +193,7 @@ async def _open_telemetry(
         registry_of(NodeCollector(sources), ReferenceCollector(sources), *more),
         interval_s=settings.otel_collect_interval_ms / 1000,
         timeout_s=settings.otel_export_timeout_ms / 1000,
-        resource=_resource(chain, {}),
+        resource=_resource(settings, chain, {}),
         excluded=settings.otel_exclude_metrics,
         included=settings.otel_include_metrics,
     )

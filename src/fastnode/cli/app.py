@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a command failed for a reason that its one line on standar
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -98,6 +99,9 @@ root.commands = cast(MutableMapping[str, click.Command], _Commands())
 
 def main() -> NoReturn:
     """Runs the command line and ends the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what no locale of this machine can write is no reason to end
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = root.main(prog_name="fastnode", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -126,7 +130,7 @@ def main() -> NoReturn:
         if known is not None:
             _fail(known, EXIT_FAILED)
         if not wanted:
-            _fail(f"internal error: {error!r} (a bug; --debug shows where)", EXIT_BUG)
+            _fail(f"internal error: {_shown(error)} (a bug; --debug shows where)", EXIT_BUG)
         sys.exit(EXIT_BUG)
     sys.exit(result if isinstance(result, int) else 0)
 
@@ -146,6 +150,15 @@ def _usage_message(error: click.UsageError) -> str:
         message = error.format_message().rstrip(".")
     command = error.ctx.command_path if error.ctx is not None else "fastnode"
     return f"{message} (see {command} --help)"
+
+
+def _shown(error: Exception) -> str:
+    """Without what it was about to write, which may be a key."""
+    return (
+        f"{type(error).__name__}({error.reason!r})"
+        if isinstance(error, UnicodeEncodeError | UnicodeDecodeError)
+        else repr(error)
+    )
 
 
 def _database_failure(error: Exception) -> str | None:

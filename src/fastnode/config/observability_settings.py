@@ -58,6 +58,7 @@ class ObservabilitySettings:
         "then goes the slower way, on which its headers are read.",
         environment=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",),
         flags=("--tel.tracesCollectorUrl",),
+        secret=True,
         packages=("opentelemetry",),
     )
     metrics_collector_url: str | None = setting(
@@ -67,6 +68,7 @@ class ObservabilitySettings:
         "Collector to which the metrics are sent, as OTLP over HTTP; takes the extra otlp.",
         environment=("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",),
         flags=("--tel.metricsCollectorUrl",),
+        secret=True,
         packages=("opentelemetry",),
     )
     otel_collect_interval_ms: int = setting(

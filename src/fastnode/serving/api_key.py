@@ -23,7 +23,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 
-from fastnode.errors import DataDirectoryError, ServerError, SettingError
+from fastnode.errors import DataDirectoryError, ServerError, SettingError, StartError
 from fastnode.files import replace_file
 from fastnode.http.health import PROBE_PATHS
 from fastnode.http.messages import Response, header_fields
@@ -115,11 +115,19 @@ def introduce(key: AdminKey) -> None:
     """Show a new key on standard output, once, and keep its hash; nothing for a key that is known already.
 
     In this order, and only when the port is open: a start that fails or is killed on the way then never leaves the
-    hash of an unseen key.  DataDirectoryError when the hash cannot be kept.
+    hash of an unseen key.  DataDirectoryError when the hash cannot be kept, StartError when nothing can be shown:
+    no message has the key, as standard error is a log.
     """
     if key.digest is None or key.new_key is None:
         return
-    print(_banner(key), flush=True)
+    try:
+        print(_banner(key), flush=True)
+    except (OSError, ValueError) as error:  # also of an encoding, with all of the text in it
+        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise StartError(
+            f"the new admin API key cannot be shown on standard output ({reason}): give --admin-api-key-hash, the "
+            f"SHA-256 of a key of yours"
+        ) from None
     if key.file is None:
         return
     try:
