@@ -189,7 +189,8 @@ def test_a_disk_that_takes_no_more_ends_the_node_and_keeps_whole_blocks(tmp_path
     def limit_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
-    line, code = start("--data-directory", tmp_path, "--no-verify", preexec=limit_files)
+    flags = ("--data-directory", tmp_path, "--chain-file", sample_chain, "--no-verify")
+    line, code = start(*flags, preexec=limit_files)
     assert code == 1
     assert f"cannot write the database {tmp_path}/archiver" in line
     assert "File too large" in line
@@ -214,8 +215,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(path)], check=True)
 
 
-def test_a_full_disk_is_named(small_disk: Path) -> None:
-    line, code = start("--data-directory", small_disk, "--no-verify")
+def test_a_full_disk_is_named(small_disk: Path, sample_chain: Path) -> None:
+    line, code = start("--data-directory", small_disk, "--chain-file", sample_chain, "--no-verify")
     assert code == 1
     assert f"{small_disk}/" in line
     assert "is full" in line

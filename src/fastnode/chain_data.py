@@ -16,20 +16,27 @@ from typing import Final
 
 from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor, Verification
-from fastnode.archiver.store import ArchiverStore
+from fastnode.archiver.store import ARCHIVER_DIRECTORY, ArchiverStore
 from fastnode.config.settings import Settings
 from fastnode.errors import DataDirectoryError
 from fastnode.log import log_facts
 from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
 from fastnode.records import dataclass
 from fastnode.storage.data_directory import DataDirectory
-from fastnode.storage.database import LOG_LEFT_BYTES_MAX, SMALL_MEMORY, DatabaseMemory, SharedDatabase, log_bytes
+from fastnode.storage.database import (
+    LOG_LEFT_BYTES_MAX,
+    SMALL_MEMORY,
+    DatabaseMemory,
+    SharedDatabase,
+    end_databases,
+    log_bytes,
+)
 from fastnode.storage.database_files import is_database
 from fastnode.storage.opening import OpeningDatabase
-from fastnode.storage.replacement import finish_replacement
+from fastnode.storage.replacement import finish_replacement, remove_sample
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState, open_state_database
 
-__all__ = ["ChainData", "ChainOptions"]
+__all__ = ["ChainData", "ChainOptions", "has_databases"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +47,11 @@ LOCAL_WORLD_STATE_CACHE_MB: Final = 32
 
 #: Folders that only a data directory with a chain can have.
 _OF_A_CHAIN: Final = ("world_state", "p2p", "offenses")
+
+
+def has_databases(directory: Path) -> bool:
+    """Whether there is anything of a chain in a data directory: a damaged one is one too."""
+    return any(is_database(directory / name) for name in (ARCHIVER_DIRECTORY, *_OF_A_CHAIN))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +87,14 @@ class ChainData:
         self._resources = ExitStack()
         self._options = options
         self.directory = self._resources.enter_context(directory)
+        self._is_ending = False
+        self._resources.callback(self._end_databases)
         self.indexes = ChainIndexes(filter_bytes=options.tag_filter_mb * _MIB)
         self._opening_state: OpeningDatabase | None = None
         try:
             finish_replacement(directory.path)
+            if create:
+                remove_sample(directory.path)
             if log_bytes(directory.path / WORLD_STATE_DIRECTORY) > LOG_LEFT_BYTES_MAX:
                 self._opening_state = OpeningDatabase(self._open_state_database)
                 self._resources.callback(self._opening_state.close)
@@ -168,6 +184,18 @@ class ChainData:
     def close(self) -> None:
         """May be called more than once."""
         self._resources.close()
+
+    def end(self) -> None:
+        """Close, and with it every database of the directory that is still open, also under those who hold views.
+
+        Only once no thread can be inside a read any more.  May be called more than once.
+        """
+        self._is_ending = True
+        self.close()
+
+    def _end_databases(self) -> None:
+        if self._is_ending and not self.directory.is_temporary:
+            end_databases(self.directory.path)
 
     def __enter__(self) -> ChainData:
         return self

@@ -64,6 +64,20 @@ def test_a_node_can_be_paused_and_resumed_as_often_as_one_likes(start_node: Star
     assert node.call_admin("nodeAdmin_pauseSync", 1)["error"]["code"] == -32602
 
 
+@pytest.mark.parametrize("state", ["paused", "serving"])
+def test_a_refused_rollback_leaves_ingestion_as_it_was(start_node: Start, sample_chain: Path, state: str) -> None:
+    node = loaded(start_node, sample_chain, "both")
+    if state == "paused":
+        node.call_admin("nodeAdmin_pauseSync")
+    inside = last_block_before(node, TIP) - 1
+    # Each the other way from how it is: resumed at the end, left at rest at the end.
+    for target in (TIP, inside, 1, TIP + 1000):
+        assert node.call_admin("nodeAdmin_rollbackTo", target, False, state == "paused")["error"]["code"] == -32000
+        assert node.call("fastnode_getSyncStatus")["result"]["state"] == state
+    if state == "serving":
+        assert not any(entry["message"] in ("sync paused", "sync resumed") for entry in node.entries())
+
+
 def test_a_chain_is_taken_back_by_the_rules_of_its_method_set(
     start_node: Start, sample_chain: Path, method_set: str
 ) -> None:

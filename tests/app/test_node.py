@@ -26,12 +26,12 @@ from fastnode.app.node_settings import limits_of, memory_budget_of
 from fastnode.app.sample import NO_BLOCKS
 from fastnode.app.way_out import NO_NETWORK
 from fastnode.archiver.store import ArchiverStore
+from fastnode.chain_data import has_databases
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError
 
 SAMPLE_TIP = 106
 #: In the data directory while the sample is being loaded.
-SAMPLE_UNFINISHED = "sample-chain.unfinished"
 SHORT_TIP = 16  # of the fixture short_chain
 #: Environment of a node that takes its time to load, so that a test can come in between.
 SLOW = {"FASTNODE_NO_EXTENSIONS": "1"}
@@ -94,17 +94,55 @@ def test_a_data_directory_that_is_not_given_is_temporary_and_removed(start_node:
     assert not path.exists()
 
 
-def test_a_second_start_serves_what_is_stored_and_loads_nothing(tmp_path: Path, start_node: Callable[..., Any]) -> None:
-    node = start_node("--data-directory", tmp_path / "data").wait_until_serving()
+def test_a_second_start_serves_what_is_stored_and_loads_nothing(
+    tmp_path: Path, start_node: Callable[..., Any], sample_chain: Path
+) -> None:
+    node = start_node("--data-directory", tmp_path / "data", "--chain-file", sample_chain).wait_until_serving()
     wait_for_tip(node, SAMPLE_TIP)
     node.wait_for_line("chain file loaded")
     assert node.stop() == 0
-    assert not (tmp_path / "data" / SAMPLE_UNFINISHED).exists()
     node = start_node("--data-directory", tmp_path / "data").wait_until_serving()
     assert node.call("node_getBlockNumber")["result"] == SAMPLE_TIP
     assert lines(node, "chain file loaded") == []
     assert len(lines(node, "sample chain")) == 1, "it is still no chain that goes on"
     assert node.stop() == 0
+
+
+def test_the_sample_chain_never_stays_in_a_directory_that_was_named(
+    tmp_path: Path, start_node: Callable[..., Any], short_chain: Path
+) -> None:
+    directory = tmp_path / "data"
+    node = start_node("--data-directory", directory).wait_until_serving()
+    node.wait_for_line("sample chain")
+    wait_for_tip(node, SAMPLE_TIP)
+    assert node.stop() == 0
+    assert not has_databases(directory)
+    # Where an earlier version has left it, something else takes its place.
+    command = [sys.executable, "-m", "fastnode", "import", "--no-verify", "--data-directory", str(directory)]
+    subprocess.run([*command, str(short_chain)], check=True, capture_output=True)
+    (directory / "sample-chain").touch()
+    node = start_node("--data-directory", directory, "--chain-file", short_chain).wait_until_serving()
+    node.wait_for_line("removing the sample chain from the data directory")
+    assert node.wait_for_line("chain file loaded")["new"] == SHORT_TIP
+    assert node.stop() == 0
+    assert not (directory / "sample-chain").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said", "code"),
+    [
+        (("--data-directory", "data"), "no snapshot of http://127.0.0.1:", 1),
+        ((), "--snapshots-urls: say where the chain is to be kept with --data-directory", 78),
+    ],
+)
+def test_a_snapshot_that_cannot_be_had_is_never_replaced_by_the_sample_chain(
+    tmp_path: Path, start_node: Callable[..., Any], flags: tuple[str, ...], said: str, code: int
+) -> None:
+    place = [tmp_path / flag if flag == "data" else flag for flag in flags]
+    node = start_node(*place, "--snapshots-urls", f"http://127.0.0.1:{free_port()}/fastnode-1-2-0x{'11' * 20}")
+    node.wait_for_line(said)
+    assert node.process.wait(60) == code
+    assert lines(node, "sample chain") == []
 
 
 def test_a_chain_of_ones_own_is_never_mixed_with_the_sample(
@@ -257,17 +295,16 @@ def test_a_node_whose_terminal_is_gone_stops(tmp_path: Path) -> None:
 
 
 def test_a_signal_in_the_middle_of_loading_leaves_whole_blocks_and_loading_goes_on(
-    tmp_path: Path, start_node: Callable[..., Any]
+    tmp_path: Path, start_node: Callable[..., Any], sample_chain: Path
 ) -> None:
     directory = tmp_path / "data"
-    node = start_node("--data-directory", directory, **SLOW).wait_until_serving()
+    node = start_node("--data-directory", directory, "--chain-file", sample_chain, **SLOW).wait_until_serving()
     wait_for_tip(node, 1)
     assert node.stop() == 0
     assert len(lines(node, "ingestion stopped")) == 1, "the chain was loaded before the signal came"
-    assert (directory / SAMPLE_UNFINISHED).exists()
     with ArchiverStore.open(directory) as store, store.open_view() as view:
         assert 0 < view.tip_number < SAMPLE_TIP
-    node = start_node("--data-directory", directory).wait_until_serving()
+    node = start_node("--data-directory", directory, "--chain-file", sample_chain).wait_until_serving()
     wait_for_tip(node, SAMPLE_TIP)
     assert node.stop() == 0
 
@@ -365,12 +402,14 @@ def test_no_answer_is_lost_when_the_node_stops(start_node: Callable[..., Any]) -
 # ---- being killed -------------------------------------------------------------------------------------------
 
 
-def test_a_killed_node_starts_again_and_completes(tmp_path: Path, start_node: Callable[..., Any]) -> None:
+def test_a_killed_node_starts_again_and_completes(
+    tmp_path: Path, start_node: Callable[..., Any], sample_chain: Path
+) -> None:
     directory = tmp_path / "data"
-    node = start_node("--data-directory", directory, **SLOW).wait_until_serving()
+    node = start_node("--data-directory", directory, "--chain-file", sample_chain, **SLOW).wait_until_serving()
     wait_for_tip(node, 2)
     assert node.stop(signal.SIGKILL) == -signal.SIGKILL
-    node = start_node("--data-directory", directory).wait_until_serving()
+    node = start_node("--data-directory", directory, "--chain-file", sample_chain).wait_until_serving()
     assert node.call("node_getBlockNumber")["result"] >= 2
     wait_for_tip(node, SAMPLE_TIP)
     assert node.stop() == 0

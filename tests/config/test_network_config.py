@@ -26,7 +26,7 @@ CONFIG: dict[str, Any] = {
     "l1ChainId": 11155111,
     "feeAssetHandlerAddress": "0x" + "00" * 20,
     "blobFileStoreUrls": ["https://example.org/a", "https://example.org/b"],
-    "txCollectionFileStoreUrls": [],
+    "txCollectionFileStoreUrls": ["https://example.org/txs"],
     "blockDurationMs": 6000,
     "nodeVersion": "4.1.2",
     "txPublicSetupAllowListExtend": ENTRY,
@@ -39,6 +39,9 @@ EXPECTED = {
     "l1-chain-id": 11155111,
     "blob-file-store-urls": ("https://example.org/a", "https://example.org/b"),
     "block-duration-ms": 6000,
+    "fee-asset-handler-address": "0x" + "00" * 20,
+    "network-node-version": "4.1.2",
+    "tx-collection-file-store-urls": ("https://example.org/txs",),
     "tx-public-setup-allow-list-extend": parse_allow_list(ENTRY),
 }
 

@@ -186,7 +186,7 @@ def test_full_looks_for_no_snapshot(start_node: Start, made_snapshot: Path, tmp_
 
 
 def test_a_node_starts_without_a_snapshot_when_none_is_good(
-    start_node: Start, snapshot: Path, old: Path, tmp_path: Path
+    start_node: Start, sample_chain: Path, snapshot: Path, old: Path, tmp_path: Path
 ) -> None:
     [folder] = snapshot.iterdir()
     [archive] = folder.glob("archiver-*.tar")
@@ -194,11 +194,11 @@ def test_a_node_starts_without_a_snapshot_when_none_is_good(
     urls = f"file://{tmp_path}/nowhere,file://{snapshot}"
     shutil.rmtree(old / "archiver")
     shutil.rmtree(old / "world_state")
-    node = start_with_chain(start_node, old, "--snapshots-urls", urls)
+    node = start_with_chain(start_node, old, "--snapshots-urls", urls, "--chain-file", sample_chain)
     assert "nowhere" in node.wait_for_line("a location of snapshots cannot be used")["reason"]
     assert "SHA-256" in node.wait_for_line("a snapshot cannot be used")["reason"]
-    node.wait_for_line("no snapshot can be used; starting without one")
-    node.wait_for_line("chain file loaded")  # the sample chain
+    node.wait_for_line("no snapshot can be used")
+    node.wait_for_line("chain file loaded")
 
 
 def test_a_stop_ends_a_restore_and_leaves_what_was_there(snapshot: Path, tmp_path: Path) -> None:

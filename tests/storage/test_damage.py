@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,10 +11,17 @@ from random import Random
 import pytest
 
 from fastnode.errors import DatabaseUnreadable, DatabaseUnwritable, DataDirectoryError
-from fastnode.storage.database import SharedDatabase, open_leveldb
+from fastnode.storage.database import (
+    DatabaseMemory,
+    SharedDatabase,
+    databases_without_seal,
+    end_databases,
+    open_leveldb,
+)
 from fastnode.storage.database_files import fault_of_files
 from fastnode.storage.seal import SEAL_FILE, broken_by
 from fastnode.storage.table_files import damaged_tables
+from fastnode.storage.written import WRITTEN_FILE, lost_by
 
 REMEDY = "throw it away"
 KEYS = [b"%05d" % number for number in range(2000)]
@@ -174,8 +182,8 @@ def manifest_of(path: Path) -> Path:
 
 
 def log_of(path: Path) -> Path:
-    (log,) = path.glob("*.log")
-    return log
+    """The newest one."""
+    return max(path.glob("*.log"), key=lambda file: int(file.stem))
 
 
 def remove_current(path: Path) -> str:
@@ -257,11 +265,55 @@ def test_a_log_whose_length_field_is_damaged_is_damage(closed: Path) -> None:
 
 def test_a_log_that_a_crash_cut_off_is_read_as_far_as_it_goes(closed: Path) -> None:
     (closed / SEAL_FILE).unlink()
+    (closed / WRITTEN_FILE).unlink()  # a write that was not on disk was not noted
     log = log_of(closed)
     log.write_bytes(log.read_bytes()[:-3])
     database = reopened(closed)
     assert database.get(b"newest") is None
     assert database.get(KEYS[0]) == value_of(KEYS[0])
+    database.release()
+
+
+@pytest.mark.parametrize("write", ["first", "later"])
+def test_a_log_that_is_shorter_than_after_its_newest_write_is_refused(closed: Path, write: str) -> None:
+    database = reopened(closed)
+    for number in range(1 if write == "first" else 50):
+        database.write([(b"more %d" % number, b"value")])
+    copy = closed.with_name("killed")
+    shutil.copytree(closed, copy)
+    log = log_of(copy)
+    content = log.read_bytes()
+    log.write_bytes(content[:-1])
+    with pytest.raises(DataDirectoryError, match=f"{log.name} has {len(content) - 1} bytes instead of {len(content)}"):
+        reopened(copy)
+    log.unlink()
+    with pytest.raises(DataDirectoryError, match=f"{log.name} is missing"):
+        reopened(copy)
+    log.write_bytes(content + b"\0" * 5)  # of a write that was never done
+    reopened(copy).release()
+    database.release()
+
+
+def test_a_note_that_is_damaged_says_nothing(closed: Path) -> None:
+    (closed / SEAL_FILE).unlink()
+    flip(closed / WRITTEN_FILE, 12)
+    log = log_of(closed)
+    log.write_bytes(log.read_bytes()[:-3])
+    reopened(closed).release()
+
+
+def test_a_log_that_follows_a_full_one_is_the_one_that_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "database"
+    database = SharedDatabase.open(path, create=True, memory=DatabaseMemory(write_buffer_bytes=64 << 10))
+    first = log_of(path)
+    while log_of(path) == first:
+        database.write([(b"key", bytes(4096))])
+    assert lost_by(path) is None
+    log = log_of(path)
+    copy = path.with_name("killed")
+    shutil.copytree(path, copy)
+    (copy / log.name).write_bytes(b"")
+    assert f"{log.name} has 0 bytes" in (lost_by(copy) or "")
     database.release()
 
 
@@ -276,6 +328,22 @@ def test_a_creation_that_was_cut_short_is_taken_up_again(tmp_path: Path) -> None
 
 
 # ---- the seal -------------------------------------------------------------------------------------------
+
+
+def test_a_database_that_is_ended_is_sealed_under_its_readers(closed: Path) -> None:
+    database = reopened(closed)
+    database.acquire()
+    snapshot = database.snapshot()
+    assert closed in databases_without_seal()
+    end_databases(closed.parent)
+    assert (closed / SEAL_FILE).is_file()
+    assert closed not in databases_without_seal()
+    with pytest.raises(RuntimeError):
+        snapshot.get(KEYS[0])
+    snapshot.close()
+    database.release()
+    database.release()
+    reopened(closed).release()
 
 
 def test_an_open_database_is_not_sealed(closed: Path) -> None:

@@ -193,3 +193,18 @@ def test_a_local_network_is_one_process(start_node: Callable[..., NodeProcess]) 
     node = start_node("--workers=2", "--local-network")
     assert node.process.wait(PATIENCE_S) == 78
     assert "--local-network" in node.log.read_text()
+
+
+def test_no_worker_shows_the_old_tip_once_a_rollback_is_answered(workers: Workers) -> None:
+    clients = [workers.connect() for _ in range(CONNECTIONS)]
+    blocks = {number: clients[0].result("node_getBlock", number) for number in range(92, SAMPLE_TIP)}
+    ends = [number for number in blocks if number + 1 in blocks and _checkpoint(blocks, number + 1)]
+    for target in ends[:-5:-1]:
+        assert "error" not in workers.node.call_admin("nodeAdmin_rollbackTo", target)
+        assert {client.result("node_getBlockNumber") for client in clients} == {target}
+
+
+def _checkpoint(blocks: dict[int, Any], number: int) -> bool:
+    """Whether a block is the first of its checkpoint."""
+    first: bool = blocks[number]["checkpointNumber"] != blocks[number - 1]["checkpointNumber"]
+    return first

@@ -62,10 +62,12 @@ from fastnode.sources.l1.claims import CheckpointClaim, contradiction
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
+from fastnode.sources.prefilled import Funding, funds_of_entries
 from fastnode.sources.publication import Publication
 from fastnode.sources.release_choice import choose_release
 from fastnode.sources.sync_control import SyncControl
 from fastnode.sources.upstreams import Upstream, Upstreams
+from fastnode.values.lineage import Lineage
 from fastnode.values.urls import check_url
 from fastnode.view import View
 
@@ -113,6 +115,7 @@ class Following:
         *,
         patience: FollowingPatience | None = None,
         bus: Bus | None = None,
+        lineage: Lineage | None = None,
     ) -> None:
         self._settings = settings
         self._expected = expected
@@ -127,7 +130,13 @@ class Following:
         urls = dict.fromkeys(check_url(url, "--upstream-url") for url in settings.upstream_url or ())
         nodes = [
             Upstream(
-                url, self._network, f"upstream {number}", expected=expected, limits=limits, patience=self._patience
+                url,
+                self._network,
+                f"upstream {number}",
+                expected=expected,
+                limits=limits,
+                patience=self._patience,
+                lineage=lineage,
             )
             for number, url in enumerate(urls, 1)
         ]
@@ -198,10 +207,17 @@ class Following:
                 raise StartError(f"upstream {upstream.name}: {error}") from error
             except (UpstreamError, DecodeError) as error:
                 upstream.put_aside(str(error))
+                self._refuse_itself()
             except FastnodeError:
                 raise
             except Exception as error:  # noqa: BLE001 - counted, and logged once
                 upstream.put_aside(str(upstream.on_nonsense(error)))
+
+    def _refuse_itself(self) -> None:
+        """SettingError when one of the upstreams is this node."""
+        for upstream in self.nodes.all:
+            if upstream.is_this_node:
+                raise SettingError(f"--upstream-url: {upstream.name} is this node itself: give the URL of another one")
 
     def _check_l1(self) -> None:
         """Of the stored chain.  L1 is not waited for: it is compared when it answers first."""
@@ -271,9 +287,11 @@ class Following:
             ChainFileSource(genesis_file).close()  # errors of the file are reported before any node is waited for
         while not self._is_closed and not self.upstreams.are_all_put_aside:
             upstream = self.upstreams.choose()
+            self._refuse_itself()
             if upstream is not None:
                 try:
-                    chain = learn_chain(upstream, genesis_file, l1_constants or self._learn_from_l1(upstream))
+                    constants = l1_constants or self._learn_from_l1(upstream)
+                    chain = learn_chain(upstream, genesis_file, constants, funding_of(self._settings))
                     self._release_of(NetworkValues.of_headers(upstream.version_headers), upstream.name)
                     return chain
                 except UpstreamUnavailable:
@@ -281,6 +299,7 @@ class Following:
                 except (UpstreamError, DecodeError) as error:
                     raise StartError(f"upstream {upstream.name}: {error}") from error
             time.sleep(_RETRY_PAUSE_S)
+        self._refuse_itself()
         raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
 
     def _learn_chain_from_l1(self, l1: L1Reader, genesis_file: Path | None) -> tuple[ChainRecord, GenesisRecord]:
@@ -297,8 +316,16 @@ class Following:
         addresses = l1.run(lambda endpoint: read_addresses(endpoint, facts))
         constants = {"ethereumSlotDuration": USUAL_SLOT_S} | l1.constants(facts)
         real_proofs = settings.prover_real_proofs
+        if settings.fee_asset_handler_address is not None:  # no contract names it
+            addresses["feeAssetHandlerAddress"] = settings.fee_asset_handler_address
         return chain_of_l1(
-            facts, addresses, constants, real_proofs=real_proofs, version=settings.release, genesis_file=genesis_file
+            facts,
+            addresses,
+            constants,
+            real_proofs=real_proofs,
+            version=settings.release,
+            genesis_file=genesis_file,
+            funding=funding_of(settings),
         )
 
     def _begin(self, stored: Callable[[], ChainView]) -> None:
@@ -497,6 +524,11 @@ def _follow_version(upstream: Upstream, store: ArchiverStore, mempool: Mempool) 
     if store.chain.release.has_version(version) and store.serve_as(version):
         logger.info("the followed node is of another version", extra=log_facts(upstream=upstream.name, version=version))
         mempool.learn_network(NetworkValues(node_version=version))
+
+
+def funding_of(settings: Settings) -> Funding:
+    """What the settings say of a network's genesis; SettingError for an address that is none."""
+    return Funding(funds_of_entries(settings.prefund or ()), settings.sponsored_fpc)
 
 
 def stream_of(settings: Settings) -> str | None:

@@ -19,7 +19,7 @@ from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
 from fastnode.app.node_settings import check_network, log_block_budget, log_history
 from fastnode.app.opened import Opened
-from fastnode.app.sample import NO_BLOCKS, SampleMarks
+from fastnode.app.sample import NO_BLOCKS
 from fastnode.app.views import Views
 from fastnode.app.watching import Watching
 from fastnode.app.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
@@ -199,29 +199,18 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
 def _choose_source(opened: Opened, stack: AsyncExitStack) -> Path | None:
     """The chain file to load, with its genesis already in the store; None: serve what is stored."""
     settings, data = opened.settings, opened.data
-    marks = SampleMarks(data.directory.path)
     if settings.local_network:
         return None
     if settings.chain_file is not None:
         source = settings.chain_file
     elif opened.following is not None:
         return None
-    elif not data.store.has_chain or marks.is_unfinished:
-        data.require_new()
+    elif opened.is_sample:
         source = stack.enter_context(resources.as_file(bundled_chain()))
-        marks.begin()
     else:
         return None
     adopt_chain_file(data.store, source)
     return source
-
-
-def _is_sample(opened: Opened) -> bool:
-    """Whether the chain is the recording that comes with the package."""
-    settings = opened.settings
-    if settings.local_network or settings.chain_file is not None or opened.following is not None:
-        return False
-    return SampleMarks(opened.data.directory.path).is_sample
 
 
 # What a local network needs is imported on demand: few nodes are one, and every start would pay for it.
@@ -335,7 +324,6 @@ def _open_mempool(
         from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 
         extension = (*TOKEN_ALLOW_LIST, *extension)
-    is_sample = _is_sample(opened)
     real_proofs = bool(view.chain.chain.node_info.get("realProofs", True))
     mempool = Mempool.open(
         opened.data.directory.path / POOL_DIRECTORY,
@@ -350,11 +338,11 @@ def _open_mempool(
         learned=None if following is None else following.network_values(),
         now=_chain_time(opened, views, local),
     )
-    if is_sample:
+    if opened.is_sample:
         logger.warning(
-            "sample chain: nothing else is stored or given, so this node serves a recording; no block follows and "
-            "no transaction is taken. To follow a network give --upstream-url URL, to serve another chain "
-            "--chain-file FILE"
+            "sample chain: nothing else is stored or given, so this node serves a recording, kept in a temporary "
+            "directory; no block follows and no transaction is taken. To follow a network give --upstream-url URL, to "
+            "serve another chain --chain-file FILE"
         )
     elif mempool.limitation is not None:
         logger.warning("transactions that are sent here are refused", extra=log_facts(reason=mempool.limitation))
@@ -374,7 +362,7 @@ def _builder_of(
 
 def _way_out(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None) -> WayOut:
     """Where transactions of clients can go from here."""
-    if _is_sample(opened):
+    if opened.is_sample:
         return WayOut(NO_BLOCKS)
     following = opened.following
     builds = opened.settings.local_network or (writing is not None and writing.on_accepted is not None)

@@ -40,6 +40,15 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
             raise SettingError(
                 f"the chain is on another network: {name} is to be {wanted}, but the chain's is {actual}"
             )
+    version = settings.network_node_version
+    if version is not None and chain.node_version and _release(version) != _release(chain.node_version):
+        extra = log_facts(network=version, chain=chain.node_version)
+        logger.warning("the network's configuration names another release than that of the chain", extra=extra)
+
+
+def _release(version: str) -> list[str]:
+    """What makes a difference: "4.1" of "v4.1.2"."""
+    return version.removeprefix("v").split(".")[:2]
 
 
 def log_block_budget(settings: Settings, chain: ChainInfo) -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Final
 
 from fastnode.app.awaiting import Awaiting
 from fastnode.app.node_settings import memory_budget_of
-from fastnode.chain_data import ChainData, ChainOptions
+from fastnode.app.sample import has_source
+from fastnode.chain_data import ChainData, ChainOptions, has_databases
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
-from fastnode.errors import SettingError
+from fastnode.errors import SettingError, StartError
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.limits import Limits
@@ -28,6 +29,9 @@ from fastnode.serving.server import HttpServer, bind_failure
 from fastnode.serving.starting import StartingApplication
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
+from fastnode.storage.data_directory import DataDirectory
+from fastnode.values.lineage import Lineage
+from fastnode.values.urls import without_secrets
 
 if TYPE_CHECKING:
     from fastnode.app.fleet import Fleet
@@ -66,6 +70,8 @@ class Opened:
     #: The operator's entries beside the network's own.
     allow_list_extension: tuple[AllowedElement, ...]
     awaiting: Awaiting
+    #: Of this node, and of those that it follows.
+    lineage: Lineage
     log_tail: LogTail
     ports: Ports
     threads: FairThreads
@@ -79,6 +85,8 @@ class Opened:
     #: None: this node is in no fleet.
     fleet: Fleet | None
     control: SyncControl
+    #: The chain is the recording that comes with the package.
+    is_sample: bool
     #: Of the primary of a node with workers; None: there are none.
     seat: PrimarySeat | None = None
 
@@ -95,24 +103,27 @@ async def open_node(
     extension = settings.tx_public_setup_allow_list_extend or ()
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
-    ports = await _open_ports(settings, awaiting, stack, seat)
+    lineage = Lineage(None if seat is None else seat.instance)
+    ports = await _open_ports(settings, awaiting, lineage, stack, seat)
+    databases = stack.enter_context(ExitStack())  # closed after the threads that read them
     # Each proof that is checked has a thread wait for it.
     threads = FairThreads(RPC_THREADS + checks_at_once(settings), name="rpc")
     stack.callback(threads.shutdown)
     busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy", keeps_busy=True)
     stack.callback(busy_threads.shutdown)
     fleet = _open_fleet(settings, stack)
-    await awaiting.in_thread(_restore_snapshot, settings, awaiting, fleet)
-    data = await awaiting.in_thread(_open_data, settings, stack)
+    await awaiting.in_thread(_restore_snapshot, settings, awaiting, fleet, lineage)
+    data, is_sample = await awaiting.in_thread(_open_data, settings, databases)
     if seat is not None and seat.is_first:
         await awaiting.in_thread(_remove_copies, data)
-    following = _open_following(settings, data, fleet)
+    following = _open_following(settings, data, fleet, lineage)
     if following is not None:
         stack.callback(following.close)
     return Opened(
         settings=settings,
         allow_list_extension=extension,
         awaiting=awaiting,
+        lineage=lineage,
         log_tail=log_tail,
         ports=ports,
         threads=threads,
@@ -123,6 +134,7 @@ async def open_node(
         following=following,
         fleet=fleet,
         control=SyncControl(),
+        is_sample=is_sample,
         seat=seat,
     )
 
@@ -130,8 +142,10 @@ async def open_node(
 # ---- ports ---------------------------------------------------------------------------------------
 
 
-async def _open_ports(settings: Settings, awaiting: Awaiting, stack: AsyncExitStack, seat: PrimarySeat | None) -> Ports:
-    application = StartingApplication(awaiting.reason, settings.api_prefix)
+async def _open_ports(
+    settings: Settings, awaiting: Awaiting, lineage: Lineage, stack: AsyncExitStack, seat: PrimarySeat | None
+) -> Ports:
+    application = StartingApplication(awaiting.reason, settings.api_prefix, lambda: [lineage.header])
     limits = Limits(connections_max=_STARTING_CONNECTIONS_MAX)
     ports = Ports(
         HttpServer(application, host=settings.host, port=settings.port, limits=limits),
@@ -160,11 +174,27 @@ async def listen(server: HttpServer, port: int, prefix: str = "") -> None:
 # ---- databases -----------------------------------------------------------------------------------
 
 
-def _open_data(settings: Settings, stack: AsyncExitStack) -> ChainData:
-    """In a thread: LevelDB may have to read its log again."""
-    data = stack.enter_context(ChainData.open(settings.data_directory, options=ChainOptions.of(settings)))
-    logger.info("data directory", extra=log_facts(path=data.directory.path))
-    return data
+def _open_data(settings: Settings, stack: ExitStack) -> tuple[ChainData, bool]:
+    """The databases, and whether they are those of the sample chain.  In a thread: LevelDB may have to read its log
+    again.
+    """
+    directory, options = settings.data_directory, ChainOptions.of(settings)
+    is_given = has_source(settings)
+    if is_given or (directory is not None and has_databases(directory)):
+        data = ChainData.open(directory, options=options)
+        stack.callback(data.end)
+        if is_given or data.store.has_chain:
+            logger.info("data directory", extra=log_facts(path=data.directory.path))
+            return data, False
+        data.require_new()
+        data.end()
+    if directory is None:
+        data = ChainData.open(None, options=options)
+    else:
+        stack.enter_context(DataDirectory.open(directory, create=True))  # it may be unusable, or in use
+        data = ChainData(DataDirectory.temporary(), create=True, options=options)
+    stack.callback(data.end)
+    return data, True
 
 
 def _remove_copies(data: ChainData) -> None:
@@ -174,25 +204,33 @@ def _remove_copies(data: ChainData) -> None:
     shutil.rmtree(data.directory.path / COPIES_DIRECTORY, ignore_errors=True)
 
 
-def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | None) -> None:
+def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | None, lineage: Lineage) -> None:
     """In a thread, before anything is open: the snapshot may replace an old chain."""
     if settings.sync_mode == FULL or settings.local_network:
         return
     urls = settings.snapshots_urls or ()
     if fleet is not None and fleet.is_replica:
-        urls = (*urls, *_announced_snapshots(settings, awaiting, fleet))
+        urls = (*urls, *_announced_snapshots(settings, awaiting, fleet, lineage))
     if not urls:
         return
     from fastnode.snapshots.startup import start_from_snapshot
 
+    directory, is_given = settings.data_directory, has_source(settings)
+    if directory is None and not is_given:
+        raise SettingError("--snapshots-urls: say where the chain is to be kept with --data-directory")
     with awaiting.waiting_for(lambda: "a snapshot"):
-        start_from_snapshot(
+        is_restored = start_from_snapshot(
             settings.sync_mode,
             urls,
             settings.data_directory,
-            learn_network=lambda: _network_of_upstreams(settings, awaiting, fleet),
+            learn_network=lambda: _network_of_upstreams(settings, awaiting, fleet, lineage),
             confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, awaiting, contents),
             is_stopped=awaiting.interruption.is_set,
+        )
+    if directory is not None and not (is_restored or is_given or has_databases(directory)):
+        raise StartError(
+            f"no snapshot of {', '.join(map(without_secrets, urls))} can be used, as the log says, and nothing else "
+            f"gives a chain: start again when one is there, or give a node to follow (--upstream-url)"
         )
 
 
@@ -208,7 +246,7 @@ def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
         following.close()
 
 
-def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet) -> tuple[str, ...]:
+def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, lineage: Lineage) -> tuple[str, ...]:
     """Where publishers say that snapshots are; only asked where a node would begin with one."""
     from fastnode.app.following import Following
     from fastnode.archiver.store import ARCHIVER_DIRECTORY
@@ -216,7 +254,7 @@ def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet) -
     directory = settings.data_directory
     if directory is None or (directory / ARCHIVER_DIRECTORY / "CURRENT").is_file():
         return ()
-    following = Following(settings, lambda: None, bus=fleet.bus)
+    following = Following(settings, lambda: None, bus=fleet.bus, lineage=lineage)
     try:
         with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
             following.learn_chain(settings.genesis)
@@ -225,7 +263,9 @@ def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet) -
         following.close()
 
 
-def _network_of_upstreams(settings: Settings, awaiting: Awaiting, fleet: Fleet | None) -> Network | None:
+def _network_of_upstreams(
+    settings: Settings, awaiting: Awaiting, fleet: Fleet | None, lineage: Lineage
+) -> Network | None:
     """Which network a snapshot must be of while nothing is stored; None when no node is followed."""
     bus = fleet.bus if fleet is not None and fleet.is_replica else None
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
@@ -233,7 +273,7 @@ def _network_of_upstreams(settings: Settings, awaiting: Awaiting, fleet: Fleet |
     from fastnode.app.following import Following
     from fastnode.snapshots.index import Network
 
-    following = Following(settings, lambda: None, bus=bus)
+    following = Following(settings, lambda: None, bus=bus, lineage=lineage)
     try:
         with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
             chain, _ = following.learn_chain(settings.genesis)
@@ -252,7 +292,7 @@ def _open_fleet(settings: Settings, stack: AsyncExitStack) -> Fleet | None:
     return fleet
 
 
-def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None) -> Following | None:
+def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None, lineage: Lineage) -> Following | None:
     bus = fleet.bus if fleet is not None and fleet.is_replica else None
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
@@ -264,4 +304,4 @@ def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None) ->
     from fastnode.app.following import Following
 
     store = data.store
-    return Following(settings, lambda: store.chain if store.has_chain else None, bus=bus)
+    return Following(settings, lambda: store.chain if store.has_chain else None, bus=bus, lineage=lineage)

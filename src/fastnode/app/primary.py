@@ -67,6 +67,7 @@ def open_hub(joined: Joined, listener: socket.socket, workers: int, totals: Tota
     # First of all: a view is shown before anything that it causes is written.
     joined.views.subscribe_first(on_committed)
     joined.condition.mention(hub.troubles)
+    joined.operator.wait_until_seen = hub.wait_until_seen
     return hub
 
 
@@ -84,6 +85,7 @@ def _facts(joined: Joined) -> Facts:
         fees=_fee_facts(joined),
         time=ChainTime.of(mempool.clock.now),
         record=None if joined.peers is None else joined.peers.record(),
+        lineage=joined.opened.lineage.text,
     )
 
 

@@ -16,7 +16,6 @@ from fastnode.app.monitoring import open_monitoring
 from fastnode.app.node_settings import admin_key_of
 from fastnode.app.opened import listen
 from fastnode.app.priorities import come_last
-from fastnode.app.sample import SampleMarks
 from fastnode.app.servers import ServerParts, rpc_server, tell_events
 from fastnode.archiver.commit import ChainCommit
 from fastnode.jsonrpc.block_wait import BlockWait
@@ -142,11 +141,10 @@ async def _announce_stop(joined: Joined) -> None:
 def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionThread:
     opened, ingestor, views = joined.opened, joined.ingestor, joined.views
     loop = asyncio.get_running_loop()
-    marks, condition = SampleMarks(opened.data.directory.path), joined.condition
+    condition = joined.condition
     condition.is_importing = joined.chain_file is not None
 
     def on_loaded() -> None:
-        marks.finish()
         condition.is_importing = False
 
     def set_failure(error: BaseException) -> None:
@@ -241,27 +239,29 @@ def _reads_of_wallets(public: RpcServer) -> Callable[[], int]:
 
 
 def _headers(joined: Joined, network: NetworkIdentity) -> list[tuple[str, str]]:
-    return version_headers(
+    known = version_headers(
         joined.opened.data.store.chain,
         network.node_version,
         vk_tree_root=network.vk_tree_root,
         protocol_contracts_hash=network.protocol_contracts_hash,
     )
+    return [*known, joined.opened.lineage.header]
 
 
 def _follow_network(joined: Joined, *servers: RpcServer) -> None:
-    """What is learned of the network once the node serves is in the headers from then on."""
+    """What is learned of the network, and of whom it follows, once the node serves is in the headers from then on."""
     loop = asyncio.get_running_loop()
 
-    def replace_headers(network: NetworkIdentity) -> None:
+    def replace_headers() -> None:
         for server in servers:
-            server.set_headers(_headers(joined, network))
+            server.set_headers(_headers(joined, joined.mempool.network))
 
-    def on_network(network: NetworkIdentity) -> None:
+    def on_changed(_network: NetworkIdentity | None = None) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(replace_headers, network)
+            loop.call_soon_threadsafe(replace_headers)
 
-    joined.mempool.watch_network(on_network)
+    joined.mempool.watch_network(on_changed)
+    joined.opened.lineage.watch(on_changed)
 
 
 def _public_methods(joined: Joined) -> list[Method]:

@@ -47,6 +47,7 @@ from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.starting import StartingApplication
 from fastnode.serving.version_headers import version_headers
+from fastnode.values.lineage import LINEAGE_HEADER
 from fastnode.workers.counters import counters_of
 from fastnode.workers.facts import Facts, FollowedFees
 from fastnode.workers.link import Link
@@ -94,6 +95,8 @@ class _Served:
 
     server: RpcServer
     mempool: Mempool
+    #: What headers tell of it.
+    lineage: str = ""
 
 
 class Worker:
@@ -190,7 +193,9 @@ class Worker:
     async def _listen(self) -> HttpServer:
         settings = self._settings
         server = HttpServer(
-            StartingApplication(lambda: "its primary", settings.api_prefix),
+            StartingApplication(
+                lambda: "its primary", settings.api_prefix, lambda: [(LINEAGE_HEADER, self._seat.instance)]
+            ),
             host=settings.host,
             port=settings.port,
             limits=Limits(connections_max=_STARTING_CONNECTIONS_MAX),
@@ -305,12 +310,13 @@ class Worker:
         view = self._replica.view
         assert view is not None
         network = mempool.network
-        return version_headers(
+        known = version_headers(
             view.chain.chain,
             network.node_version,
             vk_tree_root=network.vk_tree_root,
             protocol_contracts_hash=network.protocol_contracts_hash,
         )
+        return [*known, (LINEAGE_HEADER, self._replica.facts.lineage)]
 
     # ---- what the primary says ---------------------------------------------------------------
 
@@ -322,12 +328,14 @@ class Worker:
         before = mempool.validator.rules
         if mempool.judge.required != facts.proofs_required:
             mempool.judge.require(facts.proofs_required)
-        if before == facts.rules:
-            return
-        mempool.validator.rules = facts.rules
+        if before != facts.rules:
+            mempool.validator.rules = facts.rules
         if before.network != facts.rules.network:
             mempool.judge.use_network(facts.rules.network.vk_tree_root)
-            self._in_loop(lambda: served.server.set_headers(self._headers(mempool)))
+        elif served.lineage == facts.lineage:
+            return
+        served.lineage = facts.lineage
+        self._in_loop(lambda: served.server.set_headers(self._headers(mempool)))
 
     def _away_s(self) -> float | None:
         since = self._replica.away_since

@@ -8,13 +8,14 @@ from fastnode.records import dataclass
 from fastnode.values.arrays import texts
 from fastnode.values.choices import Boolean
 from fastnode.values.numbers import Integer, Seconds
-from fastnode.values.texts import Text
+from fastnode.values.texts import HexText, Text
 
 __all__ = ["L1Settings"]
 
 L1 = "L1"
 BLOBS = "Blobs"
 
+_ADDRESS_BYTES = 20
 _COUNT_MAX = 1 << 32
 _URLS = "http:// or https:// URLs, separated by commas"
 
@@ -114,6 +115,25 @@ class L1Settings:
         "answers are small, fewer when an L1 node refuses.",
         needs=needs.DERIVING,
         environment=("ARCHIVER_BATCH_SIZE",),
+    )
+
+    fee_asset_handler_address: str | None = setting(
+        None,
+        HexText(_ADDRESS_BYTES),
+        L1,
+        "Contract on L1 that gives out the fee asset of a test network: no other contract names it, so that a chain "
+        "that is learned from L1 has it from here.",
+        needs=needs.LEARNING_FROM_L1,
+        environment=("FEE_ASSET_HANDLER_CONTRACT_ADDRESS",),
+    )
+    tx_collection_file_store_urls: tuple[str, ...] | None = setting(
+        None,
+        texts("URL"),
+        L1,
+        "Stores with transactions of proposals.",
+        needs=needs.missing("a collector of transactions from stores: this node asks its peers for them"),
+        environment=("TX_COLLECTION_FILE_STORE_URLS",),
+        secret=True,
     )
 
     # ---- blobs ----------------------------------------------------------------------------

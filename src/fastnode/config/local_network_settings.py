@@ -69,17 +69,28 @@ class LocalNetworkSettings:
         True,
         Boolean(),
         LOCAL_NETWORK,
-        "Begin with three deployed accounts, a token and two contracts that pay fees.",
-        needs=needs.LOCAL_NETWORK,
+        "Begin with three deployed accounts, a token and two contracts that pay fees. Of a network that is followed, "
+        "L1 or its nodes tell whether they have funds from the beginning.",
+        needs=needs.FIRST_BLOCK,
         environment=("TEST_ACCOUNTS",),
     )
     prefund: tuple[str, ...] | None = setting(
         None,
         texts("ADDRESS[:AMOUNT]", "addresses (0x and 64 hex digits), each with :AMOUNT if wanted"),
         LOCAL_NETWORK,
-        "Accounts with fee juice from the beginning; the amount is in the smallest unit, 10^22 if none is given.",
-        needs=needs.LOCAL_NETWORK,
+        "Accounts with fee juice from the beginning; the amount is in the smallest unit, 10^22 if none is given. Also "
+        "of a network that is followed and whose genesis has them.",
+        needs=needs.FIRST_BLOCK,
         environment=("PREFUND_ADDRESSES",),
+    )
+    sponsored_fpc: bool = setting(
+        False,
+        Boolean(),
+        LOCAL_NETWORK,
+        "The genesis of the network that is followed funds the contract that pays for everybody; which one it has is "
+        "told by its archive root, so that others are tried too. A local network with --test-accounts has it.",
+        needs=needs.FOLLOWING,
+        environment=("SPONSORED_FPC",),
     )
     seed: str | None = setting(
         None,

@@ -26,6 +26,7 @@ __all__ = [
     "DERIVING",
     "DETECTION",
     "DISCOVERY",
+    "FIRST_BLOCK",
     "FOLLOWED_NODE",
     "FOLLOWING",
     "HA_SIGNING",
@@ -97,6 +98,10 @@ WORKERS: Final = Need("--workers", lambda settings: settings.workers != 0)
 UPSTREAM: Final = Need("--upstream-url", lambda settings: settings.upstream_url is not None)
 FOLLOWED_NODE: Final = Need(
     "--upstream-url or --bus-url", lambda settings: settings.upstream_url is not None or _follows_bus(settings)
+)
+FIRST_BLOCK: Final = Need(
+    f"--local-network, --upstream-url, --bus-url, or {_DERIVING}",
+    lambda settings: settings.local_network or _follows(settings),
 )
 FOLLOWING: Final = Need(f"--upstream-url, --bus-url, or {_DERIVING}", _follows)
 L1_READING: Final = Need("--l1-rpc-urls", lambda settings: settings.l1_rpc_urls is not None)

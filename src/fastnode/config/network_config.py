@@ -1,7 +1,8 @@
 """The network configuration: what the operators of a network give out to everybody who runs a node on it.
 
     { "registryAddress": "0x...", "l1ChainId": 1, "bootnodes": [], "snapshots": [],        required
-      "blobFileStoreUrls": [], "blockDurationMs": 1, "txPublicSetupAllowListExtend": "..." ...  }
+      "blobFileStoreUrls": [], "txCollectionFileStoreUrls": [], "blockDurationMs": 1, "nodeVersion": "...",
+      "feeAssetHandlerAddress": "0x...", "txPublicSetupAllowListExtend": "..."  }
 
 or an object of such objects by the names of networks.  It gives values to settings that no other layer has given
 else: flag, environment and settings file win.  Fields that the node does not use are ignored.
@@ -54,6 +55,9 @@ NETWORK_CONFIG_SETTINGS: Final[Mapping[str, str]] = {
     "l1ChainId": "l1-chain-id",
     "blobFileStoreUrls": "blob-file-store-urls",
     "blockDurationMs": "block-duration-ms",
+    "feeAssetHandlerAddress": "fee-asset-handler-address",
+    "nodeVersion": "network-node-version",
+    "txCollectionFileStoreUrls": "tx-collection-file-store-urls",
     "txPublicSetupAllowListExtend": "tx-public-setup-allow-list-extend",
 }
 

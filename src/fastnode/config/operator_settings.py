@@ -59,6 +59,13 @@ class OperatorSettings:
         "L1 address of the registry that must name the rollup; the start stops if it is another one.",
         environment=("REGISTRY_CONTRACT_ADDRESS",),
     )
+    network_node_version: str | None = setting(
+        None,
+        Text(metavar="VERSION"),
+        ROLLUP,
+        "Release that nodes of the network run, as its configuration says; the start warns when it is not that of the "
+        "chain that is served.",
+    )
 
     # ---- admin interface ------------------------------------------------------------------
 

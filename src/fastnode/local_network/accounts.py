@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from fastnode.config.allow_list import AllowedElement
+from fastnode.sources import prefilled
+from fastnode.sources.prefilled import BANANA_FPC, SPONSORED_FPC
 
 __all__ = [
     "BANANA_COIN",
@@ -29,30 +31,20 @@ class FundedAccount(NamedTuple):
 
 
 TEST_ACCOUNTS: Final = tuple(
-    FundedAccount(bytes.fromhex(address), bytes.fromhex(secret))
-    for address, secret in (
+    FundedAccount(address, bytes.fromhex(secret))
+    for address, secret in zip(
+        prefilled.TEST_ACCOUNTS,
         (
-            "0a60414ee907527880b7a53d4dacdeb9ef768bb98d9d8d1e7200725c13763331",
             "2153536ff6628eee01cf4024889ff977a18d9fa61d0e414422f7681cf085c281",
-        ),
-        (
-            "00cedf87a800bd88274762d77ffd93e97bc881d1fc99570d62ba97953597914d",
             "0aebd1b4be76efa44f5ee655c20bf9ea60f7ae44b9a7fd1fd9f189c7a0b0cdae",
-        ),
-        (
-            "1dd551228da3a56b5da5f5d73728e08d8114f59897c27136f1bcdd4c05028905",
             "0f6addf0da06c33293df974a565b03d1ab096090d907d98055a8b7f4954e120c",
         ),
+        strict=True,
     )
 )
 
 #: Token "BC", "BC", 18 decimals, of the first account.
 BANANA_COIN: Final = bytes.fromhex("1a9dad3d9b9d55021a8ce457225fa3f89d413c05da170fdad413a74aefee2705")
-#: Pays fees for banana coins.
-BANANA_FPC: Final = bytes.fromhex("099602ed42e355e5338ade3a9e314b3d15b6030b058a0c17c385f4a0f2d2b71a")
-#: Pays the fees of any account; needs no deployment.
-SPONSORED_FPC: Final = bytes.fromhex("09a4df73aa47f82531a038d1d51abfc85b27665c4b7ca751e2d4fa9f19caffb2")
-
 #: Who has fee juice in the genesis block.
 FUNDED: Final = (*(account.address for account in TEST_ACCOUNTS), BANANA_FPC, SPONSORED_FPC)
 

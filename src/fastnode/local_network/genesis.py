@@ -28,8 +28,6 @@ from fastnode.world_state.genesis import genesis_of
 __all__ = ["L1_CHAIN_ID", "L1Side", "NewNetwork", "Setup", "SetupBlock", "read_setup"]
 
 L1_CHAIN_ID: Final = 31337
-#: Fee juice of those who are funded in the genesis block, in the smallest unit.
-FUNDS: Final = 10**22
 #: L2 gas of a checkpoint.
 MANA_LIMIT: Final = 200_000_000
 #: Blocks of the recorded network that set it up.

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import SettingError
-from fastnode.kernels import encode
 from fastnode.local_network.accounts import FUNDED
 from fastnode.local_network.forking import ForkedChain, open_fork
-from fastnode.local_network.genesis import FUNDS, NewNetwork, Setup, read_setup
+from fastnode.local_network.genesis import NewNetwork, Setup, read_setup
 from fastnode.local_network.kept import FILE_NAME
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import options_of
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.sources.prefilled import FUNDS, funds_of_entries
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
@@ -35,7 +35,6 @@ __all__ = ["BeginningChain", "funds_of", "open_network"]
 
 #: Slots between the genesis time of a new chain and now: one for each block that sets it up, and a first one.
 _SLOTS_BEFORE: Final = 6
-_AMOUNT_MAX: Final = (1 << 128) - 1
 
 
 class BeginningChain:
@@ -137,18 +136,7 @@ def file_to_load(settings: Settings) -> Path | None:
 
 def funds_of(settings: Settings) -> dict[bytes, int]:
     """``--prefund``; SettingError names the entry that is wrong."""
-    funds = {}
-    for entry in settings.prefund or ():
-        address, _, amount = entry.partition(":")
-        try:
-            key = encode.field_from_text(address)
-            value = int(amount) if amount else FUNDS
-        except ValueError:
-            raise SettingError(f"--prefund {entry}: expected ADDRESS or ADDRESS:AMOUNT") from None
-        if not 0 <= value <= _AMOUNT_MAX:
-            raise SettingError(f"--prefund {entry}: the amount must be from 0 to {_AMOUNT_MAX}")
-        funds[key] = value
-    return funds
+    return funds_of_entries(settings.prefund or ())
 
 
 def open_network(

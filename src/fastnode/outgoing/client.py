@@ -6,7 +6,7 @@ Nothing here tries again: whether and when to is decided once, by the endpoint's
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
@@ -70,7 +70,10 @@ class Reply:
 
 
 class RpcClient:
-    """Asks one URL, with ``headers`` beside the usual ones.  Usable from any thread."""
+    """Asks one URL, with ``headers`` beside the usual ones.  Usable from any thread.
+
+    ``on_headers`` is told of the headers of each answer, whatever its status; what it raises is the outcome.
+    """
 
     def __init__(
         self,
@@ -78,8 +81,10 @@ class RpcClient:
         network: Network,
         limits: ClientLimits | None = None,
         headers: Mapping[str, str] | None = None,
+        on_headers: Callable[[Mapping[str, str]], None] = lambda headers: None,
     ) -> None:
         self._url = url
+        self._on_headers = on_headers
         self._address = host_of(url)
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._network = network
@@ -96,6 +101,7 @@ class RpcClient:
         headers = self._headers if parent is None else {**self._headers, "traceparent": parent}
         limits = self._limits.here
         answer = self._network.post(self._url, _encode(calls), limits, headers)
+        self._on_headers(answer.headers)
         document = decoded(answer.body, limits.memory_bytes_max)
         if answer.status in _BUSY or answer.status > HTTPStatus.NOT_IMPLEMENTED or answer.status == 500:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)

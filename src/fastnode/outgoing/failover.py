@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -50,7 +50,7 @@ class Endpoint:
         self.name = name
         self._url_shown = without_secrets(url)
         self._network = network
-        self._client = RpcClient(url, network, limits)
+        self._client = RpcClient(url, network, limits, on_headers=self.on_headers)
         self.health = EndpointHealth(patience or Patience())
         self._setbacks = Setbacks(f"{self.kind} {name}: its answers make no sense")
 
@@ -70,6 +70,9 @@ class Endpoint:
 
     def identify(self) -> None:
         """Ask what it is; UpstreamError unless it is what it should be.  Called before it is used again."""
+
+    def on_headers(self, headers: Mapping[str, str]) -> None:
+        """Look at the headers of an answer, by their names in lower case; UpstreamError when it is of no use."""
 
     # ---- health ------------------------------------------------------------------------------
 

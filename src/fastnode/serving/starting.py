@@ -7,7 +7,7 @@ everything else       503 with a JSON-RPC error and Retry-After
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -26,11 +26,20 @@ _RETRY: Final = header_fields(("Retry-After", "1"))
 
 
 class StartingApplication:
-    """``reason`` says what the start waits for; ``path_prefix`` is a path under which the probes are found too."""
+    """``reason`` says what the start waits for; ``path_prefix`` is a path under which the probes are found too.
+
+    ``headers`` are in every answer.
+    """
 
     guard = None
 
-    def __init__(self, reason: Callable[[], str], path_prefix: str = "") -> None:
+    def __init__(
+        self,
+        reason: Callable[[], str],
+        path_prefix: str = "",
+        headers: Callable[[], Sequence[tuple[str, str]]] = lambda: (),
+    ) -> None:
+        self._headers = headers
         self._reason = reason
         self._prefix = path_prefix.encode("ascii")
 
@@ -40,7 +49,7 @@ class StartingApplication:
             return self._on_probe(path, request.headers)
         message = f"The node is starting: it waits for {self._reason()}"
         answer = error_text(ServerError.code, message, {"code": "STARTING"})
-        return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON + _RETRY, answer)
+        return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON + _RETRY + header_fields(*self._headers()), answer)
 
     def on_refusal(self, refusal: Refusal) -> Response:
         return Response(refusal.status, _TEXT, f"{refusal.status.phrase}: {refusal.reason}".encode())
@@ -50,4 +59,4 @@ class StartingApplication:
         as_json = b"application/json" in headers.get(b"accept", b"").lower()
         health = Health(components={"start": reason}, not_ready=reason)
         status, answer = answer_probe(path, health, as_json=as_json)
-        return Response(status, _JSON if as_json else _TEXT, answer)
+        return Response(status, (_JSON if as_json else _TEXT) + header_fields(*self._headers()), answer)

@@ -25,7 +25,7 @@ from fastnode.snapshots.patience import Check
 from fastnode.snapshots.restore import Confirm, choose_network, find_snapshots, restore_snapshot
 from fastnode.snapshots.stored import StoredChain, stored_chain
 from fastnode.storage.data_directory import DataDirectory
-from fastnode.storage.replacement import finish_replacement
+from fastnode.storage.replacement import finish_replacement, remove_sample
 
 __all__ = ["start_from_snapshot"]
 
@@ -65,6 +65,7 @@ def start_from_snapshot(
         return False
     with DataDirectory.open(directory, create=True):
         finish_replacement(directory)
+        remove_sample(directory)
         stored = stored_chain(directory)
         has_blocks = stored is not None and stored.block_number > 0
         if has_blocks and mode != FORCE:
@@ -80,7 +81,7 @@ def start_from_snapshot(
             if is_stopped():
                 return False
     if not is_stopped():
-        logger.warning("no snapshot can be used; starting without one")
+        logger.warning("no snapshot can be used")
     return False
 
 

@@ -7,8 +7,6 @@ accounts of a local network.  What is found is recomputed when the state trees a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,27 +17,37 @@ from fastnode.protocol.contracts import ContractClassPublic, ContractInstance
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import BlockHeader
-from fastnode.sources.chain_file import ChainFileSource, bundled_chain
+from fastnode.sources.chain_file import ChainFileSource
+from fastnode.sources.prefilled import NO_FUNDING, Funding
 from fastnode.sources.upstreams import Upstream
 from fastnode.world_state.genesis import genesis_of
 
-__all__ = ["build_genesis", "check_contracts", "learn_chain"]
+__all__ = ["MORE_FUNDING", "build_genesis", "check_contracts", "learn_chain"]
 
 #: Contracts that exist from genesis have the addresses 1, 2, 3, ..
 PROTOCOL_CONTRACTS_MAX: Final = 16
 _FIRST_BLOCK: Final = 1
+#: What helps where the genesis of a network is not found.
+MORE_FUNDING: Final = (
+    "say which addresses it funds (--prefund, PREFUND_ADDRESSES), or give --genesis FILE (any chain file of this "
+    "network)"
+)
 #: Seconds between two blocks of L1 where no source says it.
 USUAL_L1_SLOT_S: Final = 12
 
 
 def learn_chain(
-    upstream: Upstream, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
+    upstream: Upstream,
+    genesis_file: Path | None = None,
+    l1_constants: dict[str, Any] | None = None,
+    funding: Funding = NO_FUNDING,
 ) -> tuple[ChainRecord, GenesisRecord]:
     """Which chain the upstream has.
 
     ``genesis_file`` (a chain file; its first two lines count) goes before what the upstream says, and
-    ``l1_constants``, read from L1, before both.  StartError or UpstreamError say what is missing or wrong; a genesis
-    that is not the one below the upstream's block 1 is refused with both roots.
+    ``l1_constants``, read from L1, before both.  ``funding``: of the genesis, where no file has it.  StartError or
+    UpstreamError say what is missing or wrong; a genesis that is not the one below the upstream's block 1 is refused
+    with both roots.
     """
     if genesis_file is not None:
         with ChainFileSource(genesis_file) as source:
@@ -49,7 +57,7 @@ def learn_chain(
     elif upstream.is_fastnode:
         chain, genesis = _from_fastnode(upstream)
     else:
-        chain, genesis = _from_presets(upstream, l1_constants)
+        chain, genesis = _from_presets(upstream, l1_constants, funding)
     if l1_constants is not None:
         _check_against_l1(chain, genesis, l1_constants)
         chain = ChainRecord(chain.node_info, chain.l1_constants | l1_constants, chain.min_fees)
@@ -65,7 +73,9 @@ def _from_fastnode(upstream: Upstream) -> tuple[ChainRecord, GenesisRecord]:
     return ChainRecord.from_json(record.get("chain")), GenesisRecord.from_json(record.get("genesis"))
 
 
-def _from_presets(upstream: Upstream, l1_constants: dict[str, Any] | None) -> tuple[ChainRecord, GenesisRecord]:
+def _from_presets(
+    upstream: Upstream, l1_constants: dict[str, Any] | None, funding: Funding
+) -> tuple[ChainRecord, GenesisRecord]:
     if l1_constants is None:
         raise StartError(
             f"{upstream.name} is no fastnode and does not say how long slots and epochs are: "
@@ -77,7 +87,7 @@ def _from_presets(upstream: Upstream, l1_constants: dict[str, Any] | None) -> tu
     header = BlockHeader.from_json(upstream.call("node_getBlockHeader", 0), "header")
     classes, instances = _protocol_contracts(upstream)
     tried = []
-    for name, prefilled in _presets():
+    for name, prefilled in funding.choices():
         genesis = build_genesis(prefilled, classes, instances)
         if genesis.block_hash == header.hash():
             return chain, genesis
@@ -86,14 +96,8 @@ def _from_presets(upstream: Upstream, l1_constants: dict[str, Any] | None) -> tu
     root = "unknown" if theirs is None else hex_text(BlockHeader.from_json(theirs, "header").last_archive.root)
     raise StartError(
         f"the genesis of {upstream.name} is none of the known ones: its archive root is {root}, known are "
-        f"{', '.join(tried)}; give --genesis FILE (any chain file of this network)"
+        f"{', '.join(tried)}; {MORE_FUNDING}"
     )
-
-
-def _presets() -> Sequence[tuple[str, list[PrefilledPublicData]]]:
-    with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
-        accounts = [PrefilledPublicData(slot, value) for slot, value in source.genesis.prefilled_public_data]
-    return (("no prefilled data", []), ("the test accounts of a local network", accounts))
 
 
 def build_genesis(prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any]) -> GenesisRecord:

@@ -48,6 +48,8 @@ class SyncOperator:
         self._control = control
         self._ingestor = ingestor
         self._clear_pool = clear_pool
+        #: Waits until other processes answer from what is stored now.
+        self.wait_until_seen: Callable[[], None] = lambda: None
         self._next_line_at = 0.0
 
     def pause(self) -> None:
@@ -81,21 +83,29 @@ class SyncOperator:
                     self.resume()
 
     def roll_back_to(self, target: int, *, force: bool = False, resume: bool = True) -> None:
-        """Undo every block above ``target``; a followed chain is then fetched again from there."""
+        """Undo every block above ``target``; a followed chain is then fetched again from there.
+
+        One that is refused leaves ingestion as it was.
+        """
         with self._control.one_operation(ROLLING_BACK) as running:
             _require_nothing_running(running)
-            _check_finalized(self._ingestor.view, target, force=force)
+            _check_target(self._ingestor.view, target, force=force)
+            was_paused = self._control.is_paused
             try:
                 self.pause()
-                # Checked while ingestion is paused: a chain that moves could make the answer wrong.
-                _check_target(self._ingestor.view, target)
+                # Again while ingestion is paused: it may have moved.
+                _check_target(self._ingestor.view, target, force=force)
                 if target < self._ingestor.view.tips.finalized.block.number:
                     self._clear_and_rebuild(target)
                 else:
                     self._undo(target)
-            finally:
-                if resume:
+            except BaseException:
+                if not was_paused and self._control.is_paused:
                     self.resume()
+                raise
+            self.wait_until_seen()
+            if resume and self._control.is_paused:
+                self.resume()
 
     def _clear_and_rebuild(self, target: int) -> None:
         before = self._ingestor.view.tip_number
@@ -135,13 +145,10 @@ def _refuse(message: str) -> Refused:
     return Refused(message, data={"code": "ROLLBACK_REFUSED"})
 
 
-def _check_finalized(view: ChainView, target: int, *, force: bool) -> None:
+def _check_target(view: ChainView, target: int, *, force: bool) -> None:
     finalized = view.tips.finalized.block.number
     if target < finalized and not force:
         raise _refuse(f"Cannot rollback to block {target} as it is before finalized {finalized}")
-
-
-def _check_target(view: ChainView, target: int) -> None:
     if target >= view.tip_number:
         raise _refuse(f"Target L2 block {target} must be less than current L2 block {view.tip_number}")
     info = view.block_info(target)

@@ -12,6 +12,7 @@ from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.protocol.releases import known, of_version
+from fastnode.values.lineage import LINEAGE_HEADER, Lineage
 from fastnode.values.namespaces import newer_name
 
 __all__ = ["Upstream", "Upstreams", "check_identity"]
@@ -31,7 +32,10 @@ def _by_newer_names(calls: Sequence[RpcCall]) -> list[RpcCall]:
 
 
 class Upstream(Endpoint):
-    """One other node.  ``expected`` gives the network that it must be on; None: any will do."""
+    """One other node.  ``expected`` gives the network that it must be on; None: any will do.
+
+    ``lineage``: of the node that follows it, which it must not be, and must not follow.
+    """
 
     kind: ClassVar[str] = "upstream"
 
@@ -44,9 +48,13 @@ class Upstream(Endpoint):
         expected: Callable[[], ChainInfo | None] = lambda: None,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
+        lineage: Lineage | None = None,
     ) -> None:
         super().__init__(url, network, name, limits=limits, patience=patience)
         self._expected = expected
+        self._lineage = lineage
+        #: It was found to be the node that follows it.
+        self.is_this_node = False
         #: Whether it knows methods by their newer names; None before it has answered one.
         self._has_newer_names: bool | None = None
         self.is_fastnode = False
@@ -73,6 +81,19 @@ class Upstream(Endpoint):
                 self._has_newer_names = True
                 return newer
         return reply
+
+    def on_headers(self, headers: Mapping[str, str]) -> None:
+        if self._lineage is None:
+            return
+        reason = self._lineage.hear(self.name, headers)
+        if reason is not None:
+            self.is_this_node = headers.get(LINEAGE_HEADER, "").startswith(self._lineage.own)
+            raise UpstreamFault(reason)
+
+    def put_aside(self, reason: str) -> None:
+        if self._lineage is not None:
+            self._lineage.forget(self.name)
+        super().put_aside(reason)
 
     def identify(self) -> None:
         """UpstreamFault names both sides of a difference."""

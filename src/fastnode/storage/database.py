@@ -10,7 +10,7 @@ A damaged block is never read as if it were whole:
     data block                  each time it is read: tables are mapped, so no read says whether it comes from the disk
     a table's index and filter  when the table is opened, which is before its first read
     manifest, log               when the database is opened; a compaction checks what it reads too
-    which files there are       when the database is opened (database_files.py, seal.py)
+    which files there are       when the database is opened (database_files.py, seal.py, written.py)
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
@@ -31,6 +32,7 @@ from fastnode.records import dataclass
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
 from fastnode.storage.seal import break_seal, broken_by, write_seal
+from fastnode.storage.written import WrittenLog, lost_by
 
 __all__ = [
     "LOG_LEFT_BYTES_MAX",
@@ -38,6 +40,8 @@ __all__ = [
     "DatabaseMemory",
     "SharedDatabase",
     "WriteBatch",
+    "databases_without_seal",
+    "end_databases",
     "has_room",
     "lacking_bytes",
     "log_bytes",
@@ -95,7 +99,7 @@ def open_leveldb(
         raise DataDirectoryError(f"{path} holds no fastnode database")
     try:
         path.mkdir(parents=True, exist_ok=True)
-        fault = fault_of_files(path) or broken_by(path)
+        fault = fault_of_files(path) or broken_by(path) or lost_by(path)
         if fault is not None:
             raise DataDirectoryError(f"the database {path} is damaged: {fault}; {remedy}")
         break_seal(path)
@@ -178,7 +182,10 @@ class SharedDatabase:
         self._on_write: Callable[[list[tuple[bytes, bytes | None]]], None] | None = None
         #: Held while a batch is written and told of; taken only once somebody is told.
         self._writing = threading.RLock()
+        self._written = WrittenLog(path)
         self.path = path
+        _OPEN.add(self)
+        _NOT_SEALED[path] = "it is still open"
 
     @classmethod
     def open(
@@ -207,9 +214,21 @@ class SharedDatabase:
     def release(self) -> None:
         """Stop being an owner.  The last one closes the database."""
         with self._lock:
+            if self._owners == 0:  # it was ended under this one
+                return
             self._owners -= 1
             last = self._owners == 0
         if last:
+            self._close()
+
+    def end(self) -> None:
+        """Close it whoever holds it still: each read of theirs is an error from then on.
+
+        Only once no thread can be inside a read any more: LevelDB would crash the process.
+        """
+        with self._lock:
+            is_open, self._owners = self._owners > 0, 0
+        if is_open:
             self._close()
 
     def _close(self) -> None:
@@ -217,9 +236,16 @@ class SharedDatabase:
             with contextlib.suppress(plyvel.Error):  # no room, say: it is all in the log
                 self._flush()
         self._database.close()
-        if self.fault is None:
-            with contextlib.suppress(OSError):  # without a seal the next start sees less
-                write_seal(self.path)
+        self._written.close()
+        if self.fault is not None:
+            _NOT_SEALED[self.path] = self.fault
+            return
+        try:
+            write_seal(self.path)
+        except OSError as error:  # the next start sees less
+            _NOT_SEALED[self.path] = error.strerror or str(error)
+        else:
+            _NOT_SEALED.pop(self.path, None)
 
     @property
     def fault(self) -> str | None:
@@ -304,7 +330,11 @@ class SharedDatabase:
                     batch.delete(key)
                 else:
                     batch.put(key, value)
-            batch.write()
+            if sync:
+                with self._written.writing():
+                    batch.write()
+            else:
+                batch.write()
         except plyvel.CorruptionError as error:
             # A compaction has met a damaged block; LevelDB refuses every write from then on.
             reason = reason_of(error)
@@ -325,6 +355,8 @@ class SharedDatabase:
         assert self._owners == 1, "others may be reading"
         self._database.close()
         self._database = open_leveldb(self.path, create=False, memory=self._memory, remedy=self._remedy)
+        self._written.close()
+        self._written = WrittenLog(self.path)
         self._failure = None
 
     def require_room(self, count: int = 0) -> None:
@@ -359,6 +391,23 @@ class SharedDatabase:
         """Merge everything into sorted tables."""
         # Without bounds plyvel merges nothing.
         self._database.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
+
+
+_OPEN: Final[weakref.WeakSet[SharedDatabase]] = weakref.WeakSet()
+#: Folders of databases that this process has opened and not sealed again, and why.
+_NOT_SEALED: Final[dict[Path, str]] = {}
+
+
+def end_databases(directory: Path) -> None:
+    """End each database below ``directory`` that this process has opened: see :meth:`SharedDatabase.end`."""
+    for database in list(_OPEN):
+        if database.path.parent == directory:
+            database.end()
+
+
+def databases_without_seal() -> dict[Path, str]:
+    """Those that this process has used and left without a seal, and why; not those that are gone."""
+    return {path: reason for path, reason in _NOT_SEALED.items() if path.is_dir()}
 
 
 class WriteBatch:

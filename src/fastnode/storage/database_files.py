@@ -5,6 +5,7 @@
     000005.ldb        a table; its footer says where its indexes are
     000006.log        what is in no table yet
     fastnode.seal     what all of these were when the database was closed (seal.py)
+    fastnode.written  how long its newest log was after the newest write (written.py)
 
 LevelDB takes a folder without CURRENT for a new database and removes the tables in it, and one without its log for an
 older one.  It takes as much memory as a footer says that an index has, for any size of the file.
@@ -19,7 +20,7 @@ from typing import Final
 
 from fastnode.storage.leveldb_manifest import read_manifest
 
-__all__ = ["CURRENT", "DATABASE_FILE", "LOG_SUFFIX", "TABLE_SUFFIXES", "fault_of_files", "is_database"]
+__all__ = ["CURRENT", "DATABASE_FILE", "LOG_SUFFIX", "TABLE_SUFFIXES", "fault_of_files", "is_database", "oldest_log"]
 
 CURRENT: Final = "CURRENT"
 TABLE_SUFFIXES: Final = (".ldb", ".sst")
@@ -72,6 +73,11 @@ def fault_of_files(path: Path) -> str | None:
         if fault is not None:
             return fault
     return None
+
+
+def oldest_log(path: Path) -> int:
+    """Number of the oldest log of the database ``path`` that counts.  OSError or ValueError for damaged files."""
+    return read_manifest((path / (path / CURRENT).read_text("ascii").strip()).read_bytes()).log_number
 
 
 def _fault_of_table(path: Path, number: int, size: int) -> str | None:

@@ -20,7 +20,7 @@ from typing import Final
 from fastnode.files import sync_path
 from fastnode.log import log_facts
 
-__all__ = ["COPY_PREFIX", "PART_FOLDER", "finish_replacement", "replace_databases", "sync_tree"]
+__all__ = ["COPY_PREFIX", "PART_FOLDER", "finish_replacement", "remove_sample", "replace_databases", "sync_tree"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +28,12 @@ COPY_PREFIX: Final = "snapshot-"
 PART_FOLDER: Final = "restore.part"
 _READY_FOLDER: Final = "restore.ready"
 
+#: Files by which earlier versions told that the chain of a directory is the sample.
+_SAMPLE_MARKS: Final = ("sample-chain", "sample-chain.unfinished")
 #: Files that belong to the chain that was there before: transactions that wait, offenses of its validators, the filter
 #: of log tags, the marks of the sample chain.
-_OF_THE_OLD_CHAIN: Final = ("p2p", "offenses", "tag_filter", "sample-chain", "sample-chain.unfinished")
+_OF_THE_OLD_CHAIN: Final = ("p2p", "offenses", "tag_filter", *_SAMPLE_MARKS)
+_CHAIN: Final = ("archiver", "world_state")
 
 
 def replace_databases(directory: Path, names: tuple[str, ...]) -> None:
@@ -57,6 +60,16 @@ def finish_replacement(directory: Path) -> None:
     for entry in list(directory.iterdir()):
         if entry.name == PART_FOLDER or (entry.name.startswith(COPY_PREFIX) and entry.is_dir()):
             _remove(entry)
+
+
+def remove_sample(directory: Path) -> None:
+    """Remove the sample chain where an earlier version has left it.  The data directory must be locked."""
+    if not any((directory / mark).exists() for mark in _SAMPLE_MARKS):
+        return
+    logger.warning("removing the sample chain from the data directory", extra=log_facts(path=directory))
+    for name in (*_CHAIN, *_OF_THE_OLD_CHAIN):  # the marks last
+        _remove(directory / name)
+    sync_path(directory)
 
 
 def _move_in(directory: Path) -> None:

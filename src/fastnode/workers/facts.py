@@ -69,6 +69,8 @@ class Facts:
     time: ChainTime
     #: On the peer-to-peer network; None: the node is not on it, or does not listen yet.
     record: str | None = None
+    #: Ids of this node and of those that it follows.
+    lineage: str = ""
 
 
 class FollowedFees:

@@ -171,10 +171,11 @@ class Feed:
             is_block = len(self._held) > 0
             self._put((frame(Kind.BLOCK, shown.at_ns) if is_block else b"") + self._let_go() + frame(Kind.VIEW, shown))
 
-    def tell(self, data: bytes) -> None:
-        """A frame for all followers."""
+    def tell(self, data: bytes) -> list[Follower]:
+        """A frame for all followers, who are these."""
         with self._lock:
             self._put(data)
+            return list(self._followers)
 
     def _put(self, data: bytes) -> None:
         if not data:

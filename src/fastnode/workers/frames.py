@@ -10,9 +10,11 @@
         FACTS     what else answers rest on: :class:`~fastnode.workers.facts.Facts`
         NAMES     signatures of functions that clients have registered
         REPLY     for each answer: number of the question, (True, result) or (False, error)
+        MARK      a number; the worker says MARKED with it once everything before is what requests are answered from
     worker -> primary
         HELLO     number of the worker, process id
-        CALL      number of the question or 0 for none, name, arguments; NEW_COPY is answered by COPY
+        CALL      number of the question or 0 for none, name, arguments; NEW_COPY is answered by COPY, and
+                  MARKED is said of a MARK
 
 Payloads other than those of batches are pickled.  Both ends are processes of one node, forked by one supervisor from
 one interpreter; the socket is in a folder that no other user can enter.
@@ -31,7 +33,19 @@ from typing import Any, Final
 
 from fastnode.records import dataclass
 
-__all__ = ["CHAIN", "NEW_COPY", "POOL", "STATE", "Connection", "Kind", "Shown", "batch_frame", "batch_of", "frame"]
+__all__ = [
+    "CHAIN",
+    "MARKED",
+    "NEW_COPY",
+    "POOL",
+    "STATE",
+    "Connection",
+    "Kind",
+    "Shown",
+    "batch_frame",
+    "batch_of",
+    "frame",
+]
 
 _HEAD: Final = struct.Struct(">IB")
 #: What the system is asked to take without a reader: a block of ten transactions.  It may grant less.
@@ -44,6 +58,8 @@ CHAIN, STATE, POOL = range(3)
 
 #: Name of the call by which a worker asks for a new copy.
 NEW_COPY: Final = "new copy"
+#: Name of the call by which it says that it has come to a mark.
+MARKED: Final = "marked"
 
 #: A database key and its new value; None removes it.
 Change = tuple[bytes, bytes | None]
@@ -59,6 +75,7 @@ class Kind(IntEnum):
     HELLO = 7
     CALL = 8
     BLOCK = 9
+    MARK = 10
 
 
 @dataclass(frozen=True, slots=True)

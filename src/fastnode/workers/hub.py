@@ -20,7 +20,7 @@ from fastnode.records import dataclass
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import Facts
 from fastnode.workers.feed import Feed, Follower
-from fastnode.workers.frames import NEW_COPY, Connection, Kind, frame
+from fastnode.workers.frames import MARKED, NEW_COPY, Connection, Kind, frame
 from fastnode.workers.groups import Asked, Group, Outcome, Together, outcome_of
 
 __all__ = ["COPIES_DIRECTORY", "Hub", "WorkerReport"]
@@ -39,6 +39,8 @@ _ACCEPT_AGAIN_S: Final = 0.5
 #: Questions under way, for each worker: most wait for the disk, or for another node.
 _QUESTIONS_PER_WORKER: Final = 8
 _QUESTIONS_MAX: Final = 64
+#: For how long an answer of the admin port waits for workers.
+SEEN_TIME_S: Final = 10.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,6 +92,10 @@ class Hub:
         )
         self._lock = threading.Lock()
         self._reports: dict[int, tuple[Follower, WorkerReport]] = {}
+        self._marks = count(1)
+        #: Followers that have not come to a mark yet, by its number.
+        self._unmarked: dict[int, list[Follower]] = {}
+        self._marked = threading.Condition()
         self._stop = threading.Event()
         #: Something can be read from the first one when it stops.
         self._stopped = socket.socketpair()
@@ -109,6 +115,8 @@ class Hub:
         """Workers notice at once."""
         self._stop.set()
         self._look.set()
+        with self._marked:
+            self._marked.notify_all()
         self._stopped[1].close()
         for follower, _ in self._present():
             follower.close()
@@ -127,6 +135,28 @@ class Hub:
     def register_names(self, signatures: list[str]) -> None:
         """For every worker."""
         self.feed.tell(frame(Kind.NAMES, signatures))
+
+    def wait_until_seen(self, timeout_s: float = SEEN_TIME_S) -> None:
+        """Wait until each worker answers from what has been shown so far, or has gone; not for one that does not come
+        to it in time, which is logged.
+        """
+        mark = next(self._marks)
+        with self._marked:
+            # Told with the lock, so that no answer comes before it is known who is asked.
+            self._unmarked[mark] = waited = self.feed.tell(frame(Kind.MARK, mark))
+            are_here = self._marked.wait_for(
+                lambda: self._stop.is_set() or all(follower.is_closed for follower in waited), timeout=timeout_s
+            )
+            del self._unmarked[mark]
+        if not are_here:
+            logger.warning("workers are behind what is answered elsewhere", extra=log_facts(workers=len(waited)))
+
+    def _note_mark(self, follower: Follower, mark: int) -> None:
+        with self._marked:
+            waited = self._unmarked.get(mark, [])
+            if follower in waited:
+                waited.remove(follower)
+            self._marked.notify_all()
 
     # ---- what is told of workers -----------------------------------------------------------------
 
@@ -200,6 +230,8 @@ class Hub:
                         del self._reports[number]
                         if self._totals is not None:
                             self._totals.present.pop(number, None)
+            with self._marked:
+                self._marked.notify_all()
             if follower.was_too_slow:
                 logger.warning("a worker was too far behind and gets a new copy", extra=log_facts(worker=number))
             connection.close()
@@ -231,6 +263,9 @@ class Hub:
             question, name, arguments = pickle.loads(payload)
             if name == "report":
                 self._note(report, *arguments)
+                continue
+            if name == MARKED:
+                self._note_mark(follower, *arguments)
                 continue
             if name == NEW_COPY:
                 if not self._copy_for(follower, report.number):

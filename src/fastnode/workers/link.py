@@ -24,7 +24,7 @@ from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
 from fastnode.workers.calls import away, raised
 from fastnode.workers.facts import Facts
-from fastnode.workers.frames import NEW_COPY, POOL, Change, Connection, Kind, Shown, batch_of, frame
+from fastnode.workers.frames import MARKED, NEW_COPY, POOL, Change, Connection, Kind, Shown, batch_of, frame
 
 __all__ = ["Follows", "Link"]
 
@@ -207,6 +207,9 @@ class Link:
             return True
         if kind is Kind.BATCH:
             self._repeat(*batch_of(payload))
+            return True
+        if kind is Kind.MARK:
+            self.tell(MARKED, pickle.loads(payload))
             return True
         with interpreter.LOOP.asked_soon():
             return self._learn(kind, pickle.loads(payload))

@@ -20,6 +20,8 @@ class PrimarySeat:
     port: int
     #: Whether it is the first of its supervisor: no worker has a copy yet.
     is_first: bool
+    #: Id of the node, the same in all of its processes.
+    instance: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class WorkerSeat:
     is_first: bool
     #: Whether another node answers until this one is ready.
     takes_over: bool
+    instance: str
     #: What all workers see.
     buckets: SharedBuckets
     connections: SharedConnections

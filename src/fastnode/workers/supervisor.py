@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.log import log_facts, name_process
+from fastnode.values.lineage import new_id
 from fastnode.workers.seat import PrimarySeat, WorkerSeat
 from fastnode.workers.shared import SharedBuckets, SharedConnections
 
@@ -102,6 +103,7 @@ class Supervisor:
         self._sockets = sockets
         #: Another node answers on the port until this one is ready: nothing is listened on before.
         self._takes_over = takes_over
+        self._instance = new_id()
         #: Where the workers answer.
         self.port: Final[int] = sockets[0].getsockname()[1]
         self._folder = Path(tempfile.mkdtemp(prefix="fastnode-workers-"))  # no other user can enter it
@@ -193,7 +195,11 @@ class Supervisor:
                 sock.close()
         if child.number == _PRIMARY:
             return PrimarySeat(
-                listener=self._listener, workers=len(self._sockets), port=self.port, is_first=child.count == 1
+                listener=self._listener,
+                workers=len(self._sockets),
+                port=self.port,
+                is_first=child.count == 1,
+                instance=self._instance,
             )
         self._listener.close()
         return WorkerSeat(
@@ -203,6 +209,7 @@ class Supervisor:
             address=self._address,
             is_first=child.count == 1,
             takes_over=self._takes_over and child.count == 1,
+            instance=self._instance,
             buckets=self._buckets,
             connections=self._connections,
         )
@@ -225,8 +232,8 @@ class Supervisor:
                 if child.number == _PRIMARY:
                     return max(0, code)
                 continue
-            if child.number == _PRIMARY and not self._is_ready:
-                self._is_stopping = True  # it has said why
+            if child.number == _PRIMARY and (not self._is_ready or code == os.EX_CONFIG):
+                self._is_stopping = True  # it has said why, and would be no better the next time
                 self._send(signal.SIGKILL, self._children[1:])
                 return code if code > 0 else 1
             logger.error("has gone", extra=log_facts(process=child.name, code=code))

@@ -15,13 +15,13 @@ from typing import Any, Final
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import StartError, UpstreamRejection
 from fastnode.protocol.fields import hex_text
-from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
-from fastnode.sources.genesis import build_genesis, check_contracts
+from fastnode.sources.genesis import MORE_FUNDING, build_genesis, check_contracts
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Function, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
 from fastnode.sources.l1.rollup import RollupFacts, difference
+from fastnode.sources.prefilled import NO_FUNDING, Funding
 
 __all__ = ["chain_of_l1", "read_addresses"]
 
@@ -71,16 +71,16 @@ def chain_of_l1(
     real_proofs: bool,
     version: str | None = None,
     genesis_file: Path | None = None,
+    funding: Funding = NO_FUNDING,
 ) -> tuple[ChainRecord, GenesisRecord]:
     """Which chain the rollup has.  ``version``: that the node goes by; None: the usual one of the release.
 
-    StartError when its genesis is unknown.
+    ``funding``: of the genesis, where no file has it.  StartError when it is unknown.
     """
     if genesis_file is not None:
         return _from_file(genesis_file, facts, l1_constants)
     with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         sample, sample_genesis = source.chain, source.genesis
-    accounts = [PrefilledPublicData(slot, value) for slot, value in sample_genesis.prefilled_public_data]
     node_info = {
         "nodeVersion": version or sample.release.usual_version,
         "l1ChainId": facts.chain_id,
@@ -90,7 +90,7 @@ def chain_of_l1(
         "realProofs": real_proofs,
     }
     tried = []
-    for name, prefilled in (("no prefilled data", []), ("the test accounts of a local network", accounts)):
+    for name, prefilled in funding.choices():
         classes = [item for _, item in sample_genesis.contract_classes]
         genesis = build_genesis(prefilled, classes, [item for _, item in sample_genesis.contract_instances])
         if genesis.archive_root == facts.genesis_archive_root:
@@ -98,8 +98,7 @@ def chain_of_l1(
         tried.append(f"{hex_text(genesis.archive_root)} ({name})")
     raise StartError(
         f"the genesis of the rollup on L1 is none of the known ones: its archive root is "
-        f"{hex_text(facts.genesis_archive_root)}, known are {', '.join(tried)}; give --genesis FILE (any chain file of "
-        f"this network)"
+        f"{hex_text(facts.genesis_archive_root)}, known are {', '.join(tried)}; {MORE_FUNDING}"
     )
 
 

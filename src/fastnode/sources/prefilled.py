@@ -1,0 +1,94 @@
+"""What networks begin with: accounts that have fee juice in the genesis block.
+
+Test networks fund the test accounts, the contract that pays for everybody, and addresses of their own.  Which of them
+a network funds is told by its archive root: each choice is tried, the one of the settings first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final
+
+from fastnode.errors import SettingError
+from fastnode.kernels import encode
+from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.protocol.genesis import PrefilledPublicData
+from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
+from fastnode.records import dataclass
+
+__all__ = ["BANANA_FPC", "FUNDS", "NO_FUNDING", "SPONSORED_FPC", "TEST_ACCOUNTS", "Funding", "funds_of_entries"]
+
+#: Fee juice of each, in the smallest unit.
+FUNDS: Final = 10**22
+_AMOUNT_MAX: Final = (1 << 128) - 1
+#: Accounts whose secrets are public.
+TEST_ACCOUNTS: Final = tuple(
+    map(
+        bytes.fromhex,
+        (
+            "0a60414ee907527880b7a53d4dacdeb9ef768bb98d9d8d1e7200725c13763331",
+            "00cedf87a800bd88274762d77ffd93e97bc881d1fc99570d62ba97953597914d",
+            "1dd551228da3a56b5da5f5d73728e08d8114f59897c27136f1bcdd4c05028905",
+        ),
+    )
+)
+#: Pays fees for banana coins.
+BANANA_FPC: Final = bytes.fromhex("099602ed42e355e5338ade3a9e314b3d15b6030b058a0c17c385f4a0f2d2b71a")
+#: Pays the fees of any account; needs no deployment.
+SPONSORED_FPC: Final = bytes.fromhex("09a4df73aa47f82531a038d1d51abfc85b27665c4b7ca751e2d4fa9f19caffb2")
+
+
+@dataclass(frozen=True, slots=True)
+class Funding:
+    """What settings say of a network's genesis: funds of addresses of its own, and which usual accounts have some."""
+
+    funds: Mapping[bytes, int]
+    sponsored_fpc: bool = False
+    test_accounts: bool = False
+
+    def choices(self) -> Iterator[tuple[str, list[PrefilledPublicData]]]:
+        """Names and leaves of every genesis that it may be, the likeliest first."""
+        for own in (self.funds, {}) if self.funds else ({},):
+            options = _both(self.test_accounts), _both(self.sponsored_fpc), (False, True)
+            for tests, sponsor, banana in product(*options):
+                if banana and not (tests and sponsor):  # no network funds it alone
+                    continue
+                accounts = TEST_ACCOUNTS if tests else ()
+                contracts = (*((SPONSORED_FPC,) if sponsor else ()), *((BANANA_FPC,) if banana else ()))
+                funds = dict.fromkeys((*accounts, *contracts), FUNDS) | dict(own)
+                names = [
+                    "the test accounts" if tests else "",
+                    "the sponsored FPC" if sponsor else "",
+                    "the banana FPC" if banana else "",
+                    "PREFUND_ADDRESSES" if own else "",
+                ]
+                yield " and ".join(filter(None, names)) or "no prefilled data", _leaves(funds)
+
+
+NO_FUNDING: Final = Funding({})
+
+
+def funds_of_entries(entries: Sequence[str]) -> dict[bytes, int]:
+    """Of ADDRESS or ADDRESS:AMOUNT; SettingError names the entry that is wrong."""
+    funds = {}
+    for entry in entries:
+        address, _, amount = entry.strip().partition(":")
+        try:
+            key = encode.field_from_text(address)
+            value = int(amount) if amount else FUNDS
+        except ValueError:
+            raise SettingError(f"--prefund {entry}: expected ADDRESS or ADDRESS:AMOUNT") from None
+        if not 0 <= value <= _AMOUNT_MAX:
+            raise SettingError(f"--prefund {entry}: the amount must be from 0 to {_AMOUNT_MAX}")
+        funds[key] = value
+    return funds
+
+
+def _both(first: bool) -> tuple[bool, bool]:
+    return first, not first
+
+
+def _leaves(funds: Mapping[bytes, int]) -> list[PrefilledPublicData]:
+    balances = {fee_juice_balance_leaf_slot(address): amount for address, amount in funds.items()}
+    return [PrefilledPublicData(slot, balances[slot].to_bytes(FIELD_BYTES, "big")) for slot in sorted(balances)]
