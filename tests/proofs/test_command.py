@@ -86,3 +86,8 @@ def test_who_waits_too_long_for_a_turn_is_told_so(tx: Tx, tmp_path: Path) -> Non
 def test_a_command_that_cannot_be_run_is_refused_at_once(command: str, complaint: str) -> None:
     with pytest.raises(SettingError, match=complaint):
         CommandVerifier.of_text(command)
+
+
+def test_a_verifier_that_crashes_has_not_judged(tx: Tx) -> None:
+    for code in ("raise MemoryError", "import nothing_of_this_name", "1 / 0"):
+        assert CommandVerifier(_python(code)).judge(tx) == Verdict.unknown(FAILED)

@@ -71,7 +71,10 @@ class _Witnesses:
         messages = [_messages_of_checkpoint(chain, _checkpoint(chain, number)) for number in covered]
         position = (covered.index(block.checkpoint_number), block.index_within_checkpoint, location.index_in_block)
         of_tx = messages[position[0]][position[1]][position[2]]
-        witness = l2_to_l1_witness(messages, *position, _place_in_tx(of_tx, message, message_index))
+        place = _place_in_tx(of_tx, message, message_index)
+        if place is None:
+            return None
+        witness = l2_to_l1_witness(messages, *position, place)
         return b'{"epochNumber":%d,"numCheckpointsInEpoch":%d,"root":"%b","leafIndex":"%d","siblingPath":"%b"}' % (
             epoch,
             len(covered),
@@ -122,8 +125,8 @@ def _messages_of_checkpoint(chain: ChainView, checkpoint: StoredCheckpoint) -> l
     return [chain.l2_to_l1_messages_of_block(number) or [] for number in blocks]
 
 
-def _place_in_tx(messages: list[bytes], message: bytes, index: int | None) -> int:
-    """The place of ``message`` among those of its transaction, which must be without doubt."""
+def _place_in_tx(messages: list[bytes], message: bytes, index: int | None) -> int | None:
+    """The place of ``message`` among those of its transaction, which must be without doubt; None if it has none."""
     text = encode.to_hex(message).decode()
     if index is not None:
         if index >= len(messages) or messages[index] != message:
@@ -131,7 +134,7 @@ def _place_in_tx(messages: list[bytes], message: bytes, index: int | None) -> in
         return index
     places = [place for place, candidate in enumerate(messages) if candidate == message]
     if not places:
-        raise ServerError("The L2ToL1Message you are trying to prove inclusion of does not exist")
+        return None
     if len(places) > 1:
         listed = ", ".join(map(str, places))
         raise ServerError(

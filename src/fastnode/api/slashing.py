@@ -15,6 +15,7 @@ from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
 from fastnode.values.numbers import Integer
+from fastnode.values.refusal import Reject
 from fastnode.values.schemas import Schema
 from fastnode.values.value_type import ValueType
 from fastnode.view import View
@@ -61,7 +62,12 @@ class Round(ValueType):
     expects = 'the number of a round, "all" or "current"'
 
     def from_json(self, value: object) -> int | str:
-        return value if isinstance(value, str) and value in _WORDS else _NUMBER.from_json(value)
+        if isinstance(value, str) and value in _WORDS:
+            return value
+        try:
+            return _NUMBER.from_json(value)
+        except Reject:
+            raise self.refuse(value) from None
 
     def schema(self) -> Schema:
         return {"anyOf": [_NUMBER.schema(), {"enum": list(_WORDS)}]}

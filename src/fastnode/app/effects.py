@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -54,6 +55,8 @@ BUILDING_KEYS: Final = {
     "validateMaxTxsPerBlock": "validate_max_txs_per_block",
     "validateMaxTxsPerCheckpoint": "validate_max_txs_per_checkpoint",
 }
+logger = logging.getLogger(__name__)
+
 #: A key without a setting.
 _VALID_TXS_MIN: Final = "minValidTxsPerBlock"
 _PROOFS: Final = "realProofs"
@@ -90,6 +93,8 @@ def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:
         )
 
     def require_proofs(new: NodeConfiguration, _changed: frozenset[str]) -> None:
+        if not new[_PROOFS]:
+            logger.warning("proofs of transactions are not checked any more: realProofs was set to false")
         mempool.require_proofs(new[_PROOFS])
 
     configuration.on_change(_POOL_KEYS, reconfigure)

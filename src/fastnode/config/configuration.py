@@ -209,9 +209,10 @@ class NodeConfiguration:
     ) -> None:
         self._unset = {key.name: key.default for key in KEYS} | dict(unset or {})
         self._limits = dict(limits or {})
-        self._values: dict[str, Any] = {
+        values = {
             key.name: key.default if key.setting is None else getattr(settings, key.setting.attribute) for key in KEYS
         } | dict(initial or {})
+        self._values: dict[str, Any] = {name: self._capped(name, value) for name, value in values.items()}
         self._appliers: list[tuple[frozenset[str], Apply]] = []
         self._lock = threading.Lock()
 

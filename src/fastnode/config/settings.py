@@ -39,7 +39,7 @@ from fastnode.config.table import (
 from fastnode.config.validator_settings import ValidatorSettings
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
-from fastnode.values.choices import Boolean, Choice
+from fastnode.values.choices import Boolean, Choice, Levels
 from fastnode.values.counts import CountOrAuto, CountOrSize, Quantity
 from fastnode.values.numbers import Integer, Seconds, Size
 from fastnode.values.texts import FilePath, Host, Text, UrlPath
@@ -509,12 +509,15 @@ class Settings(
 
     log_level: str = setting(
         "info",
-        Choice(
+        Levels(
             ("debug", "info", "warning", "error"),
-            synonyms=(("trace", "debug"), ("verbose", "debug"), ("warn", "warning"), ("fatal", "error")),
+            synonyms=(
+                *(("trace", "debug"), ("verbose", "debug"), ("warn", "warning")),
+                *(("fatal", "error"), ("silent", "error")),
+            ),
         ),
         LOGS,
-        "Least important line that is logged.",
+        "Least important line that is logged. Of levels by module (`info; debug: p2p`) the one of all modules counts.",
         commands=STORE_COMMANDS,
         environment=("LOG_LEVEL",),
     )

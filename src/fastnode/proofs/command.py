@@ -1,12 +1,14 @@
 """The operator's own verifier: any program, in place of the network's.
 
 It is run with the path of a file that holds the transaction's binary form (protocol/tx.py).  Exit code 0 means that the
-proof holds, 1 that it does not; any other end, or none in time, leaves the proof unknown.
+proof holds, 1 that it does not; any other end, or none in time, leaves the proof unknown.  So does 1 where the last
+words are those of a crash: interpreters end with it.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 import shutil
 import tempfile
@@ -29,6 +31,11 @@ logger = logging.getLogger(__name__)
 EXIT_VALID: Final = 0
 EXIT_INVALID: Final = 1
 
+#: Last words of interpreters and runtimes whose program has crashed.
+_CRASHES: Final = re.compile(
+    r"Traceback \(most recent call last\)|panicked at|Uncaught |UnhandledPromiseRejection|node:internal/|"
+    r"terminate called|Segmentation fault|core dumped|command not found|Exception in thread"
+)
 #: Bytes of a failing command's last words in the log.
 _QUOTED_CHARACTERS: Final = 500
 
@@ -83,7 +90,7 @@ class CommandVerifier:
             return Verdict.unknown(FAILED)
         if ended.code == EXIT_VALID:
             return VALID
-        if ended.code == EXIT_INVALID:
+        if ended.code == EXIT_INVALID and _CRASHES.search(ended.said) is None:
             return Verdict.invalid(INVALID_PROOF)
         logger.warning("the proof verifier ended with code %d: %s", ended.code, ended.said[-_QUOTED_CHARACTERS:])
         return Verdict.unknown(FAILED)

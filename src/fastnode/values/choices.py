@@ -11,7 +11,7 @@ from fastnode.values.refusal import Reject, describe
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.value_type import ValueType
 
-__all__ = ["BOOLEAN", "Boolean", "Choice", "NumberChoice", "Options"]
+__all__ = ["BOOLEAN", "Boolean", "Choice", "Levels", "NumberChoice", "Options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,22 @@ class Choice(ValueType):
 
     def schema(self) -> Schema:
         return {"enum": list(self.choices)}
+
+
+class Levels(Choice):
+    """A word, or levels by module as nodes of the network take them: ``info; debug: archiver, p2p``.
+
+    The level of all modules counts, ``info`` if there is none: the modules are those of other programs.
+    """
+
+    __slots__ = ()
+
+    def from_text(self, text: str) -> str:
+        parts = [part.partition(":") for part in text.split(";") if part.strip()]
+        levels = [(Choice.from_text(self, level.strip()), colon) for level, colon, _ in parts]
+        if not levels:
+            raise self.refuse_text(text)
+        return next((level for level, colon in levels if not colon), "info")
 
 
 @dataclass(frozen=True, slots=True)
