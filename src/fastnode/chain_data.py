@@ -50,7 +50,7 @@ _OF_A_CHAIN: Final = ("world_state", "p2p", "offenses")
 
 
 def has_databases(directory: Path) -> bool:
-    """Whether there is anything of a chain in a data directory: a damaged one is one too."""
+    """Tell whether there is anything of a chain in a data directory: a damaged one is one too."""
     return any(is_database(directory / name) for name in (ARCHIVER_DIRECTORY, *_OF_A_CHAIN))
 
 

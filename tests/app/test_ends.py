@@ -29,7 +29,7 @@ from fastnode.storage.seal import SEAL_FILE
 
 IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
 SEED = int(os.environ.get("FASTNODE_SEED", "1"))
-#: Of all kinds together: 50.
+#: Rounds of all kinds together: 50.
 ROUNDS = {"local": 9, "served": 9, "followed": 8, "workers": 8, "l1": 8, "sequencer": 8} if IS_LONG else {}
 KINDS = ("local", "served", "followed", "workers", "l1", "sequencer")
 StartNode = Callable[..., NodeProcess]
@@ -190,7 +190,7 @@ def has_ended_cleanly(node: NodeProcess, directory: Path) -> None:
 
 
 def cut(log: Path, random: Random) -> str | None:
-    """What was done to the log, None if it has nothing to lose."""
+    """Cut the log; tell what was done, None if it has nothing to lose."""
     content = log.read_bytes()
     if not content:
         return None

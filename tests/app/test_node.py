@@ -117,7 +117,7 @@ def test_the_sample_chain_never_stays_in_a_directory_that_was_named(
     wait_for_tip(node, SAMPLE_TIP)
     assert node.stop() == 0
     assert not has_databases(directory)
-    # Where an earlier version has left it, something else takes its place.
+    # Something else takes the place of one that an earlier version has left.
     command = [sys.executable, "-m", "fastnode", "import", "--no-verify", "--data-directory", str(directory)]
     subprocess.run([*command, str(short_chain)], check=True, capture_output=True)
     (directory / "sample-chain").touch()

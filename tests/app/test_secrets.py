@@ -1,4 +1,4 @@
-"""What a start shows, where, and in which encoding: no key and no URL with one in it is ever on standard error."""
+"""Words that a start shows, where, and in which encoding: no key, and no URL with one, is ever on standard error."""
 
 from __future__ import annotations
 

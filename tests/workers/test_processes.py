@@ -205,6 +205,6 @@ def test_no_worker_shows_the_old_tip_once_a_rollback_is_answered(workers: Worker
 
 
 def _checkpoint(blocks: dict[int, Any], number: int) -> bool:
-    """Whether a block is the first of its checkpoint."""
+    """Tell whether a block is the first of its checkpoint."""
     first: bool = blocks[number]["checkpointNumber"] != blocks[number - 1]["checkpointNumber"]
     return first

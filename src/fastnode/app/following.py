@@ -527,7 +527,7 @@ def _follow_version(upstream: Upstream, store: ArchiverStore, mempool: Mempool) 
 
 
 def funding_of(settings: Settings) -> Funding:
-    """What the settings say of a network's genesis; SettingError for an address that is none."""
+    """Read what the settings say of a network's genesis; SettingError for an address that is none."""
     return Funding(funds_of_entries(settings.prefund or ()), settings.sponsored_fpc)
 
 

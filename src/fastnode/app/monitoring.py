@@ -142,7 +142,7 @@ async def open_spans(
 def _resource(settings: Settings, chain: ChainInfo, more: Mapping[str, str]) -> Any:
     from fastnode.metrics.otlp import resource_of
 
-    # What the library has to say belongs to the log of the node, but for the URLs in it.
+    # All that the library says belongs to the log of the node, but for the URLs in it.
     library = logging.getLogger("opentelemetry")
     urls = filter(None, (settings.traces_collector_url, settings.metrics_collector_url))
     library.handlers[:], library.propagate = [_WithoutUrls(urls)], False

@@ -47,7 +47,7 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
 
 
 def _release(version: str) -> list[str]:
-    """What makes a difference: "4.1" of "v4.1.2"."""
+    """Take the part that makes a difference: "4.1" of "v4.1.2"."""
     return version.removeprefix("v").split(".")[:2]
 
 

@@ -70,7 +70,7 @@ class Opened:
     #: The operator's entries beside the network's own.
     allow_list_extension: tuple[AllowedElement, ...]
     awaiting: Awaiting
-    #: Of this node, and of those that it follows.
+    #: Ids of this node, and of those that it follows.
     lineage: Lineage
     log_tail: LogTail
     ports: Ports

@@ -18,7 +18,7 @@ NO_BLOCKS: Final = "this node serves a sample chain and makes no blocks"
 
 
 def has_source(settings: Settings) -> bool:
-    """Whether the settings name where a chain comes from, or have the node make one."""
+    """Tell whether the settings name where a chain comes from, or have the node make one."""
     return (
         settings.local_network
         or settings.chain_file is not None

@@ -249,7 +249,7 @@ def _headers(joined: Joined, network: NetworkIdentity) -> list[tuple[str, str]]:
 
 
 def _follow_network(joined: Joined, *servers: RpcServer) -> None:
-    """What is learned of the network, and of whom it follows, once the node serves is in the headers from then on."""
+    """Put into the headers what is learned of the network, and whom the node follows, once it serves."""
     loop = asyncio.get_running_loop()
 
     def replace_headers() -> None:

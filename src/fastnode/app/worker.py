@@ -95,7 +95,7 @@ class _Served:
 
     server: RpcServer
     mempool: Mempool
-    #: What headers tell of it.
+    #: Ids that headers tell.
     lineage: str = ""
 
 

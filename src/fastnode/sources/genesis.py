@@ -27,7 +27,7 @@ __all__ = ["MORE_FUNDING", "build_genesis", "check_contracts", "learn_chain"]
 #: Contracts that exist from genesis have the addresses 1, 2, 3, ..
 PROTOCOL_CONTRACTS_MAX: Final = 16
 _FIRST_BLOCK: Final = 1
-#: What helps where the genesis of a network is not found.
+#: Advice where the genesis of a network is not found.
 MORE_FUNDING: Final = (
     "say which addresses it funds (--prefund, PREFUND_ADDRESSES), or give --genesis FILE (any chain file of this "
     "network)"

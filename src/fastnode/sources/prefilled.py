@@ -1,4 +1,4 @@
-"""What networks begin with: accounts that have fee juice in the genesis block.
+"""Accounts that networks begin with: those that have fee juice in the genesis block.
 
 Test networks fund the test accounts, the contract that pays for everybody, and addresses of their own.  Which of them
 a network funds is told by its archive root: each choice is tried, the one of the settings first.
@@ -41,7 +41,7 @@ SPONSORED_FPC: Final = bytes.fromhex("09a4df73aa47f82531a038d1d51abfc85b27665c4b
 
 @dataclass(frozen=True, slots=True)
 class Funding:
-    """What settings say of a network's genesis: funds of addresses of its own, and which usual accounts have some."""
+    """Facts about a network's genesis: funds of addresses of its own, and which usual accounts have some."""
 
     funds: Mapping[bytes, int]
     sponsored_fpc: bool = False
@@ -70,7 +70,7 @@ NO_FUNDING: Final = Funding({})
 
 
 def funds_of_entries(entries: Sequence[str]) -> dict[bytes, int]:
-    """Of ADDRESS or ADDRESS:AMOUNT; SettingError names the entry that is wrong."""
+    """Read ADDRESS or ADDRESS:AMOUNT; SettingError names the entry that is wrong."""
     funds = {}
     for entry in entries:
         address, _, amount = entry.strip().partition(":")

@@ -1,4 +1,4 @@
-"""How long the log of a database was after the newest write, so that the next start notices one that was cut.
+"""Length of the log of a database after the newest write, so that the next start notices one that was cut.
 
 A log that was cut looks like one that a crash left.  But a write is done only once it is on disk, and what follows
 that, in the file ``fastnode.written``, is never ahead of the disk: no crash leaves a shorter log than it says.
@@ -28,7 +28,7 @@ _CHECKSUM: Final = struct.Struct(">I")
 
 
 def lost_by(path: Path) -> str | None:
-    """What the log of the closed database ``path`` has lost, as "000006.log has 10 bytes instead of 812".
+    """Tell what the log of the closed database ``path`` has lost, as "000006.log has 10 bytes instead of 812".
 
     None if nothing, and if nobody said how long it was.
     """
@@ -69,7 +69,7 @@ class WrittenLog:
         finally:
             with self._lock:
                 self._writers -= 1
-                # What another thread is writing may be in the file, and not on disk yet.
+                # The text that another thread is writing may be in the file, and not on disk yet.
                 if is_done and not self._writers:
                     self.note()
 

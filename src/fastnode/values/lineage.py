@@ -1,4 +1,4 @@
-"""Whom a node follows, told in each of its answers, so that none follows itself or goes round in a ring.
+"""Ids of the nodes that a node follows, told in each answer, so that none follows itself or goes round in a ring.
 
     x-fastnode-lineage: 5f0c1d2e3a4b5c6d 0123456789abcdef ...       its own id, then those of all that it follows
 
