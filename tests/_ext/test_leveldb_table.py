@@ -9,6 +9,7 @@ import plyvel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.forged_tables import block, blocks_of, with_index
 
 from fastnode._twins import leveldb_table as twin
 from fastnode.kernels import leveldb_table as kernel
@@ -94,18 +95,58 @@ def test_a_footer_that_leads_outside_is_named(implementation, table: bytes) -> N
 def test_an_index_of_nonsense_with_a_right_checksum_is_named(implementation, table: bytes) -> None:
     index = b"\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x05" + bytes(4)
     footer = bytes([0, len(index), 0, len(index)]).ljust(40, b"\0") + table[-8:]
-    assert implementation.fault_of(_block(index) + footer) == "the index at byte 0 makes no sense"
-    assert implementation.fault_of(_block(b"\1") + b"\0\1\0\1".ljust(40, b"\0") + table[-8:]) == (
+    assert implementation.fault_of(block(index) + footer) == "the index at byte 0 makes no sense"
+    assert implementation.fault_of(block(b"\1") + b"\0\1\0\1".ljust(40, b"\0") + table[-8:]) == (
         "the index at byte 0 makes no sense"
     )
-
-
-def _block(content: bytes) -> bytes:
-    crc = twin.crc32c(content + b"\0")
-    masked = ((crc >> 15 | crc << 17) + twin.MASK) & 0xFFFFFFFF
-    return content + b"\0" + masked.to_bytes(4, "little")
 
 
 @both
 def test_an_empty_file_has_no_footer(implementation) -> None:
     assert implementation.fault_of(b"") == "there is no footer at byte 0"
+
+
+@both
+@pytest.mark.parametrize("seed", range(25))
+def test_an_index_whose_blocks_do_not_lie_one_behind_the_other_is_refused(
+    implementation, table: bytes, seed: int
+) -> None:
+    """However often, and in which order, a forged index with a right checksum leads to its blocks."""
+    random = Random(seed)
+    blocks = blocks_of(table)
+    assert len(blocks) == 4
+    ordered = sorted(random.sample(blocks, random.randint(1, len(blocks))))
+    assert implementation.fault_of(with_index(table, ordered)) is None
+    forged = list(ordered)
+    for _ in range(random.randint(1, 3)):
+        forged.insert(random.randrange(len(forged) + 1), random.choice(blocks))
+    fault = implementation.fault_of(with_index(table, forged))
+    if forged == sorted(set(forged)):
+        assert fault is None
+    else:
+        assert fault is not None
+        assert fault.endswith("begins before the end of the one before it")
+
+
+@both
+def test_a_small_table_that_leads_to_one_block_very_often_is_refused_at_the_second_time(
+    implementation, table: bytes
+) -> None:
+    first, *_ = blocks_of(table)
+    forged = with_index(table, [first] * 50_000)
+    assert implementation.fault_of(forged) == (
+        f"the block at byte {first[0]} begins before the end of the one before it"
+    )
+
+
+@both
+def test_a_block_within_another_one_is_refused(implementation, table: bytes) -> None:
+    outer, second, *_ = blocks_of(table)
+    inner = block(b"i" * 8)
+    start = outer[0] + 4
+    content = bytearray(table)
+    content[start : start + len(inner)] = inner
+    whole = bytes(content[outer[0] : outer[0] + outer[1]])
+    content[outer[0] : outer[0] + outer[1] + twin.TRAILER_BYTES] = block(whole)
+    forged = with_index(bytes(content), [outer, (start, 8), second])
+    assert implementation.fault_of(forged) == f"the block at byte {start} begins before the end of the one before it"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from tests.forged_tables import blocks_of, with_index
 
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
 from fastnode.errors import SnapshotError
 from fastnode.snapshots import restore as restoring
+from fastnode.snapshots import verification
 from fastnode.snapshots.index import KEYS, Index, Network, can_read
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, download, find_snapshots, restore_snapshot
@@ -231,6 +234,47 @@ def test_what_ends_the_process_that_verifies_is_a_refusal(
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(SnapshotError, match="what read them ended with exit status 1"):
+        restore(old, snapshot)
+    assert newest_block(old) == OLD_TIP
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_archive_does_not_keep_its_verification_busy(
+    snapshot: Path, old: Path, tmp_path: Path, seed: int
+) -> None:
+    """A table whose index leads to one block again and again, with right checksums everywhere."""
+    from fastnode.snapshots.archive import ArchiveWriter
+
+    dice = random.Random(seed)
+    key = dice.choice(KEYS)
+    unpacked = tmp_path / "unpacked"
+    with tarfile.open(archive(snapshot, key)) as packed:
+        packed.extractall(unpacked, filter="data")
+    table = dice.choice(sorted(unpacked.glob("*.ldb")))
+    content, repeated = table.read_bytes(), dice.randint(2, 200_000)
+    forged = with_index(content, [dice.choice(blocks_of(content))] * repeated)
+    table.write_bytes(forged)
+    writer = ArchiveWriter(unpacked)
+    archive(snapshot, key).write_bytes(b"".join(writer))
+    rewrite_index(snapshot, {key: writer.facts})
+    with pytest.raises(SnapshotError, match=r"databases are wrong: .* begins before the end of the one before it"):
+        restore(old, snapshot)
+    assert newest_block(old) == OLD_TIP
+
+
+def test_a_verification_has_a_limit_of_processor_time(
+    snapshot: Path, old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = tmp_path / "endless"
+    program = (
+        "from fastnode.snapshots import verification as v; v._verify = lambda *_: all(iter(lambda: 1, 0)); v._main()"
+    )
+    endless.write_text(f'#!/bin/sh\nexec {sys.executable} -c \'{program}\' "$3" "$4"\n')
+    endless.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(endless))
+    monkeypatch.setattr(verification, "TIME_S_MIN", 1)
+    monkeypatch.setattr(verification, "BYTES_PER_S", 1 << 40)
+    with pytest.raises(SnapshotError, match="to read them takes more than 1 s of a processor"):
         restore(old, snapshot)
     assert newest_block(old) == OLD_TIP
 

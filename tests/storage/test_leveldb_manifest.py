@@ -107,3 +107,17 @@ def test_random_bytes_are_read_or_refused_and_nothing_else(long_one: Path) -> No
             live_tables(damaged)
         except ValueError:
             continue
+
+
+def test_a_table_that_is_named_twice_is_refused() -> None:
+    """LevelDB would read it as often as it is named: a small archive would keep it busy for hours."""
+    table = lambda level, number, first: b"\x07" + bytes([level, number, 0x10]) + b"\x01" + first + b"\x01z"  # noqa: E731
+    for record in (
+        fragment(table(0, 5, b"a") + table(0, 5, b"b")),
+        fragment(table(0, 5, b"a")) + fragment(table(0, 5, b"b")),
+        fragment(table(0, 5, b"a")) + fragment(table(1, 5, b"a")),
+    ):
+        with pytest.raises(ValueError, match="table 5 twice"):
+            live_tables(record)
+    moved = fragment(table(0, 5, b"a")) + fragment(b"\x06\x00\x05" + table(1, 5, b"a"))
+    assert live_tables(moved) == {5}

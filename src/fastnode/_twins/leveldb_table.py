@@ -7,7 +7,8 @@
     value      handle of a block: varint offset, varint size without the five bytes behind its content
     footer     handle of the filter index | handle of the index | filling up to 40 bytes | u64 mark
 
-All numbers are little-endian; the last key of each data block leads to it in the index.
+All numbers are little-endian; the last key of each data block leads to it in the index.  Data blocks lie one behind the
+other, in the order of the index.
 """
 
 from __future__ import annotations
@@ -90,8 +91,12 @@ def _check_index(table: memoryview, handle: _Handle) -> None:
     if table[handle.offset + handle.size] == PACKED:
         raise _Fault(f"the index at byte {handle.offset} is compressed")
     try:
+        free_from = 0
         for child in _children(table[handle.offset : handle.offset + handle.size]):
+            if child.offset < free_from:
+                raise _Fault(f"the block at byte {child.offset} begins before the end of the one before it")
             _check_block(table, child)
+            free_from = child.offset + child.size + TRAILER_BYTES
     except _Malformed:
         raise _Fault(f"the index at byte {handle.offset} makes no sense") from None
 

@@ -34,6 +34,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.tx import Tx
 from fastnode.records import dataclass
+from fastnode.snapshots.allowed import public_form
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.view import View
 
@@ -135,7 +136,7 @@ class Fleet:
         locations = self._settings.snapshot_upload_locations
         if not locations or self._parts is None:
             return None
-        return {"location": locations[0], "block": self._parts.uploads.last_block}
+        return {"location": public_form(locations[0]), "block": self._parts.uploads.last_block}
 
     def _describe_self(self) -> dict[str, Any]:
         parts = self._parts

@@ -27,6 +27,7 @@ from fastnode.proofs.options import checks_at_once
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, bind_failure
 from fastnode.serving.starting import StartingApplication
+from fastnode.snapshots.allowed import below_named
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
 from fastnode.storage.data_directory import DataDirectory
@@ -209,10 +210,10 @@ def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | Non
     if settings.sync_mode == FULL or settings.local_network:
         return
     urls = settings.snapshots_urls or ()
-    if fleet is not None and fleet.is_replica:
-        urls = (*urls, *_announced_snapshots(settings, awaiting, fleet, lineage))
     if not urls:
         return
+    if fleet is not None and fleet.is_replica:
+        urls = (*urls, *_announced_snapshots(settings, awaiting, fleet, lineage))
     from fastnode.snapshots.startup import start_from_snapshot
 
     directory, is_given = settings.data_directory, has_source(settings)
@@ -247,7 +248,8 @@ def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
 
 
 def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, lineage: Lineage) -> tuple[str, ...]:
-    """Where publishers say that snapshots are; only asked where a node would begin with one."""
+    """Where publishers say that snapshots are, below what the settings name; only asked where a node would begin with
+    one.  What others say leads this node nowhere else, and to no other server with its credentials."""
     from fastnode.app.following import Following
     from fastnode.archiver.store import ARCHIVER_DIRECTORY
 
@@ -258,9 +260,14 @@ def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, l
     try:
         with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
             following.learn_chain(settings.genesis)
-            return () if following.bus is None else following.bus.snapshot_locations()
+            told = () if following.bus is None else following.bus.snapshot_locations()
     finally:
         following.close()
+    named = settings.snapshots_urls or ()
+    found = [below_named(each, named) for each in told]
+    if None in found:
+        logger.warning("a publisher tells of snapshots elsewhere than --snapshots-urls names; they are left alone")
+    return tuple(each for each in found if each is not None and each not in named)
 
 
 def _network_of_upstreams(

@@ -115,10 +115,9 @@ CONSENSUS_CLIENTS: Final = Need(
     lambda settings: settings.l1_rpc_urls is not None and settings.l1_consensus_host_urls is not None,
 )
 SNAPSHOT_LOCATION: Final = Need(
-    "--snapshots-urls or --bus-url",
+    "--snapshots-urls",
     lambda settings: (
-        not settings.local_network
-        and (settings.sync_mode == "full" or settings.snapshots_urls is not None or _follows_bus(settings))
+        not settings.local_network and (settings.sync_mode == "full" or settings.snapshots_urls is not None)
     ),
 )
 PARTIAL_SYNC: Final = Need(

@@ -1,7 +1,7 @@
-"""Where a client of the admin port may send a snapshot: files and clouds that the operator has named, and no others.
+"""Places of snapshots that others choose: files and clouds that the operator has named, and no others.
 
 Who starts an upload chooses a path that the node writes to with its own rights, or a bucket that it opens with the
-credentials of its machine.
+credentials of its machine.  Who tells of a snapshot over the bus chooses what a starting replica reads with the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from fastnode.errors import SnapshotError
 
-__all__ = ["require_allowed"]
+__all__ = ["below_named", "public_form", "require_allowed"]
 
 _WRITABLE: Final = ("file:///", "s3://", "gs://")
 
@@ -33,6 +33,28 @@ def require_allowed(text: str, allowed: Sequence[str], directory: Path) -> None:
     raise SnapshotError(
         f"snapshots are uploaded to {where} only; start the node with --snapshot-upload-locations to allow others"
     )
+
+
+def below_named(told: str, named: Sequence[str]) -> str | None:
+    """The location that others tell of, if it is one of ``named`` or below it; None for any other.
+
+    Server and credentials are those of the one that is named: of what is told only the path counts.
+    """
+    try:
+        url = urlsplit(public_form(told))
+        for text in named:
+            root = urlsplit(text)
+            if _is_below(url, urlsplit(public_form(text))):
+                return root._replace(path=quote(_real(url)), fragment="").geturl()
+    except ValueError:  # no URL, or no path
+        pass
+    return None
+
+
+def public_form(location: str) -> str:
+    """A location without its query and without what stands before an @.  ValueError for what is no URL."""
+    url = urlsplit(location)
+    return url._replace(query="", fragment="", netloc=url.netloc.rpartition("@")[2]).geturl()
 
 
 def _is_below(url: SplitResult, root: SplitResult) -> bool:

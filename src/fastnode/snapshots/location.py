@@ -21,6 +21,7 @@ import orjson
 from fastnode.errors import SnapshotError
 from fastnode.extras import LazyModule, advice_for
 from fastnode.records import dataclass
+from fastnode.snapshots.allowed import public_form
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
 from fastnode.snapshots.patience import Check, in_time, without_stall
@@ -93,8 +94,8 @@ class Location:
         except ModuleNotFoundError as error:  # first: what is named below is of that package
             raise SnapshotError(advice_for(error) or str(error)) from error
         except (exceptions.BaseError, ValueError, OSError) as error:
-            raise SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}") from error
-        return cls(_shown(text), store, public, url.scheme in ("http", "https"), network)
+            raise SnapshotError(f"the location {public_form(text)} cannot be used: {_reason(error)}") from error
+        return cls(public_form(text), store, public, url.scheme in ("http", "https"), network)
 
     # ---- index ---------------------------------------------------------------------------------
 
@@ -222,12 +223,6 @@ def _stand_in_for_google(endpoint: str) -> str:
     """Credentials that lead to another server, and are none."""
     nothing = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
     return orjson.dumps({"gcs_base_url": endpoint, "disable_oauth": True, **nothing}).decode()
-
-
-def _shown(text: str) -> str:
-    """The location without its query and without what stands before an @."""
-    url = urlsplit(text)
-    return url._replace(query="", fragment="", netloc=url.netloc.rpartition("@")[2]).geturl()
 
 
 def _reason(error: BaseException) -> str:

@@ -29,6 +29,9 @@ __all__ = ["verify_apart"]
 
 #: Memory that a verification may take, besides the tables that it maps.
 MEMORY_BYTES_MAX: Final = 4 << 30
+#: Processor time that it may take: for the start, and for the bytes of the archives.  Real ones take a fiftieth of it.
+TIME_S_MIN: Final = 300
+BYTES_PER_S: Final = 100_000
 #: How often it is looked whether the node is stopping.
 _HEARING_INTERVAL_S: Final = 0.1
 _READ_BYTES: Final = 1 << 16
@@ -41,7 +44,8 @@ def verify_apart(
 
     ``check`` is called now and then; what it raises ends the verification.
     """
-    command = [sys.executable, "-m", "fastnode.snapshots.verification", str(directory)]
+    seconds = TIME_S_MIN + snapshot.bytes // BYTES_PER_S
+    command = [sys.executable, "-m", "fastnode.snapshots.verification", str(directory), str(seconds)]
     question = {"network": network.to_json(), "snapshot": snapshot.to_json(network)}
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
@@ -50,7 +54,7 @@ def verify_apart(
         assert child.stdin is not None
         with contextlib.suppress(BrokenPipeError), child.stdin as questions:
             questions.write(orjson.dumps(question) + b"\n")
-        _follow(child, on_progress, check)
+        _follow(child, seconds, on_progress, check)
     finally:
         if child.poll() is None:
             child.kill()
@@ -59,7 +63,9 @@ def verify_apart(
         child.stdout.close()
 
 
-def _follow(child: subprocess.Popen[bytes], on_progress: Callable[[int, int], None], check: Check) -> None:
+def _follow(
+    child: subprocess.Popen[bytes], seconds: int, on_progress: Callable[[int, int], None], check: Check
+) -> None:
     for line in _lines(child, check):
         with contextlib.suppress(orjson.JSONDecodeError, KeyError):
             answer: dict[str, Any] = orjson.loads(line)
@@ -70,6 +76,8 @@ def _follow(child: subprocess.Popen[bytes], on_progress: Callable[[int, int], No
             else:
                 raise SnapshotError(str(answer["error"]))
     code = child.wait()
+    if code == -signal.SIGXCPU:
+        raise SnapshotError(f"its databases are wrong: to read them takes more than {seconds} s of a processor")
     how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
     raise SnapshotError(f"its databases are wrong: what read them ended {how}")
 
@@ -119,6 +127,9 @@ def _main() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    seconds = int(sys.argv[2])
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     question = orjson.loads(sys.stdin.buffer.readline())
     _say(error=_verify(Path(sys.argv[1]), question))
 

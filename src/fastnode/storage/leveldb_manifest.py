@@ -59,14 +59,21 @@ def live_tables(manifest: bytes) -> set[int]:
 
 
 def read_manifest(manifest: bytes) -> Manifest:
-    """A record whose end is not written yet does not count.  ValueError for what is no manifest."""
+    """A record whose end is not written yet does not count.  ValueError for what is no manifest, and for one that
+    has a table twice: LevelDB would read it twice."""
     tables: dict[_Place, int] = {}
+    live: set[int] = set()
     found = Manifest()
     for record in _records(manifest):
         change = _read_change(_Fields(record))
         for place in change.removed:
-            tables.pop(place, None)
-        tables |= change.added
+            if tables.pop(place, None) is not None:
+                live.discard(place[1])
+        for place, size in change.added:
+            if place[1] in live:
+                raise ValueError(f"table {place[1]} twice")
+            live.add(place[1])
+            tables[place] = size
         if change.log_number is not None:
             found.log_number = change.log_number
     found.tables = {number: size for (_, number), size in tables.items()}
@@ -98,7 +105,7 @@ def _records(manifest: bytes) -> Iterator[bytes]:
 @dataclass(slots=True)
 class _Change:
     removed: set[_Place] = field(default_factory=set)
-    added: dict[_Place, int] = field(default_factory=dict)
+    added: list[tuple[_Place, int]] = field(default_factory=list)
     log_number: int | None = None
 
 
@@ -119,7 +126,7 @@ def _read_change(fields: _Fields) -> _Change:
             change.removed.add((fields.number(), fields.number()))
         elif tag == _ADDED:
             place = (fields.number(), fields.number())
-            change.added[place] = fields.number()
+            change.added.append((place, fields.number()))
             fields.skip_text()
             fields.skip_text()
         else:

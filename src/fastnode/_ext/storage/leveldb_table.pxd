@@ -9,6 +9,7 @@ cdef extern from "leveldb_table.h" nogil:
         TABLE_CHECKSUM
         TABLE_MALFORMED
         TABLE_COMPRESSED
+        TABLE_OVERLAP
     void crc32c_prepare()
     uint32_t _crc32c "crc32c"(const uint8_t *data, size_t length)
     uint32_t _crc32c_portable "crc32c_portable"(const uint8_t *data, size_t length)

@@ -10,6 +10,7 @@ cdef dict FAULTS = {
     TABLE_CHECKSUM: "the checksum of the block at byte {} is wrong",
     TABLE_MALFORMED: "the index at byte {} makes no sense",
     TABLE_COMPRESSED: "the index at byte {} is compressed",
+    TABLE_OVERLAP: "the block at byte {} begins before the end of the one before it",
 }
 
 

@@ -15,6 +15,7 @@ enum {
     TABLE_CHECKSUM = 3,      /* a block is not what was written */
     TABLE_MALFORMED = 4,     /* an index with a right checksum that is none */
     TABLE_COMPRESSED = 5,    /* an index that is packed */
+    TABLE_OVERLAP = 6,       /* a block that begins before the end of the one before it */
 };
 
 enum {
@@ -130,7 +131,8 @@ static int table_check_block(const uint8_t *file, size_t length, table_handle ha
     return crc32c(block, handle.size + 1) == stored ? TABLE_WHOLE : TABLE_CHECKSUM;
 }
 
-/* Checks the block of `handle`, and all blocks that its entries lead to. */
+/* Checks the block of `handle`, and all blocks that its entries lead to.  These lie one behind the other, as they were
+written: with entries that lead to one block again and again a small table would take hours to check, and to read. */
 static int table_check_index(const uint8_t *file, size_t length, table_handle handle, uint64_t *where)
 {
     *where = handle.offset;
@@ -146,6 +148,7 @@ static int table_check_index(const uint8_t *file, size_t length, table_handle ha
     if (restarts > (handle.size - 4) / 4)
         return TABLE_MALFORMED;
     table_span entries = {block, block + handle.size - 4 - 4 * restarts};
+    uint64_t free_from = 0;
     while (entries.at < entries.end) {
         uint64_t shared, unshared, value;
         if (!table_varint(&entries, &shared) || !table_varint(&entries, &unshared) ||
@@ -158,9 +161,12 @@ static int table_check_index(const uint8_t *file, size_t length, table_handle ha
         if (!table_read_handle(&content, &child))
             return TABLE_MALFORMED;
         *where = child.offset;
+        if (child.offset < free_from)
+            return TABLE_OVERLAP;
         fault = table_check_block(file, length, child);
         if (fault)
             return fault;
+        free_from = child.offset + child.size + TABLE_TRAILER_BYTES;
         *where = handle.offset;
     }
     return TABLE_WHOLE;
