@@ -106,15 +106,18 @@ class ChainData:
             raise
 
     @classmethod
-    def open(cls, path: Path | None, *, create: bool = True, options: ChainOptions | None = None) -> ChainData:
-        """Open the databases of ``path``, or of a temporary directory (with a warning) for None.
+    def open(
+        cls, path: Path | None, *, create: bool = True, options: ChainOptions | None = None, adopted: Path | None = None
+    ) -> ChainData:
+        """Open the databases of ``path``, or of a temporary directory (with a warning) for None: ``adopted``, if it is
+        given, which its owner removes.
 
         DataDirectoryError says what is wrong with the directory or a database.
         """
         options = options or ChainOptions()
         if path is not None:
             return cls(DataDirectory.open(path, create=create), create=create, options=options)
-        directory = DataDirectory.temporary()
+        directory = DataDirectory.temporary() if adopted is None else DataDirectory.open(adopted, create=False)
         logger.warning(
             "no --data-directory: the chain is kept in a temporary one and removed at exit",
             extra=log_facts(path=directory.path),

@@ -194,12 +194,53 @@ def test_a_reset_is_another_chain_on_the_same_port(tmp_path: Path) -> None:
 def test_a_reset_can_go_on_with_a_copy_of_another_chain(network: RunningNetwork, tmp_path: Path) -> None:
     network.mine(4)
     version = network.call("node_getNodeInfo")["rollupVersion"]
-    with local_network() as running:
+    with local_network(f"--fork-sources={network.url}") as running:
         before = running.call("node_getNodeInfo")["rollupVersion"]
         assert running.call("fastnode_reset", {"fork": {"source": network.url, "blockNumber": "0x7"}}) is True
         assert wait_for_other_version(running, before)["rollupVersion"] == version
         # The last is the block that gives the test accounts their fee juice.
         assert running.block_number == 8
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "temporary"])
+def test_the_old_chain_stays_until_the_new_one_is_complete(tmp_path: Path, is_kept: bool) -> None:
+    """A copy of a source that is not named, of one that is away, and of one that fails when it is fetched."""
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    away, broken = "http://127.0.0.1:1", f"snapshot:file://{nothing}"
+    flags = (f"--data-directory={tmp_path / 'data'}",) if is_kept else ()
+    with local_network(*flags, f"--fork-sources={away},{broken}") as running:
+        running.mine(3)
+        before = running.call("node_getNodeInfo"), running.call("node_getBlockHeader", "latest")
+        for source, code in (("/etc/passwd", "FORK_NOT_ALLOWED"), (away, "FORK_FAILED")):
+            with pytest.raises(RpcError) as refused:
+                running.call("fastnode_reset", {"fork": {"source": source}})
+            assert refused.value.data == {"code": code}
+        assert running.call("fastnode_reset", {"fork": {"source": broken}}) is True
+        wait_for_return(running)
+        assert (running.call("node_getNodeInfo"), running.call("node_getBlockHeader", "latest")) == before
+        assert running.mine(1) == 9
+        # It can be reset again.
+        assert running.call("fastnode_reset") is True
+        wait_for_other_version(running, before[0]["rollupVersion"])
+        assert running.block_number == 5
+    if is_kept:
+        assert not list((tmp_path / "data").glob("reset*"))
+
+
+def wait_for_return(network: RunningNetwork) -> None:
+    """Until the process has gone away and come back."""
+    has_gone, deadline = False, time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            is_there = network.call("node_isReady")
+        except (NoAnswer, RpcError):
+            has_gone = True
+        else:
+            if has_gone and is_there:
+                return
+        time.sleep(0.01)
+    raise AssertionError("it has not come back")
 
 
 def test_a_network_inside_another_program_cannot_be_reset(network: RunningNetwork) -> None:

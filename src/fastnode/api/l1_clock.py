@@ -104,6 +104,10 @@ def clock_methods(network: LocalNetwork, changes: Changes, methods: list[Method]
     return [*shared, *(_method(name, handler) for name, handler in (own | refused).items())]
 
 
+#: What changes the network, beside what is shared.
+_WRITES: Final = frozenset({"anvil_setStorageAt", "hardhat_setStorageAt"})
+
+
 def _method(name: str, handler: Callable[..., bytes | None]) -> Method:
     parameters = [Parameter(f"p{number}", _Json(), optional=True) for number in range(1, 5)]
     return Method(
@@ -111,6 +115,7 @@ def _method(name: str, handler: Callable[..., bytes | None]) -> Method:
         summary="As an L1 would answer.",
         handler=handler,
         in_thread=True,
+        for_own_pages=name in _WRITES,
         **common("any", *parameters, may_be_absent=True),
     )
 

@@ -277,7 +277,8 @@ class _Process:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A method; ``also`` are other names of the same."""
+    """A method; ``also`` are other names of the same.  One that ``reads`` changes nothing, and may be called by pages
+    of all sites."""
 
     name: str
     summary: str
@@ -287,6 +288,7 @@ class _Row:
     also: tuple[str, ...] = ()
     may_be_absent: bool = False
     in_thread: bool = True
+    reads: bool = False
 
     def methods(self) -> list[Method]:
         absent = self.may_be_absent or self.result == "void"
@@ -296,6 +298,7 @@ class _Row:
                 summary=self.summary if name == self.name else f"The same as {self.name}.",
                 handler=self.handler,
                 in_thread=self.in_thread,
+                for_own_pages=not self.reads,
                 **common(self.result, *self.parameters, may_be_absent=absent),
             )
             for name in (self.name, *self.also)
@@ -333,11 +336,13 @@ def _block_rows(handlers: _Blocks) -> list[_Row]:
         _Row("fastnode_setAutomine", "Whether each transaction gets its block at once.", handlers.set_automine, "void",
              (Parameter("automine", BOOLEAN),), also=("evm_setAutomine", "anvil_setAutomine")),
         _Row("fastnode_getAutomine", "Whether each transaction gets its block at once.", handlers.is_automining,
-             "boolean", also=("anvil_getAutomine", "hardhat_getAutomine", "fastnode_autoMineStatus"), in_thread=False),
+             "boolean", also=("anvil_getAutomine", "hardhat_getAutomine", "fastnode_autoMineStatus"),
+             in_thread=False, reads=True),
         _Row("fastnode_setIntervalMining", "Build a block every so many seconds; 0: no more.", handlers.set_interval,
              "void", (Parameter("seconds", SECONDS),), also=("evm_setIntervalMining", "anvil_setIntervalMining")),
         _Row("fastnode_getIntervalMining", "Seconds between two blocks; null: there is no such interval.",
-             handlers.interval, "number", also=("anvil_getIntervalMining",), may_be_absent=True, in_thread=False),
+             handlers.interval, "number", also=("anvil_getIntervalMining",), may_be_absent=True,
+             in_thread=False, reads=True),
         _Row("fastnode_snapshot", "Remember the chain, the clock and the pending transactions.", handlers.snapshot,
              "string", also=("evm_snapshot", "anvil_snapshot")),
         _Row("fastnode_revert", "Return to a snapshot; it and all later ones are gone. False: there is no such one.",
@@ -386,9 +391,9 @@ def _pool_rows(handlers: _Pool) -> list[_Row]:
              "number"),
         _Row("anvil_dropAllTransactions", "Drop all pending transactions.", handlers.drop_all_quietly),
         _Row("txpool_status", "Number of pending transactions.", handlers.status, "{pending: string, queued: string}",
-             in_thread=False),
+             in_thread=False, reads=True),
         _Row("txpool_content", "Hashes of the pending transactions, in the order in which blocks will take them.",
-             handlers.content, "Fr[]"),
+             handlers.content, "Fr[]", reads=True),
     ]  # fmt: skip
 
 
@@ -428,7 +433,7 @@ def _l1_rows(handlers: _L1) -> list[_Row]:
              handlers.consume, "boolean", (Parameter("epoch", NUMBER), Parameter("leafId", AMOUNT))),
         _Row("fastnode_getL2ToL1Witness", "What L1 needs to consume a message of a transaction, as "
              "node_getL2ToL1MembershipWitness gives it.", witness.handler, witness.development.result,
-             witness.development.parameters, may_be_absent=True),
+             witness.development.parameters, may_be_absent=True, reads=True),
         _Row("fastnode_prove", "Mark checkpoints as proven, up to this one if it is given; the newest that is.",
              handlers.prove, "number", (up_to,), also=("aztecDebug_prove",)),
         _Row("fastnode_finalize", "Mark proven blocks as final, up to this one if it is given; the newest that is.",
@@ -457,11 +462,14 @@ def _process_rows(handlers: _Process) -> list[_Row]:
 def _about_rows(handlers: About) -> list[_Row]:
     return [
         _Row("fastnode_nodeInfo", "The newest block, the clock and how blocks are built.", handlers.node_info, "any",
-             also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata", "hardhat_metadata"), in_thread=False),
+             also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata", "hardhat_metadata"),
+             in_thread=False, reads=True),
         _Row("fastnode_getTxFailure", "Why a transaction of a block reverted, with the stack of its calls.",
-             handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, in_thread=False),
+             handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True,
+             in_thread=False, reads=True),
         _Row("fastnode_getTxCalls", "The public calls of a transaction of a block, in their order.", handlers.calls,
-             "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, in_thread=False),
+             "any", (Parameter("txHash", TX_HASH),), may_be_absent=True,
+             in_thread=False, reads=True),
         _Row("aztecDebug_registerContractFunctionSignatures", "Names for the functions in error stacks.",
-             handlers.register, "void", (Parameter("signatures", _SIGNATURES),)),
+             handlers.register, "void", (Parameter("signatures", _SIGNATURES),), reads=True),
     ]  # fmt: skip

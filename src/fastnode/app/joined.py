@@ -225,20 +225,17 @@ def _begin_local_network(opened: Opened, stack: AsyncExitStack) -> BeginningChai
     return BeginningChain(settings, opened.data.store, opened.data.directory.path, resources)
 
 
-#: What --fork-from calls a snapshot, and the locations that can be nothing else.
-_SNAPSHOT = "snapshot:"
-_SNAPSHOT_LOCATIONS = ("file://", "s3://", "gs://")
-
-
 def _with_snapshot(opened: Opened, stack: ExitStack) -> Settings:
     """The settings; a snapshot to fork from is restored into a directory of its own first."""
+    from fastnode.local_network.forking import SNAPSHOT, SNAPSHOTS
+
     settings = opened.settings
     source = settings.fork_from or ""
-    if opened.data.store.has_chain or not source.startswith((_SNAPSHOT, *_SNAPSHOT_LOCATIONS)):
+    if opened.data.store.has_chain or not source.startswith(SNAPSHOTS):
         return settings
     from fastnode.snapshots.startup import start_from_snapshot
 
-    location = source.removeprefix(_SNAPSHOT)
+    location = source.removeprefix(SNAPSHOT)
     directory = Path(stack.enter_context(TemporaryDirectory(prefix="fastnode-fork-"))) / "snapshot"
     if not start_from_snapshot("snapshot", [location], directory, learn_network=lambda: None):
         raise StartError(f"--fork-from {source}: there is no snapshot that can be used; the log says why")
@@ -254,6 +251,8 @@ def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: Beginning
     l1 = beginning.attach_l1(ingestor.view.chain)
     network = open_network(opened.settings, ingestor, data.state, data.directory.path, opened.control, l1)
     beginning.set_up(network, ingestor)
+    if opened.resetting is not None:
+        opened.resetting.finish(data.directory)
     return network
 
 

@@ -26,6 +26,7 @@ from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.view import View
 
 if TYPE_CHECKING:
+    from fastnode.app.reset import Resetting
     from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["Node"]
@@ -41,8 +42,10 @@ class Node:
     stack: AsyncExitStack
 
     @classmethod
-    async def start(cls, settings: Settings, seat: PrimarySeat | None = None) -> Node:
-        """``seat``: it is the primary of a node with workers.
+    async def start(
+        cls, settings: Settings, seat: PrimarySeat | None = None, resetting: Resetting | None = None
+    ) -> Node:
+        """``seat``: it is the primary of a node with workers; ``resetting``: what a local network goes on with.
 
         SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
         check_settings(settings)
@@ -50,7 +53,7 @@ class Node:
         telling = asyncio.ensure_future(awaiting.tell())
         stack = AsyncExitStack()
         try:
-            opened = await open_node(settings, awaiting, stack, seat)
+            opened = await open_node(settings, awaiting, stack, seat, resetting)
             joined = await join_network(opened, stack)
             serving = await serve(joined, stack)
         except BaseException:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.app.awaiting import Awaiting
 from fastnode.app.node_settings import memory_budget_of
+from fastnode.app.reset_files import settle
 from fastnode.app.sample import has_source
 from fastnode.chain_data import ChainData, ChainOptions, has_databases
 from fastnode.config.allow_list import AllowedElement
@@ -37,6 +38,7 @@ from fastnode.values.urls import without_secrets
 if TYPE_CHECKING:
     from fastnode.app.fleet import Fleet
     from fastnode.app.following import Following
+    from fastnode.app.reset import Resetting
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
     from fastnode.sources.l1.service import L1Reader
@@ -90,6 +92,8 @@ class Opened:
     is_sample: bool
     #: Of the primary of a node with workers; None: there are none.
     seat: PrimarySeat | None = None
+    #: What this process took over from a local network that was reset; None: nothing.
+    resetting: Resetting | None = None
 
     @property
     def l1(self) -> L1Reader | None:
@@ -98,9 +102,14 @@ class Opened:
 
 
 async def open_node(
-    settings: Settings, awaiting: Awaiting, stack: AsyncExitStack, seat: PrimarySeat | None = None
+    settings: Settings,
+    awaiting: Awaiting,
+    stack: AsyncExitStack,
+    seat: PrimarySeat | None = None,
+    resetting: Resetting | None = None,
 ) -> Opened:
-    """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: workers answer on the public port."""
+    """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: workers answer on the public port.
+    ``resetting``: what a local network goes on with."""
     extension = settings.tx_public_setup_allow_list_extend or ()
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
@@ -114,7 +123,7 @@ async def open_node(
     stack.callback(busy_threads.shutdown)
     fleet = _open_fleet(settings, stack)
     await awaiting.in_thread(_restore_snapshot, settings, awaiting, fleet, lineage)
-    data, is_sample = await awaiting.in_thread(_open_data, settings, databases)
+    data, is_sample = await awaiting.in_thread(_open_data, settings, databases, resetting)
     if seat is not None and seat.is_first:
         await awaiting.in_thread(_remove_copies, data)
     following = _open_following(settings, data, fleet, lineage)
@@ -137,6 +146,7 @@ async def open_node(
         control=SyncControl(),
         is_sample=is_sample,
         seat=seat,
+        resetting=resetting,
     )
 
 
@@ -175,15 +185,19 @@ async def listen(server: HttpServer, port: int, prefix: str = "") -> None:
 # ---- databases -----------------------------------------------------------------------------------
 
 
-def _open_data(settings: Settings, stack: ExitStack) -> tuple[ChainData, bool]:
+def _open_data(settings: Settings, stack: ExitStack, resetting: Resetting | None) -> tuple[ChainData, bool]:
     """The databases, and whether they are those of the sample chain.  In a thread: LevelDB may have to read its log
     again.
     """
     directory, options = settings.data_directory, ChainOptions.of(settings)
+    if directory is not None and (resetting is None or not resetting.is_unfinished()):
+        settle(directory)
     is_given = has_source(settings)
     if is_given or (directory is not None and has_databases(directory)):
-        data = ChainData.open(directory, options=options)
+        data = ChainData.open(directory, options=options, adopted=None if resetting is None else resetting.adopted)
         stack.callback(data.end)
+        if resetting is not None and not resetting.is_unfinished():
+            resetting.finish(data.directory)
         if is_given or data.store.has_chain:
             logger.info("data directory", extra=log_facts(path=data.directory.path))
             return data, False

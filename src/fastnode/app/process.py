@@ -20,7 +20,7 @@ from fastnode.app.heap import bound_heap, settle_memory, trim_after_bursts
 from fastnode.app.node import Node
 from fastnode.app.priorities import answer_soon
 from fastnode.app.ready_line import announce
-from fastnode.app.reset import ResetRequest
+from fastnode.app.reset import ResetRequest, Resetting
 from fastnode.app.service_manager import READY, STOPPING, notify
 from fastnode.config.settings import Settings
 from fastnode.log import log_facts
@@ -61,8 +61,16 @@ def run_node(settings: Settings, seat: PrimarySeat | None = None) -> None:
         answer_soon()
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run_until_stopped(lambda: Node.start(settings, seat)))
+    resetting = Resetting.taken_over() if settings.local_network else None
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run_until_stopped(lambda: Node.start(settings, seat, resetting)))
+    except Exception as error:
+        if resetting is None or not resetting.is_unfinished():
+            raise
+        resetting.go_back(error)
+    if resetting is not None:
+        resetting.give_up()
 
 
 def allow_open_files(wanted: int) -> None:

@@ -25,7 +25,7 @@ from fastnode.mempool.finding import KnownTxs
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
-from fastnode.serving.same_origin import SameOriginGuard
+from fastnode.serving.same_origin import OriginsOfPages, SameOriginGuard
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.version_headers import version_headers
 from fastnode.status_page.explorer import Explorer
@@ -35,6 +35,7 @@ from fastnode.status_page.pages import StatusPage, open_paths
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fastnode.config.settings import Settings
     from fastnode.view import View
     from fastnode.workers.counters import Totals
     from fastnode.workers.hub import Hub
@@ -215,6 +216,8 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     if joined.local_network is not None:
         from fastnode.status_page.local_network import BUTTON_METHODS
 
+        public.set_own_pages(_own_pages(settings))
+
         operator_methods += [method for method in methods if method.name in BUTTON_METHODS]
     admin = _server(joined, operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
     key = admin_key_of(settings)
@@ -227,6 +230,11 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     if joined.local_network is not None:
         joined.local_network.wallet_reads.count = _reads_of_wallets(public)
     return public, reported, admin
+
+
+def _own_pages(settings: Settings) -> OriginsOfPages:
+    """The pages that may change a local network."""
+    return OriginsOfPages(settings.admin_names or (), settings.local_network_origins or ())
 
 
 def _reads_of_wallets(public: RpcServer) -> Callable[[], int]:
@@ -391,6 +399,7 @@ async def _open_l1_clock(joined: Joined) -> RpcServer | None:
     changes = Changes(network)
     table = clock_methods(network, changes, methods(network, changes, joined.function_names))
     server = _server(joined, table, settings.host, settings.l1_clock_port, [], None)
+    server.set_own_pages(_own_pages(settings))
     await listen(server, settings.l1_clock_port, "l1-clock-")
     logger.info("clock of L1", extra=log_facts(url=server.url))
     return server

@@ -135,6 +135,21 @@ class LocalNetworkSettings:
         "End the copy with the last checkpoint up to this block; with the newest one if not set.",
         needs=needs.LOCAL_NETWORK,
     )
+    fork_sources: tuple[str, ...] | None = setting(
+        None,
+        texts("SOURCE"),
+        LOCAL_NETWORK,
+        "Sources, in the forms of --fork-from, that fastnode_reset may copy from beside that of --fork-from itself.",
+        needs=needs.LOCAL_NETWORK,
+    )
+    local_network_origins: tuple[str, ...] | None = setting(
+        None,
+        texts("ORIGIN"),
+        LOCAL_NETWORK,
+        "Origins of pages, such as http://localhost:3000, that may call what changes the network from a browser; all "
+        "pages may read it and send transactions.",
+        needs=needs.LOCAL_NETWORK,
+    )
     l1_clock_port: int | None = setting(
         None,
         Integer(0, 65_535),

@@ -33,6 +33,7 @@ from fastnode.errors import (
     NodeBusy,
     ParseError,
     RateLimited,
+    Refused,
     ResponseTooLarge,
     RpcError,
     UnknownBlock,
@@ -69,6 +70,10 @@ logger = logging.getLogger("fastnode.rpc")
 _NO_PARAMETERS: Final[list[Any]] = []
 #: A longer body is read in a thread, unless it is plain.
 READ_ON_LOOP_BYTES_MAX: Final = 32 * 1024
+_FOREIGN: Final = (
+    "A page of another site may not call this method; call it without an Origin, or name the page's origin with "
+    "--local-network-origins"
+)
 #: No method has a name as long as this; of a longer one the rest is forgotten.
 NAME_LENGTH_MAX: Final = 1024
 #: A plain body has no more than this, no escapes and few values: it consists of long texts, as a transaction does,
@@ -171,8 +176,11 @@ class Engine:
 
         return read
 
-    def _context(self, view: View | None, client: Client | None, allowance: Allowance) -> Context:
-        return Context(view, self.table.method_set, self.limits.response_bytes_max, client, allowance)
+    def _context(
+        self, view: View | None, client: Client | None, allowance: Allowance, *, is_foreign: bool = False
+    ) -> Context:
+        limit = self.limits.response_bytes_max
+        return Context(view, self.table.method_set, limit, client, allowance, is_foreign=is_foreign)
 
     def handle(
         self,
@@ -180,11 +188,13 @@ class Engine:
         client: Client | None = None,
         allowance: Allowance | None = None,
         known: Outcomes | None = None,
+        *,
+        is_foreign: bool = False,
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold.
 
         Without an ``allowance`` nothing is limited, and no other request waits.  Calls with a ``known`` outcome are not
-        run again, and all others read its view.
+        run again, and all others read its view.  ``is_foreign``: a page of another site asks.
         """
         if client is not None and (refusal := client.refusal_of_body(len(body))) is not None:
             self.traffic.rejected["rate"] += 1
@@ -193,17 +203,17 @@ class Engine:
             allowance = Allowance(Party())
         # Fast path: reading a small or plain body takes less time than handing it to a thread.
         if len(body) > READ_ON_LOOP_BYTES_MAX and not _is_plain(body):
-            return self._handle_long(body, client, allowance, known)
+            return self._handle_long(body, client, allowance, known, is_foreign=is_foreign)
         try:
             request = json_text.parse(body, self.limits, allowance.take)
         except ParseError as error:
             return error_reply(self._charge(client, None) or error, NULL_ID)
         except NodeBusy as error:
             return busy_reply(error)
-        return self._answer_request(request, IdTexts(body), client, allowance, known)
+        return self._answer_request(request, IdTexts(body), client, allowance, known, is_foreign=is_foreign)
 
     async def _handle_long(
-        self, body: bytes, client: Client | None, allowance: Allowance, known: Outcomes | None
+        self, body: bytes, client: Client | None, allowance: Allowance, known: Outcomes | None, *, is_foreign: bool
     ) -> Reply:
         def read() -> tuple[Any, IdTexts]:
             request = json_text.parse(body, self.limits, allowance.take)
@@ -219,13 +229,21 @@ class Engine:
         except NodeBusy as error:
             return busy_reply(error)
         allowance.begin_slice()
-        reply = self._answer_request(request, ids, client, allowance, known)
+        reply = self._answer_request(request, ids, client, allowance, known, is_foreign=is_foreign)
         return reply if isinstance(reply, Reply) else await reply
 
     def _answer_request(
-        self, request: Any, ids: IdTexts, client: Client | None, allowance: Allowance, known: Outcomes | None
+        self,
+        request: Any,
+        ids: IdTexts,
+        client: Client | None,
+        allowance: Allowance,
+        known: Outcomes | None,
+        *,
+        is_foreign: bool,
     ) -> Reply | Coroutine[Any, Any, Reply]:
-        context = self._context(self.view_source() if known is None else known.view, client, allowance)
+        view = self.view_source() if known is None else known.view
+        context = self._context(view, client, allowance, is_foreign=is_foreign)
         if type(request) is list:
             return self._answer_batch(Calls(request, ids, context, [] if known is None else known.made))
         calls = Calls([request], ids, context, [])
@@ -359,6 +377,8 @@ class Engine:
             method = self.table.get(name)
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}{self.table.hint_for(name)}")
+            if method.for_own_pages and context.is_foreign:
+                raise Refused(_FOREIGN, data={"code": "FOREIGN_PAGE"})
             arguments = method.decode(_positional(request))
             if known is None and method.wants_thread(arguments):
                 return self._answer_from_thread(method, request, arguments, id_text, context)

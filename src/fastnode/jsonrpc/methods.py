@@ -68,7 +68,8 @@ class Context:
     """Context that the calls of one HTTP request share: the view they read and the bytes they may still answer."""
 
     __slots__ = (
-        "_growing_bytes", "_view", "allowance", "bytes_left", "client", "method_set", "response_bytes_max", "wait_until"
+        "_growing_bytes", "_view", "allowance", "bytes_left", "client", "is_foreign", "method_set",
+        "response_bytes_max", "wait_until",
     )  # fmt: skip
 
     def __init__(
@@ -78,8 +79,12 @@ class Context:
         response_bytes_max: int,
         client: Client | None = None,
         allowance: Allowance | None = None,
+        *,
+        is_foreign: bool = False,
     ) -> None:
         self._view = view
+        #: True: a page of another site asks.
+        self.is_foreign = is_foreign
         #: The request's share of the loop and of the memory.
         self.allowance = allowance or Allowance(Party())
         #: Memory taken for the result that is being made.
@@ -213,6 +218,8 @@ class Method:
     prepare: Callable[..., Sequence[Any]] | None = None
     #: Threads of its own, for what may keep them busy for long; else those of the server.
     threads: Executor | None = None
+    #: True: pages of other sites may not call it, where the server tells them apart.
+    for_own_pages: bool = False
     #: True if the answers follow from the view alone: they are kept until the next one.
     is_cached: bool = False
 
@@ -259,8 +266,8 @@ class BoundMethod:
     """A method as one server serves it."""
 
     __slots__ = (
-        "_required_count", "handler", "in_thread", "is_cached", "name", "parameters", "prepare", "read", "shape",
-        "signature", "summary", "threads", "waits",
+        "_required_count", "for_own_pages", "handler", "in_thread", "is_cached", "name", "parameters", "prepare",
+        "read", "shape", "signature", "summary", "threads", "waits",
     )  # fmt: skip
 
     def __init__(self, method: Method, signature: Signature, method_set: MethodSet) -> None:
@@ -277,6 +284,7 @@ class BoundMethod:
         self.waits = method.waits
         self.prepare = method.prepare
         self.is_cached = method.is_cached
+        self.for_own_pages = method.for_own_pages
         required = [index for index, parameter in enumerate(self.parameters, 1) if not parameter.optional]
         self._required_count = max(required, default=0)
 

@@ -7,7 +7,7 @@ source, so that wallets go on with what they know; nothing follows the source af
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +19,7 @@ from fastnode.archiver import layout
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import ChainRecord, CheckpointRecord, GenesisRecord, Record
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import SettingError, StartError, UpstreamError
+from fastnode.errors import FastnodeError, Refused, SettingError, StartError, UpstreamError
 from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
@@ -28,11 +28,15 @@ from fastnode.storage.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.local_network.options import Fork
 
-__all__ = ["ForkedChain", "open_fork"]
+__all__ = ["SNAPSHOT", "SNAPSHOTS", "ForkedChain", "check_fork", "open_fork"]
 
 logger = logging.getLogger(__name__)
 
+#: What --fork-from calls a snapshot, and the locations that can be nothing else.
+SNAPSHOT: Final = "snapshot:"
+SNAPSHOTS: Final = (SNAPSHOT, "file://", "s3://", "gs://")
 #: Pages of a node that are fetched ahead.
 FETCHING_THREADS: Final = 2
 
@@ -122,6 +126,25 @@ def open_fork(source: str) -> Iterator[ForkedChain]:
         else:
             file = stack.enter_context(ChainFileSource(path))
             yield ForkedChain(_without_proofs(file.chain), file.genesis, _FileOrDirectory(file.records(), None))
+
+
+def check_fork(fork: Fork, allowed: Sequence[str]) -> None:
+    """Refused for a source that the operator has not named, and for one that gives no chain now."""
+    source = fork.source
+    if source is None:
+        return
+    if source not in allowed:
+        raise Refused(
+            "A reset copies from what --fork-from and --fork-sources name only: start the node with --fork-sources to "
+            "allow others",
+            data={"code": "FORK_NOT_ALLOWED"},
+        )
+    if not source.startswith(SNAPSHOTS):  # looked for when it is fetched
+        try:
+            with open_fork(source):
+                return
+        except FastnodeError as error:
+            raise Refused(f"The network is as it was: {error}", data={"code": "FORK_FAILED"}) from None
 
 
 def _of_directory(path: Path, stack: ExitStack) -> ForkedChain:

@@ -37,6 +37,7 @@ from fastnode.local_network.callers import Callers
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import MANA_TARGET, LocalFees, mana_of
 from fastnode.local_network.finality import final_checkpoint
+from fastnode.local_network.forking import check_fork
 from fastnode.local_network.genesis import SetupBlock
 from fastnode.local_network.kept import StateFile
 from fastnode.local_network.l1_away import L1AwayError
@@ -195,6 +196,7 @@ class LocalNetwork:
         """Reset the network in a new process.  Refused where that cannot be done."""
         if self.on_reset is None:
             raise Refused("This network runs inside another program: it goes back by fastnode_revert only")
+        check_fork(fork, self.options.fork_sources)
         self.options = replace(self.options, dump_file=None)
         self.on_reset(fork)
 

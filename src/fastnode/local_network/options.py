@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
 
-__all__ = ["Fork", "LocalNetworkOptions", "options_of"]
+__all__ = ["Fork", "LocalNetworkOptions", "allowed_sources", "options_of"]
 
 
 class Fork(NamedTuple):
@@ -45,6 +45,14 @@ class LocalNetworkOptions:
     acceptance: AcceptanceLimits = AcceptanceLimits()
     #: Takes the chain, as a chain file, when the node stops.
     dump_file: Path | None = None
+    #: What a reset may copy from.
+    fork_sources: tuple[str, ...] = ()
+
+
+def allowed_sources(settings: Settings) -> tuple[str, ...]:
+    """What a reset may copy from: what the operator has named."""
+    named = (*(() if settings.fork_from is None else (settings.fork_from,)), *(settings.fork_sources or ()))
+    return tuple(dict.fromkeys(named))
 
 
 def options_of(settings: Settings, chain: ChainInfo, valid_txs_per_block_min: int | None = None) -> LocalNetworkOptions:
@@ -68,4 +76,5 @@ def options_of(settings: Settings, chain: ChainInfo, valid_txs_per_block_min: in
         fee_recipient=ZERO_FIELD if fee_recipient is None else encode.from_hex(fee_recipient),
         acceptance=AcceptanceLimits.of(settings),
         dump_file=settings.dump_state or settings.state,
+        fork_sources=allowed_sources(settings),
     )

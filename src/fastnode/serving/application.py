@@ -43,7 +43,7 @@ from fastnode.jsonrpc.rate_limits import Client, refusal_delay
 from fastnode.kernels import packed
 from fastnode.serving.event_streams import EVENTS_PATH, EventStreams
 
-__all__ = ["Pages", "RpcApplication", "path_of"]
+__all__ = ["OwnPages", "Pages", "RpcApplication", "path_of"]
 
 #: Words for people with a browser or a wrong path, after those that the network's other nodes say.
 _ONLY_CALLS: Final = b": calls of JSON-RPC are POST; GET /status says how the node is, the admin port has a page"
@@ -88,6 +88,13 @@ class Pages(Protocol):
         """The answer to GET and HEAD; None for a path that has no such answer.  Must not raise."""
 
 
+class OwnPages(Protocol):
+    """Tells pages of the operator from those of other sites."""
+
+    def is_foreign(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a page of another site has sent a request."""
+
+
 class RpcApplication:
     """Answers the complete requests of all connections of one server.
 
@@ -111,6 +118,7 @@ class RpcApplication:
         #: Called when the headers or the guard are replaced.
         self.on_change: Callable[[], None] = lambda: None
         self._guard: RequestGuard | None = None
+        self._own_pages: OwnPages | None = None
         #: Pages that GET finds beside the probes.
         self.pages: Pages | None = None
         #: Streams of clients that hear events; None: no client can.
@@ -148,6 +156,16 @@ class RpcApplication:
     @guard.setter
     def guard(self, guard: RequestGuard | None) -> None:
         self._guard = guard
+        self.on_change()
+
+    @property
+    def own_pages(self) -> OwnPages | None:
+        """Whose pages may call the methods that are for these; None: those of all sites."""
+        return self._own_pages
+
+    @own_pages.setter
+    def own_pages(self, own_pages: OwnPages | None) -> None:
+        self._own_pages = own_pages
         self.on_change()
 
     @property
@@ -370,7 +388,8 @@ class RpcApplication:
         """The answer to a body in the plain."""
         is_json_type = _JSON_TYPE.fullmatch(headers.get(b"content-type", b"")) is not None
         accepted = headers.get(b"accept-encoding")
-        reply = self._engine.handle(body, client, allowance)
+        is_foreign = self._own_pages is not None and self._own_pages.is_foreign(headers)
+        reply = self._engine.handle(body, client, allowance, is_foreign=is_foreign)
         if not isinstance(reply, Reply):
             return self._respond_later(reply, accepted, allowance)
         if not is_json_type and reply.error_code == ParseError.code:

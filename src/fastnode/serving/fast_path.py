@@ -111,6 +111,7 @@ class FastPath:
         plain, packed = self.application.json_fields, self.application.gzip_fields
         before, length = b"HTTP/1.1 200 OK\r\n", b"Content-Length: "
         self.requests.set_head(before + plain + length, before + packed + length, b"\r\n" + self.writer.keeping)
+        self.requests.leaves_origin = self.application.own_pages is not None
         # A guard asks for every header, and spans for every call.
         self.requests.is_open = self.application.guard is None and self.application.spans is None
 

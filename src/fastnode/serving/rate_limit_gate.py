@@ -113,6 +113,8 @@ class RateLimitGate:
         if in_path is not None:
             head = b"POST / " + head[in_path.end() :]
         lower = head.lower()
+        if self.application.own_pages is not None and b"\norigin:" in lower:
+            return None
         lines = _TELLING_LINE.findall(head)
         headers = {name.lower(): value.strip() for name, value in lines}
         if len(headers) != sum(lower.count(b"\n" + name) for name in _TELLING):  # twice, or written in another way

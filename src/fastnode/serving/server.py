@@ -27,7 +27,7 @@ from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.rate_limits import RateLimits
 from fastnode.kernels import cached_responses
-from fastnode.serving.application import Pages, RpcApplication
+from fastnode.serving.application import OwnPages, Pages, RpcApplication
 from fastnode.serving.event_streams import EventStreams
 from fastnode.serving.fast_path import FastPath
 from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
@@ -341,6 +341,10 @@ class RpcServer(HttpServer):
     def set_guard(self, guard: RequestGuard | None) -> None:
         """Guard from the next connection on; None: everybody is admitted."""
         self._rpc.guard = guard
+
+    def set_own_pages(self, own_pages: OwnPages | None) -> None:
+        """Whose pages may call the methods that are for these, from the next request on; None: those of all sites."""
+        self._rpc.own_pages = own_pages
 
     def set_spans(self, spans: Spans | None) -> None:
         """Receiver of each call from the next connection on; None: nobody."""

@@ -21,6 +21,7 @@ cdef enum:
     ACCEPT_ENCODING = 4
     CONNECTION = 8
     FORBIDDEN = 16
+    ORIGIN = 32
 
 # Members of a call that have been seen.
 cdef enum:
@@ -60,6 +61,8 @@ cdef inline int known_header(const char *name, Py_ssize_t length) noexcept nogil
     if length == 4:
         return HOST if strncasecmp(name, b"host", 4) == 0 else ORDINARY
     if length == 6:
+        if strncasecmp(name, b"origin", 6) == 0:
+            return ORIGIN
         return FORBIDDEN if strncasecmp(name, b"expect", 6) == 0 else ORDINARY
     if length == 7:
         return FORBIDDEN if strncasecmp(name, b"upgrade", 7) == 0 else ORDINARY

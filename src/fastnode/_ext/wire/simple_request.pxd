@@ -58,6 +58,7 @@ cdef class SimpleRequests:
         Py_ssize_t _flushed
         # what the caller reads
         public bint is_open
+        public bint leaves_origin
         readonly Py_ssize_t size
         readonly Py_ssize_t position
         readonly Py_ssize_t count

@@ -66,6 +66,9 @@ class SimpleRequests:
     #: False: the owner of the data should take it elsewhere.
     is_open: bool
 
+    #: True: a request that names a page (``Origin``) is not simple.
+    leaves_origin: bool
+
     #: Payer of the connection whose data comes next; None: calls are free.  An answered call is paid, and so is a call
     #: that is described; a request that is left to others is not.
     payer: Payer | None

@@ -18,7 +18,7 @@ from fastnode._ext.wire.cached_responses cimport AnsweredCall, CachedResponses, 
 from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member
 from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.request_text cimport (
-    BEFORE_ID_BYTES, BEFORE_RESULT_BYTES, Head, answer_length, read_call, read_head
+    BEFORE_ID_BYTES, BEFORE_RESULT_BYTES, ORIGIN, Head, answer_length, read_call, read_head
 )
 from fastnode._ext.wire.usual_params cimport skip_blanks
 
@@ -95,6 +95,7 @@ cdef class SimpleRequests:
         self._member = Member()
         self._known_head = self._head_plain = self._head_packed = self._end = b""
         self.is_open = True
+        self.leaves_origin = False
 
     def __dealloc__(self):
         free(self._buffer)
@@ -487,7 +488,7 @@ cdef class SimpleRequests:
             self._accepted_coding = self._known_coding
             return at + known
         body = read_head(at, end, self._head_bytes_max, self._headers_max, &head)
-        if body == NULL or head.length > self._body_bytes_max:
+        if body == NULL or head.length > self._body_bytes_max or (self.leaves_origin and head.seen & ORIGIN):
             return NULL
         self._length = head.length
         self._accepted_coding = UNKNOWN_CODING
