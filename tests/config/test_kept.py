@@ -92,7 +92,7 @@ OFF = {
     "--upstream-timeout-s=3": "--upstream-url or --bus-url",
     "--take-over-port": "--workers",
     "--simulate-public-calls=upstream": "--public-simulator-url or --upstream-url",
-    "--sync-mode=force-snapshot": "--snapshots-urls or --bus-url",
+    "--sync-mode=force-snapshot": "--snapshots-urls",
     "--l1-timeout-s=3": "--l1-rpc-urls",
     "--otel-export-timeout-ms=500": "--traces-collector-url or --metrics-collector-url",
     "--reset-admin-api-key": needs.ADMIN_KEY_FILE.text,
