@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import select
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 from tests.conftest import PATIENCE_S
@@ -26,6 +28,8 @@ from fastnode.p2p.identity import Identity
 from fastnode.p2p.limits import Limits
 from fastnode.p2p.messages import write_hashes
 from fastnode.p2p.multistream import Selection
+from fastnode.p2p.options import StaticPeer
+from fastnode.p2p.overlay import Overlay
 from fastnode.p2p.request_limits import Request
 from fastnode.p2p.standing import Penalty
 from fastnode.p2p.topics import Topic, pack, topic_name
@@ -55,8 +59,8 @@ def attack() -> Iterator[Attack]:
     """Makes attackers, and closes their sockets."""
     with ExitStack() as stack:
 
-        def make(node: Node, *, shakes: bool = True, is_silent: bool = False) -> Attacker:
-            attacker = Attacker(node)
+        def make(node: Node, *, shakes: bool = True, is_silent: bool = False, **more: Any) -> Attacker:
+            attacker = Attacker(node, **more)
             attacker.is_silent = is_silent
             stack.callback(attacker.socket.close)
             if shakes:
@@ -69,9 +73,11 @@ def attack() -> Iterator[Attack]:
 class Attacker:
     """A connection by hand, over a blocking socket."""
 
-    def __init__(self, node: Node) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", node.network.snapshot.port), PATIENCE_S)
-        self.connection = Connection(Identity(), Limits(), is_dialer=True)
+    def __init__(self, node: Node, host: str = "127.0.0.1", identity: Identity | None = None) -> None:
+        """``host``: where it comes from, an address of this machine."""
+        self.socket = socket.create_connection(("127.0.0.1", node.network.snapshot.port), PATIENCE_S, (host, 0))
+        self.identity = identity or Identity()
+        self.connection = Connection(self.identity, Limits(), is_dialer=True)
         self.is_gone = False
         self.opened: dict[int, Selection] = {}
         #: On which it gossips; 0: none yet.
@@ -262,7 +268,7 @@ def test_streams_without_end_are_given_up_and_too_many_end_the_connection(start:
     patient = attack(node, is_silent=True)
     muxer = patient.connection.muxer
     assert muxer is not None
-    for _ in range(100):
+    for _ in range(25):
         muxer.open()
     patient.flush()
     patient.pump_until(lambda: len(muxer._streams) <= 5)
@@ -271,6 +277,100 @@ def test_streams_without_end_are_given_up_and_too_many_end_the_connection(start:
     assert greedy.connection.muxer is not None
     greedy.connection.muxer.output += frames
     greedy.wait_until_gone()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_streams_that_are_opened_and_given_up_cost_points_and_a_banned_peer_is_not_let_in(
+    start: Start, attack: Attack, seed: int
+) -> None:
+    """Given up before anything is said, after a protocol was chosen, or ended without a word."""
+    dice = random.Random(seed)
+    node = start(**TRUSTING)
+    attacker = attack(node)
+    muxer = attacker.connection.muxer
+    assert muxer is not None
+    node.wait_for_peers(1)
+    for _ in range(100):
+        kind = dice.randrange(3)
+        number = muxer.open() if kind < 2 else attacker.stream(Request.TX.protocol)
+        if kind == 0:
+            muxer.finish(number)
+        else:
+            muxer.reset(number)
+        if dice.random() < 0.3:
+            attacker.flush()
+    attacker.wait_until_gone()
+    again = attack(node, shakes=False, identity=attacker.identity)
+    with suppress(AssertionError):
+        again.shake()
+    again.wait_until_gone()
+    node.wait_for_peers(0)
+    is_well(node, start)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_most_crowded_network_gives_up_its_places(start: Start, attack: Attack, seed: int) -> None:
+    """Many identities of one address or /24, and a few peers from elsewhere who come last."""
+    dice = random.Random(seed)
+    node = start(counts_colocation=True, max_peers=8, check_interval_s=0.2, **TRUSTING)
+    one_address = dice.random() < 0.5
+    sybils: list[Attacker] = []
+    while len(sybils) < 12:
+        host = "127.0.1.9" if one_address else f"127.0.1.{dice.randint(1, 250)}"
+        sybil = attack(node, shakes=False, host=host)
+        with suppress(AssertionError, ConnectionError):  # five a second are let in from one address
+            sybil.shake()
+            sybils.append(sybil)
+            continue
+        time.sleep(0.2)
+    node.wait_until(lambda snapshot: len(snapshot.peers) == 8)
+    honest = [attack(node, host=f"127.0.{net}.{dice.randint(1, 250)}") for net in dice.sample(range(2, 250), 4)]
+    ids = {peer.identity.peer_id for peer in honest}
+    node.wait_until(
+        lambda snapshot: len(snapshot.peers) == 8 and ids <= {peer.peer_id for peer in snapshot.peers}, timeout_s=20
+    )
+    for peer in honest:
+        with suppress(TimeoutError):
+            peer.pump(0.01)
+        assert not peer.is_gone
+
+
+def discover(node: Node, friend: Node) -> None:
+    """As discovery does."""
+    where = StaticPeer("127.0.0.1", friend.network.snapshot.port, friend.identity.peer_id)
+
+    async def tell(overlay: Overlay) -> None:
+        overlay.swarm.found(where)
+
+    node.network._call(tell, PATIENCE_S)
+
+
+def test_places_are_kept_for_peers_that_were_dialled(start: Start, attack: Attack) -> None:
+    """However many come by themselves, from wherever."""
+    node = start(counts_colocation=True, max_peers=8, check_interval_s=0.2, **TRUSTING)
+    for net in range(1, 12):
+        attack(node, host=f"127.0.{net}.1")
+    node.wait_for_peers(8)
+    found = [start(), start()]
+    for friend in found:
+        discover(node, friend)
+    ids = {friend.identity.peer_id for friend in found}
+    node.wait_until(
+        lambda snapshot: len(snapshot.peers) == 8 and ids <= {peer.peer_id for peer in snapshot.peers}, timeout_s=20
+    )
+
+
+def test_handshakes_that_do_not_end_keep_nobody_from_another_address_out(start: Start, attack: Attack) -> None:
+    node = start(counts_colocation=True, **TRUSTING)
+    silents = [attack(node, shakes=False, host=f"127.0.1.{number}") for number in range(1, 41)]
+    node.wait_until(lambda snapshot: snapshot.events.get("accepted", 0) == len(silents))
+    attack(node, host="127.0.2.1")
+    node.wait_for_peers(1)
+    assert node.network.snapshot.events["displaced"] == 1
+    one = [attack(node, shakes=False, host="127.0.3.1") for _ in range(3)]
+    attack(node, host="127.0.3.1")
+    assert one
+    node.wait_for_peers(2)
 
 
 def test_questions_without_end_are_refused_and_cost_points(start: Start, attack: Attack) -> None:

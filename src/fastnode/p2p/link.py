@@ -41,6 +41,8 @@ class LinkEvents:
     ready: Callable[[Link], None]
     stream: Callable[[Link, Stream], None]
     lost: Callable[[Link, str], None]
+    #: The peer has opened a stream and given it up.
+    given_up: Callable[[Link], None] = lambda link: None
 
 
 class Stream:
@@ -64,6 +66,11 @@ class Stream:
     def _end(self) -> None:
         self._has_ended = True
         self._changed.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """The peer says nothing more on it, and has not given it up."""
+        return self._has_ended
 
     def fail(self, reason: str) -> None:
         self._failure = self._failure or reason
@@ -239,6 +246,8 @@ class Link(asyncio.Protocol):
                 if not was_ready:
                     was_ready = self._become_ready()
                 self._dispatch(event)
+                if not self.is_ready:  # what it did has ended it
+                    return
             if not was_ready and self.is_ready:
                 self._become_ready()
             self._flush()
@@ -283,6 +292,8 @@ class Link(asyncio.Protocol):
         elif isinstance(event, Reset):
             found.fail("the peer has given the stream up")
             del self._streams[event.stream]
+            if event.stream % 2 == (0 if self.is_dialer else 1):
+                self._events.given_up(self)
         elif isinstance(event, RoomMade):
             found.wake()
 

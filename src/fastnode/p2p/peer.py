@@ -16,6 +16,10 @@ __all__ = ["GossipWriter", "Peer"]
 #: Transactions of one peer that are judged at the same time.
 _JUDGED_AT_ONCE: Final = 2
 
+#: Streams that a peer may open and give up at a time, and in a second from then on: what it asks may take too long.
+_GIVEN_UP_MAX: Final = 30
+_GIVEN_UP_PER_S: Final = 1.0
+
 #: Of one peer: what does not fit is not sent to it, and it can ask others.
 _QUEUE_BYTES_MAX: Final = 12 << 20
 
@@ -72,11 +76,20 @@ class Peer:
         self.is_direct = False
         #: For its transactions.
         self.turns = asyncio.Semaphore(_JUDGED_AT_ONCE)
+        self._may_give_up, self._gave_up_at = float(_GIVEN_UP_MAX), now
         self._rpcs = 0
         self._rpcs_since = now
         #: It is being said goodbye to.
         self.is_leaving = False
         self.is_protected = False
+
+    def may_give_up(self, now: float) -> bool:
+        """Whether it may give up another stream, which is counted."""
+        allowed = self._may_give_up + (now - self._gave_up_at) * _GIVEN_UP_PER_S
+        self._may_give_up, self._gave_up_at = min(allowed, _GIVEN_UP_MAX) - 1, now
+        is_allowed = self._may_give_up >= 0
+        self._may_give_up = max(0.0, self._may_give_up)
+        return is_allowed
 
     def rpc_wait_s(self, now: float, rpcs_per_s_max: int) -> float:
         """How long its next message of gossip has to wait, which is counted."""

@@ -19,6 +19,7 @@ from typing import Any, Final
 from fastnode.errors import DecodeError, PeerFault, PeerUnavailable
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
+from fastnode.p2p.crowding import Crowd
 from fastnode.p2p.dialling import Candidate, DialPlan, Pace
 from fastnode.p2p.discovery import Discovery
 from fastnode.p2p.enr import NodeRecord
@@ -44,6 +45,10 @@ MESH: Final = "/meshsub/1.1.0"
 
 #: Connections that are not known yet, in all; the reference has 5 of them from anywhere.
 _PENDING_MAX: Final = 32
+#: And from one address.
+_PENDING_PER_ADDRESS_MAX: Final = 8
+#: Of all places so many are kept for peers that this node has dialled: who connects to it chooses who it is.
+_DIALLED_SHARE: Final = 4
 #: New connections from one address in a second (reference).
 _ACCEPTED_PER_S: Final = 5
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
@@ -86,7 +91,7 @@ class Swarm:
         self._budget = budget
         self._requests = requests
         self._on_peer, self._on_gone, self._on_gossip = on_peer, on_gone, on_gossip
-        self._events = LinkEvents(ready=self._ready, stream=self._stream, lost=self._lost)
+        self._events = LinkEvents(ready=self._ready, stream=self._stream, lost=self._lost, given_up=self._given_up)
         self._loop = asyncio.get_running_loop()
         self._pace = Pace(_ACCEPTED_PER_S)
         self._links: set[Link] = set()
@@ -137,7 +142,7 @@ class Swarm:
                 limits_addresses=options.counts_colocation,
                 fixes_address=options.announced_ip is not None,
                 found=self._offer,
-                is_looking=lambda: self._room() > 0,
+                is_looking=self._wants_more,
             )
             self.discovery.start(bound, records)
         for interval_s, chore in (
@@ -237,18 +242,45 @@ class Swarm:
     def _admit(self, link: Link) -> bool:
         """Whether a connection from outside is looked at."""
         self.counts["accepted"] += 1
-        pending = sum(not other.is_ready for other in self._links)
         is_taken = (
             not self._is_stopping
-            and pending < _PENDING_MAX
-            and len(self._links) < 2 * self.options.max_peers
             and (not self.options.counts_colocation or self._pace.take(link.address[0], self._loop.time()))
+            and self._has_place(link)
         )
         if is_taken:
             self._links.add(link)
         else:
             self.counts["refused"] += 1
         return is_taken
+
+    def _has_place(self, link: Link) -> bool:
+        """Whether a connection from outside finds a place; one of a crowded address may have to give up its own."""
+        inbound = [other for other in self._links if not other.is_dialer and not self._is_protected(other)]
+        pending = [other for other in inbound if not other.is_ready]
+        if self.options.counts_colocation:
+            same = sum(other.address[0] == link.address[0] for other in pending)
+            if same >= _PENDING_PER_ADDRESS_MAX:
+                return False
+        return (len(pending) < _PENDING_MAX or self._make_room(link, pending)) and (
+            len(self._links) < 2 * self.options.max_peers or self._make_room(link, inbound)
+        )
+
+    def _is_protected(self, link: Link) -> bool:
+        peer = self.peers.get(link.peer_id or "")
+        return peer is not None and peer.is_protected
+
+    def _make_room(self, link: Link, others: list[Link]) -> bool:
+        """Close one of ``others`` if its address has more of their places than that of ``link`` would have."""
+        if not self.options.counts_colocation or not others:
+            return False
+        crowd = Crowd(other.address[0] for other in others)
+        worst = max(others, key=lambda other: (crowd.size(other.address[0]), other.opened_at))
+        (of_worst, _), (own, _) = crowd.size(worst.address[0]), crowd.size(link.address[0])
+        if own + 1 >= of_worst:
+            return False
+        self.counts["displaced"] += 1
+        worst.close("its place goes to another address", at_once=True)
+        return True
 
     async def dial(self, candidate: Candidate) -> None:
         """Connect to it, and say how that went."""
@@ -285,13 +317,16 @@ class Swarm:
                 raise PeerFault("the peer is connected twice already")
             peer.links.append(link)
             return
-        peer = self.peers[link.peer_id] = Peer(link.peer_id, link, self._loop.time())
+        peer = Peer(link.peer_id, link, self._loop.time())
         static = self._static.get(link.address) if link.is_dialer else None
         if static is not None and static.peer_id not in (None, link.peer_id):
             static = None  # another node than the operator has named
         direct = {other.peer_id for other in self.options.static_peers if other.is_direct}
         peer.is_direct = link.peer_id in direct or (static is not None and static.is_direct)
         peer.is_protected = peer.is_direct or link.peer_id in self.options.protected
+        if self.is_banned(peer):
+            raise PeerFault("it is banned")
+        self.peers[peer.id] = peer
         self.counts["connected"] += 1
         logger.info("peer connected", extra=log_facts(**_facts(peer)))
         self.spawn(self._introduce(peer))
@@ -391,12 +426,22 @@ class Swarm:
         now = self._loop.time()
         for link in list(self._links):
             link.tick(now)
-        for candidate in self.plan.due(self.peers.keys(), now, has_room=self._room() > 0):
+        for candidate in self.plan.due(self.peers.keys(), now, has_room=self._wants_more()):
             self.spawn(self.dial(candidate))
 
     def _room(self) -> int:
         """How many more peers there may be."""
         return self.options.max_peers - sum(not peer.is_protected for peer in self.peers.values())
+
+    @property
+    def _dialled_min(self) -> int:
+        """Places that are kept for peers that this node has dialled."""
+        return max(1, self.options.max_peers // _DIALLED_SHARE)
+
+    def _wants_more(self) -> bool:
+        """Whether others are dialled: also while those who came by themselves have all places."""
+        dialled = sum(peer.is_outbound and not peer.is_protected for peer in self.peers.values())
+        return self._room() > 0 or dialled < self._dialled_min
 
     def check(self) -> None:
         """Who has to go."""
@@ -408,13 +453,30 @@ class Swarm:
                 self.spawn(self.leave(peer, goodbye, "its score is too low"))
         others = [peer for peer in self.peers.values() if not peer.is_protected]
         surplus = len(others) - self.options.max_peers
-        if surplus > 0:
-            # Those with the lowest scores; in a tie the newest.
-            self._dice.shuffle(others)
-            others.sort(key=lambda peer: (self.standing.score(peer.id), -peer.since))
-            for peer in others[:surplus]:
-                self.spawn(self.leave(peer, Goodbye.MAX_PEERS, "there are too many peers"))
+        for peer in self._most_dispensable(others, surplus):
+            self.spawn(self.leave(peer, Goodbye.MAX_PEERS, "there are too many peers"))
         self._seek_bootnodes(now)
+
+    def _most_dispensable(self, peers: list[Peer], count: int) -> list[Peer]:
+        """Those that give up their places: one after the other of the most crowded address, with the lowest score, the
+        newest.  As many as are kept for them stay of those that this node has dialled."""
+        left = list(peers)
+        self._dice.shuffle(left)
+
+        def place(peer: Peer) -> str:
+            return peer.address[0] if self.options.counts_colocation else peer.id
+
+        crowd = Crowd(map(place, left))
+        dialled = sum(peer.is_outbound for peer in left)
+        leaving: list[Peer] = []
+        for _ in range(count):
+            found = [peer for peer in left if not peer.is_outbound or dialled > self._dialled_min] or left
+            peer = max(found, key=lambda peer: (crowd.size(place(peer)), -self.standing.score(peer.id), peer.since))
+            left.remove(peer)
+            crowd.leave(place(peer))
+            dialled -= peer.is_outbound
+            leaving.append(peer)
+        return leaving
 
     def leave_outcast(self, peer: Peer) -> None:
         """Leave a peer whose score is so low that it is not heard in gossip: all that it does is to cost."""
@@ -471,6 +533,15 @@ class Swarm:
 
     # ---- streams -------------------------------------------------------------------------------
 
+    def _given_up(self, link: Link) -> None:
+        """A stream of the peer came to nothing: that may happen, but each costs this node something."""
+        peer = self.peers.get(link.peer_id or "")
+        if peer is None or peer.is_protected or peer.may_give_up(self._loop.time()):
+            return
+        self.penalize(peer.id, Penalty.HIGH_TOLERANCE, "it opens streams and gives them up")
+        if self.is_banned(peer):
+            link.close("it is banned")
+
     def _stream(self, link: Link, stream: Stream) -> None:
         assert link.peer_id is not None
         self.spawn(self._serve(link, stream))
@@ -484,6 +555,11 @@ class Swarm:
                 await self._serve_protocol(peer, protocol, stream)
         except TimeoutError:
             stream.reset()
+            self._given_up(link)
+        except PeerUnavailable:
+            if stream.has_ended:
+                self._given_up(link)
+            raise
         except PeerFault as error:
             link.close(str(error))
         finally:
