@@ -6,12 +6,15 @@ import asyncio
 import http.client
 import json
 import logging
+import random
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import NodeProcess
+from tests.http_stand_in import HttpStandIn, answer
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
@@ -38,6 +41,33 @@ def ask(port: int, path: str, body: bytes | None = None, **headers: str) -> tupl
         return response.status, response.read().decode(), response.headers
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_first_answers_that_make_no_sense_are_asked_for_again_like_later_ones(
+    tmp_path: Path, start_node: Start, chain: MadeChain, seed: int
+) -> None:
+    """A proxy in front of the followed node has its bad moments, also between two questions of the start."""
+    dice, upstream, spoiled = random.Random(seed), ScriptedUpstream(chain), 0
+    upstream.start()
+
+    def respond(handler: Any, body: bytes) -> None:
+        nonlocal spoiled
+        with urllib.request.urlopen(urllib.request.Request(upstream.url, body)) as response:
+            content = response.read()
+        if spoiled < 4 and dice.random() < 0.5:
+            spoiled += 1
+            content = dice.choice([b"<html>502 Bad Gateway</html>", content[: len(content) // 2], b"[]", b"{}", b""])
+        answer(handler, content)
+
+    try:
+        with HttpStandIn(respond) as proxy:
+            node = start_node("--upstream-url", proxy.url, "--data-directory", tmp_path / "data")
+            node.wait_until_serving()
+            assert spoiled > 0
+            assert node.stop() == 0
+    finally:
+        upstream.stop()
 
 
 def test_the_ports_are_open_while_the_first_upstream_is_awaited(

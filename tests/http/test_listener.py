@@ -42,6 +42,9 @@ class Host:
     def refuse_late(self) -> bytes:
         return REFUSAL
 
+    def answer_briefly(self, data: bytes) -> bytes:
+        return b"briefly " + data
+
     def make_connection(self, arrival: Arrival) -> asyncio.BaseProtocol:
         self.opened.append(arrival.peer)
         return asyncio.Protocol()
@@ -212,7 +215,7 @@ def test_without_files_accepting_pauses_and_goes_on(
         refused = 0
 
         def accept(self) -> Any:
-            if self.refused < 2:
+            if self.refused < 4:  # each time also of the one that would be answered briefly
                 self.refused += 1
                 raise OSError(errno.EMFILE, "Too many open files")
             return super().accept()
@@ -230,10 +233,50 @@ def test_without_files_accepting_pauses_and_goes_on(
             while not host.opened:
                 await asyncio.sleep(0.01)
         door.close()
-        assert listening.refused == 2
+        assert listening.refused == 4
 
     run(asyncio.wait_for(main(), 30))
     assert caplog.messages == ["no connection can be accepted: Too many open files"] * 2
+
+
+def test_without_files_one_after_the_other_is_answered_briefly(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that say nothing keep the others waiting for a moment each."""
+
+    class Exhausted(socket.socket):
+        is_brief = False
+
+        def accept(self) -> Any:
+            if not self.is_brief:
+                self.is_brief = True
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    monkeypatch.setattr(listener_module, "PAUSE_S", 3600.0)
+
+    async def main() -> None:
+        listening = Exhausted()
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        listening.setblocking(False)
+        host = Host()
+        loop = asyncio.get_running_loop()
+        clients = [connect(listening.getsockname()[1]) for _ in range(4)]
+        for number, client in enumerate(clients):
+            client.setblocking(False)
+            if number != 1:
+                client.sendall(b"%d" % number)
+        door = Listener(host, [listening])
+        said = [await loop.sock_recv(client, 100) for client in clients]
+        assert said == [b"briefly 0", b"", b"briefly 2", b"briefly 3"]
+        assert host.opened == []
+        assert host.admitted == 0
+        for client in clients:
+            client.close()
+        door.close()
+
+    run(asyncio.wait_for(main(), 30))
 
 
 def test_a_port_that_is_taken_leaves_nothing_open(run: Callable[..., Any]) -> None:

@@ -95,14 +95,6 @@ def test_while_one_is_healthy_the_others_are_identified_beside_the_work(both: tu
     assert failover.choose() is both[0]
 
 
-def test_all_are_put_aside_only_when_each_is(both: tuple[Scripted, Scripted]) -> None:
-    failover = Failover(both)
-    both[0].put_aside("wrong")
-    assert not failover.are_all_put_aside
-    both[1].put_aside("wrong")
-    assert failover.are_all_put_aside
-
-
 def no_pauses(failover: Failover[Scripted]) -> None:
     for each in failover.all:
         each.health.end_pause()

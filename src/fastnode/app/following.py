@@ -82,6 +82,8 @@ __all__ = ["Following"]
 logger = logging.getLogger(__name__)
 
 _RETRY_PAUSE_S: Final = 0.5
+#: How often an upstream may fail to say who it is before a start without a chain gives it up.
+_FIRST_TRIES: Final = 3
 #: How often L1 is asked where its blocks come at no regular times, in milliseconds.
 L1_POLLING_MS: Final = 1_000
 #: Threads that fetch and decode ahead of ingestion, and those that carry transactions.
@@ -285,7 +287,7 @@ class Following:
             return self._learn_chain_from_l1(self.l1, genesis_file)
         if genesis_file is not None:
             ChainFileSource(genesis_file).close()  # errors of the file are reported before any node is waited for
-        while not self._is_closed and not self.upstreams.are_all_put_aside:
+        while not self._is_closed and not self._is_nobody_left():
             upstream = self.upstreams.choose()
             self._refuse_itself()
             if upstream is not None:
@@ -296,11 +298,23 @@ class Following:
                     return chain
                 except UpstreamUnavailable:
                     continue
-                except (UpstreamError, DecodeError) as error:
+                except OtherNetwork as error:
                     raise StartError(f"upstream {upstream.name}: {error}") from error
+                except (UpstreamError, DecodeError) as error:  # it may make sense the next time, as any later answer
+                    upstream.on_error(error)
+                    upstream.health.on_useless(error)
+                    continue
             time.sleep(_RETRY_PAUSE_S)
         self._refuse_itself()
         raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
+
+    def _is_nobody_left(self) -> bool:
+        """Whether to wait has no sense: all upstreams are of other networks, or have never said who they are."""
+        return all(
+            each.health.is_put_aside
+            and (each.is_of_other_network or (not each.node_info and each.health.times_aside >= _FIRST_TRIES))
+            for each in self.upstreams.all
+        )
 
     def _learn_chain_from_l1(self, l1: L1Reader, genesis_file: Path | None) -> tuple[ChainRecord, GenesisRecord]:
         """Of the rollup that the settings name; no other node is asked."""

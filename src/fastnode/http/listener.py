@@ -20,6 +20,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from fastnode.http.client_connections import network_of
@@ -46,6 +47,10 @@ TURNING_AWAY_NS: Final = 40_000
 OPENED_WITHIN_S: Final = 5.0
 #: After the system had no more files or memory for a connection.
 PAUSE_S: Final = 0.5
+#: Time for one connection to ask that is answered with the file that is kept for that, and what is read of it: probes
+#: say how the node is, and others that there is no room.
+BRIEF_S: Final = 0.25
+BRIEF_BYTES_MAX: Final = 16 * 1024
 #: Bytes that are read from a client that is turned away: closing before would destroy the answer.
 DROPPED_BYTES_MAX: Final = 64 * 1024
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -65,6 +70,9 @@ class ConnectionHost(Protocol):
 
     def refuse_late(self) -> bytes:
         """The answer to a connection that has waited for too long, which is released then."""
+
+    def answer_briefly(self, data: bytes) -> bytes:
+        """The whole answer to what a connection has sent first, which is closed then."""
 
     def make_connection(self, arrival: Arrival) -> asyncio.BaseProtocol:
         """The protocol of a connection that is opened."""
@@ -132,6 +140,14 @@ def listen(bound: socket.socket) -> socket.socket:
     return bound
 
 
+def _open_spare() -> int | None:
+    """A file that is kept open, to be closed when one is needed; None if the system has none left."""
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
 class Listener:
     """Accepts for its ``host``, which may be replaced while it runs, until :meth:`close`."""
 
@@ -142,6 +158,8 @@ class Listener:
         self._unopened: set[Arrival] = set()
         self._opening: set[asyncio.Task[Any]] = set()
         self._is_closed = False
+        self._spare = _open_spare()
+        self._brief: tuple[socket.socket, asyncio.TimerHandle] | None = None
         for each in listening:
             self._loop.add_reader(each, self._accept, each)
 
@@ -160,6 +178,11 @@ class Listener:
     def close(self) -> None:
         """Listen no more; what has not been opened is closed."""
         self._is_closed = True
+        if self._brief is not None:
+            self._end_brief(b"")
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
         for each in self._listening:
             self._loop.remove_reader(each)
             each.close()
@@ -179,8 +202,54 @@ class Listener:
                 logger.error("no connection can be accepted: %s", error.strerror)
                 self._loop.remove_reader(listening)
                 self._loop.call_later(PAUSE_S, self._resume, listening)
+                self._begin_brief(listening)
                 return
             self._receive(connection, peer_name)
+
+    # ---- without files -----------------------------------------------------------------------
+
+    def _begin_brief(self, listening: socket.socket) -> None:
+        """Take over the next connection with the file that is kept for it."""
+        if self._is_closed or self._brief is not None:
+            return
+        self._spare = self._spare or _open_spare()
+        if self._spare is None:
+            return
+        os.close(self._spare)
+        self._spare = None
+        try:
+            connection, _ = listening.accept()
+        except OSError:  # nobody waits, or another one took the file
+            self._spare = _open_spare()
+            return
+        connection.setblocking(False)
+        timer = self._loop.call_later(BRIEF_S, self._end_brief, b"", listening)
+        self._brief = connection, timer
+        self._loop.add_reader(connection, self._on_brief, connection, listening)
+
+    def _on_brief(self, connection: socket.socket, listening: socket.socket) -> None:
+        try:
+            data = connection.recv(BRIEF_BYTES_MAX)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        self._end_brief(self._host.answer_briefly(data) if data else b"", listening)
+
+    def _end_brief(self, answer: bytes, listening: socket.socket | None = None) -> None:
+        assert self._brief is not None
+        connection, timer = self._brief
+        self._brief = None
+        timer.cancel()
+        self._loop.remove_reader(connection)
+        with suppress(OSError):
+            connection.send(answer)
+        connection.close()
+        self._spare = _open_spare()
+        if listening is not None:
+            self._loop.call_soon(self._begin_brief, listening)
+
+    # ---- connections -------------------------------------------------------------------------
 
     def _resume(self, listening: socket.socket) -> None:
         if not self._is_closed:

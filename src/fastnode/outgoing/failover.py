@@ -200,10 +200,6 @@ class Failover(Generic[E]):
             f"{each.name} is {each.health.state.value}: {each.health.reason}" for each in self.all if each.health.reason
         )
 
-    @property
-    def are_all_put_aside(self) -> bool:
-        return all(each.health.state is EndpointState.ASIDE for each in self.all)
-
     def describe(self) -> list[dict[str, Any]]:
         return [each.describe() for each in self.all]
 

@@ -75,6 +75,15 @@ class EndpointHealth:
         return self.state is EndpointState.HEALTHY
 
     @property
+    def is_put_aside(self) -> bool:
+        return self.state is EndpointState.ASIDE
+
+    @property
+    def times_aside(self) -> int:
+        """How often it was put aside since it was of use."""
+        return self._times_aside
+
+    @property
     def is_resting(self) -> bool:
         """Whether it must not be asked yet."""
         return self.usable_at > time.monotonic()

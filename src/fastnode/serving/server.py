@@ -13,14 +13,14 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastnode.errors import SettingError, StartError
-from fastnode.http.allowance import MemoryBudget
+from fastnode.http.allowance import Allowance, MemoryBudget, Party
 from fastnode.http.client_connections import ConnectionCounts
 from fastnode.http.connection import HttpConnection
 from fastnode.http.guard import RequestGuard
-from fastnode.http.health import Health
+from fastnode.http.health import PROBE_PATHS, Health
 from fastnode.http.limits import Limits
 from fastnode.http.listener import Arrival, Listener, bind, listen
-from fastnode.http.messages import Refusal, Response, ResponseWriter
+from fastnode.http.messages import Refusal, Request, Response, ResponseWriter
 from fastnode.http.meters import Traffic
 from fastnode.http.protocols import Application
 from fastnode.http.turns import Turns
@@ -195,6 +195,21 @@ class HttpServer:
             self.accepted_count += 1
             return None
         return self._turn_away(reason)
+
+    def answer_briefly(self, data: bytes) -> bytes:
+        """Probes are answered, and all else is turned away: there is no file for a connection."""
+        lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")
+        method, _, rest = lines[0].partition(b" ")
+        target = rest.rpartition(b" ")[0]
+        if method in (b"GET", b"HEAD") and target.partition(b"?")[0].endswith(tuple(PROBE_PATHS)):
+            pairs = [line.partition(b":") for line in lines[1:]]
+            headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+            request = Request(method, target, headers, b"", is_http_1_0=False, keep_alive=False)
+            response = self.application.on_request(request, Allowance(Party(self.turns, self.budget, None)))
+            if isinstance(response, Response):
+                return b"".join(self.writer.render(response, keep_alive=False, omit_body=method == b"HEAD"))
+            response.close()
+        return self._turn_away("no files are left for connections")
 
     def refuse_late(self) -> bytes:
         return self._turn_away("too many connections wait for their turn")

@@ -58,6 +58,8 @@ class Upstream(Endpoint):
         #: Whether it knows methods by their newer names; None before it has answered one.
         self._has_newer_names: bool | None = None
         self.is_fastnode = False
+        #: It has said so when it was asked last.
+        self.is_of_other_network = False
         self.node_info: dict[str, Any] = {}
         #: The headers of its answers, by their names in lower case: some say what its network is.
         self.version_headers: Mapping[str, str] = {}
@@ -112,8 +114,12 @@ class Upstream(Endpoint):
         if isinstance(sync, UpstreamRejection) and sync.code != METHOD_NOT_FOUND:
             raise sync
         self.is_fastnode = isinstance(sync, dict)
-        self.node_info, self.version_headers = info, reply.headers
-        check_identity(info, self._expected())
+        try:
+            check_identity(info, self._expected())
+        except OtherNetwork:
+            self.is_of_other_network = True
+            raise
+        self.node_info, self.version_headers, self.is_of_other_network = info, reply.headers, False
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""

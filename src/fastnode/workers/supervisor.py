@@ -18,9 +18,11 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +31,7 @@ from fastnode.values.lineage import new_id
 from fastnode.workers.seat import PrimarySeat, WorkerSeat
 from fastnode.workers.shared import SharedBuckets, SharedConnections
 
-__all__ = ["Supervisor", "listening_sockets"]
+__all__ = ["Supervisor", "listening_sockets", "sweep"]
 
 logger = logging.getLogger("fastnode.workers")
 
@@ -45,6 +47,12 @@ _PRIMARY: Final = 0
 _LOOK_S: Final = 3600.0
 
 _PR_SET_PDEATHSIG: Final = 1
+
+#: A folder for each supervisor, below that of temporary files, with the socket of its primary.
+_FOLDER_PREFIX: Final = "fastnode-workers-"
+_SOCKET: Final = "primary"
+#: A supervisor that starts listens in its folder within this time.
+_BEGUN_WITHIN_S: Final = 10.0
 
 
 def listening_sockets(host: str, port: int, count: int, *, takes_over: bool) -> list[socket.socket]:
@@ -73,6 +81,29 @@ def listening_sockets(host: str, port: int, count: int, *, takes_over: bool) -> 
             sock.close()
         raise
     return sockets
+
+
+def sweep(directory: Path) -> None:
+    """Remove what supervisors that were killed have left: folders of this user in which nobody listens any more."""
+    for folder in directory.glob(f"{_FOLDER_PREFIX}*"):
+        with suppress(OSError):
+            status = folder.lstat()
+            is_old = time.time() - status.st_mtime > _BEGUN_WITHIN_S
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and is_old and not _is_used(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_used(folder: Path) -> bool:
+    """Whether the primary can be reached there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.setblocking(False)
+        try:
+            caller.connect(str(folder / _SOCKET))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:  # so many wait there that it takes no more
+            return True
+    return True
 
 
 class _Child:
@@ -106,8 +137,9 @@ class Supervisor:
         self._instance = new_id()
         #: Where the workers answer.
         self.port: Final[int] = sockets[0].getsockname()[1]
-        self._folder = Path(tempfile.mkdtemp(prefix="fastnode-workers-"))  # no other user can enter it
-        self._address = self._folder / "primary"
+        sweep(Path(tempfile.gettempdir()))
+        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))  # no other user can enter it
+        self._address = self._folder / _SOCKET
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._buckets = SharedBuckets()
         self._connections = SharedConnections(len(sockets))

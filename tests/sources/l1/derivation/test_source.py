@@ -31,7 +31,7 @@ from tests.sources.made_chain import SHAPE, MadeChain
 from fastnode.archiver.source import TipsRecord, UndoRecord
 from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.checkpoint import PublishedCheckpoint
-from fastnode.protocol.kzg import blob_commitment
+from fastnode.protocol.kzg import blob_commitment, blobs_hash, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobSources
@@ -320,6 +320,40 @@ def test_a_checkpoint_confirms_the_proposed_blocks_that_it_has(
     applied = node.pass_()
     assert not any(isinstance(record, UndoRecord) for record in applied)
     assert has(node, chain)
+
+
+@without_messages
+@pytest.mark.parametrize("is_bent", [False, True], ids=["the same", "others"])
+def test_stored_proposed_blocks_count_if_the_blobs_on_l1_are_theirs(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, is_bent: bool
+) -> None:
+    """Header, event and archive root agree with each other, and the committee has signed them; the blobs decide."""
+    node.pass_()
+    chain.propose(2)
+    unit = chain.units[-1]
+    for block in unit.blocks:
+        node.ingestor.add_block(block, ())
+    chain.publish()
+    assert unit.published is not None
+    sheet = l1.sheet(unit.published)
+    if is_bent:
+        bent = bytearray(sheet.blobs[0])
+        bent[63] ^= 1
+        sheet.blobs[0] = bytes(bent)
+        sheet.commitments = [blob_commitment(blob) for blob in sheet.blobs]
+        sheet.hashes = [versioned_hash(item) for item in sheet.commitments]
+        checkpoint = sheet.published.checkpoint
+        header = replace(checkpoint.header, blobs_hash=blobs_hash(sheet.hashes))
+        sheet.published = replace(sheet.published, checkpoint=replace(checkpoint, header=header))
+    l1.publish(sheet)
+    l1.beacon.blobs.clear()
+    if is_bent:
+        with pytest.raises(BlobsUnavailable):
+            node.pass_()
+        assert node.checkpoint == unit.number - 1
+    else:
+        node.pass_()
+        assert has(node, chain)
 
 
 @without_messages
