@@ -16,7 +16,7 @@ from tests.mempool.made import hash_of, made_txs
 from fastnode.testing import RunningNetwork, local_network
 
 ALLOWED_ORIGIN = "http://localhost:3000"
-#: What only reads, or what the methods of all nodes do too.
+#: Methods that only read, or do what those of all nodes do too.
 READS = {
     *("fastnode_getAutomine", "anvil_getAutomine", "hardhat_getAutomine", "fastnode_autoMineStatus"),
     *("fastnode_getIntervalMining", "anvil_getIntervalMining", "txpool_status", "txpool_content"),
@@ -42,7 +42,7 @@ def network(request: pytest.FixtureRequest) -> Iterator[RunningNetwork]:
 
 
 def ask(url: str, body: Any, headers: dict[str, str]) -> Any:
-    """What a page gets for a POST; ``host`` among the headers stands for a name that leads here."""
+    """Answer that a page gets for a POST; ``host`` among the headers stands for a name that leads here."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=30)
     text = json.dumps(body)

@@ -104,7 +104,7 @@ def clock_methods(network: LocalNetwork, changes: Changes, methods: list[Method]
     return [*shared, *(_method(name, handler) for name, handler in (own | refused).items())]
 
 
-#: What changes the network, beside what is shared.
+#: Methods that change the network, beside the shared ones.
 _WRITES: Final = frozenset({"anvil_setStorageAt", "hardhat_setStorageAt"})
 
 

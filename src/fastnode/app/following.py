@@ -82,7 +82,7 @@ __all__ = ["Following"]
 logger = logging.getLogger(__name__)
 
 _RETRY_PAUSE_S: Final = 0.5
-#: How often an upstream may fail to say who it is before a start without a chain gives it up.
+#: Times that an upstream may fail to say who it is before a start without a chain gives it up.
 _FIRST_TRIES: Final = 3
 #: How often L1 is asked where its blocks come at no regular times, in milliseconds.
 L1_POLLING_MS: Final = 1_000
@@ -309,7 +309,7 @@ class Following:
         raise StartError(f"nothing is stored yet and no upstream can be followed: {self.upstreams.reasons()}")
 
     def _is_nobody_left(self) -> bool:
-        """Whether to wait has no sense: all upstreams are of other networks, or have never said who they are."""
+        """True where waiting has no sense: all upstreams are of other networks, or have never said who they are."""
         return all(
             each.health.is_put_aside
             and (each.is_of_other_network or (not each.node_info and each.health.times_aside >= _FIRST_TRIES))

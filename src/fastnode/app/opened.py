@@ -92,7 +92,7 @@ class Opened:
     is_sample: bool
     #: Of the primary of a node with workers; None: there are none.
     seat: PrimarySeat | None = None
-    #: What this process took over from a local network that was reset; None: nothing.
+    #: Directory and way back that this process took over from a local network that was reset; None: nothing.
     resetting: Resetting | None = None
 
     @property
@@ -262,8 +262,8 @@ def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
 
 
 def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, lineage: Lineage) -> tuple[str, ...]:
-    """Where publishers say that snapshots are, below what the settings name; only asked where a node would begin with
-    one.  What others say leads this node nowhere else, and to no other server with its credentials."""
+    """Locations of snapshots that publishers tell of, below those that the settings name; only asked where a node would
+    begin with one.  Others lead this node nowhere else, and to no other server with its credentials."""
     from fastnode.app.following import Following
     from fastnode.archiver.store import ARCHIVER_DIRECTORY
 

@@ -90,7 +90,7 @@ class ResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Resetting:
-    """What this process takes over from the one that was reset.
+    """State that this process takes over from the one that was reset.
 
     ``back``: the command line that serves the old chain; None: this process serves it.
     """
@@ -117,7 +117,7 @@ class Resetting:
         return self.directory if self.is_temporary else None
 
     def is_unfinished(self) -> bool:
-        """Whether the new chain is not complete."""
+        """True until the new chain is complete."""
         return self.back is not None and is_set_aside(self.directory)
 
     def finish(self, directory: DataDirectory) -> None:

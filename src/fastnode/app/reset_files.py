@@ -60,7 +60,7 @@ def settle(directory: Path) -> None:
 
 
 def is_set_aside(directory: Path) -> bool:
-    """Whether there is an old chain beside a new one, or beside nothing yet."""
+    """True while there is an old chain beside a new one, or beside nothing yet."""
     return (directory / _BEFORE).is_dir()
 
 

@@ -34,7 +34,7 @@ __all__ = ["SNAPSHOT", "SNAPSHOTS", "ForkedChain", "check_fork", "open_fork"]
 
 logger = logging.getLogger(__name__)
 
-#: What --fork-from calls a snapshot, and the locations that can be nothing else.
+#: Prefix of a snapshot for --fork-from, and the locations that can be nothing else.
 SNAPSHOT: Final = "snapshot:"
 SNAPSHOTS: Final = (SNAPSHOT, "file://", "s3://", "gs://")
 #: Pages of a node that are fetched ahead.

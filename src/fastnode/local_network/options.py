@@ -45,12 +45,12 @@ class LocalNetworkOptions:
     acceptance: AcceptanceLimits = AcceptanceLimits()
     #: Takes the chain, as a chain file, when the node stops.
     dump_file: Path | None = None
-    #: What a reset may copy from.
+    #: Sources that a reset may copy from.
     fork_sources: tuple[str, ...] = ()
 
 
 def allowed_sources(settings: Settings) -> tuple[str, ...]:
-    """What a reset may copy from: what the operator has named."""
+    """Sources that a reset may copy from: those that the operator has named."""
     named = (*(() if settings.fork_from is None else (settings.fork_from,)), *(settings.fork_sources or ()))
     return tuple(dict.fromkeys(named))
 

@@ -80,7 +80,7 @@ class EndpointHealth:
 
     @property
     def times_aside(self) -> int:
-        """How often it was put aside since it was of use."""
+        """Times that it was put aside since it was of use."""
         return self._times_aside
 
     @property

@@ -1,4 +1,4 @@
-"""Which addresses have many places: identities cost nothing, addresses do.
+"""Crowded addresses, which have many places: identities cost nothing, addresses do.
 
 An IPv4 address counts with its /24, one of IPv6 with its /48, of which subscribers have one.
 """

@@ -84,7 +84,7 @@ class Peer:
         self.is_protected = False
 
     def may_give_up(self, now: float) -> bool:
-        """Whether it may give up another stream, which is counted."""
+        """True if it may give up another stream, which is counted."""
         allowed = self._may_give_up + (now - self._gave_up_at) * _GIVEN_UP_PER_S
         self._may_give_up, self._gave_up_at = min(allowed, _GIVEN_UP_MAX) - 1, now
         is_allowed = self._may_give_up >= 0

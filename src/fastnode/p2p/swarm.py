@@ -45,9 +45,9 @@ MESH: Final = "/meshsub/1.1.0"
 
 #: Connections that are not known yet, in all; the reference has 5 of them from anywhere.
 _PENDING_MAX: Final = 32
-#: And from one address.
+#: The same from one address.
 _PENDING_PER_ADDRESS_MAX: Final = 8
-#: Of all places so many are kept for peers that this node has dialled: who connects to it chooses who it is.
+#: Part of all places that is kept for peers that this node has dialled: who connects to it chooses who it is.
 _DIALLED_SHARE: Final = 4
 #: New connections from one address in a second (reference).
 _ACCEPTED_PER_S: Final = 5
@@ -254,7 +254,7 @@ class Swarm:
         return is_taken
 
     def _has_place(self, link: Link) -> bool:
-        """Whether a connection from outside finds a place; one of a crowded address may have to give up its own."""
+        """True if a connection from outside finds a place; one of a crowded address may have to give up its own."""
         inbound = [other for other in self._links if not other.is_dialer and not self._is_protected(other)]
         pending = [other for other in inbound if not other.is_ready]
         if self.options.counts_colocation:
@@ -439,7 +439,7 @@ class Swarm:
         return max(1, self.options.max_peers // _DIALLED_SHARE)
 
     def _wants_more(self) -> bool:
-        """Whether others are dialled: also while those who came by themselves have all places."""
+        """True while others are dialled: also if those who came by themselves have all places."""
         dialled = sum(peer.is_outbound and not peer.is_protected for peer in self.peers.values())
         return self._room() > 0 or dialled < self._dialled_min
 

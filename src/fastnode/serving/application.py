@@ -92,7 +92,7 @@ class OwnPages(Protocol):
     """Tells pages of the operator from those of other sites."""
 
     def is_foreign(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether a page of another site has sent a request."""
+        """True if a page of another site has sent a request."""
 
 
 class RpcApplication:
@@ -160,7 +160,7 @@ class RpcApplication:
 
     @property
     def own_pages(self) -> OwnPages | None:
-        """Whose pages may call the methods that are for these; None: those of all sites."""
+        """Pages that may call the methods that are for these; None: those of all sites."""
         return self._own_pages
 
     @own_pages.setter

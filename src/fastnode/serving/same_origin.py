@@ -1,4 +1,4 @@
-"""What is open to all who reach a port, but not to pages of other sites in their browsers.
+"""Guards of what is open to all who reach a port, but not to pages of other sites in their browsers.
 
 On the admin port without a key that is everything; on the ports of a local network the methods that change it.
 """
@@ -44,7 +44,7 @@ class _Hosts:
 
 
 def _is_of(origin: bytes, host: bytes) -> bool:
-    """Whether the page of an Origin came from the host that is asked."""
+    """True if the page of an Origin came from the host that is asked."""
     return origin in {scheme + host for scheme in _SCHEMES}
 
 

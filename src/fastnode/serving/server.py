@@ -358,7 +358,7 @@ class RpcServer(HttpServer):
         self._rpc.guard = guard
 
     def set_own_pages(self, own_pages: OwnPages | None) -> None:
-        """Whose pages may call the methods that are for these, from the next request on; None: those of all sites."""
+        """Name the pages that may call what is for them, from the next request on; None: those of all sites."""
         self._rpc.own_pages = own_pages
 
     def set_spans(self, spans: Spans | None) -> None:

@@ -94,7 +94,7 @@ def sweep(directory: Path) -> None:
 
 
 def _is_used(folder: Path) -> bool:
-    """Whether the primary can be reached there."""
+    """True if the primary can be reached there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
         caller.setblocking(False)
         try:
