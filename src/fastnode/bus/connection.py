@@ -16,6 +16,7 @@ import contextlib
 import logging
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -43,6 +44,8 @@ logger = logging.getLogger("fastnode.bus")
 
 T = TypeVar("T")
 
+#: Time between two lines about messages that are left out.
+_FAULT_LINES_S: Final = 1.0
 #: How long one request may take; a cluster that elects a leader needs a few of them.
 REQUEST_S: Final = 4.0
 CONNECT_S: Final = 2.0
@@ -403,14 +406,14 @@ class Bus:
         """From now on, and after each loss of the connection, call this with subject, headers and content of what
         comes; in the loop's thread, so it must not block.  Some may be left out."""
 
-        left_out = Setbacks("a message of the bus is left out")
+        left_out, faults = Setbacks("a message of the bus is left out"), _Faults()
 
         async def handle(message: Any) -> None:
             self.counts["received"] += 1
             try:
                 on_message(message.subject, message.headers or {}, message.data)
             except FastnodeError as error:
-                logger.warning("a message of the bus is left out", extra=log_facts(reason=str(error)))
+                faults.note(str(error))
             except Exception as error:  # noqa: BLE001 - counted, and logged once
                 left_out.note(error)
             else:
@@ -513,6 +516,22 @@ class Bus:
         if error.get("err_code") == _NAME_IN_USE:
             raise _InUse(str(error.get("description")))
         raise UpstreamUnavailable(f"the bus: {error.get('description')}")
+
+
+class _Faults:
+    """Lines about messages that are left out: one a second, however many there are."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+        self._count = 0
+
+    def note(self, reason: str) -> None:
+        self._count += 1
+        now = time.monotonic()
+        if now < self._next_at:
+            return
+        logger.warning("a message of the bus is left out", extra=log_facts(reason=reason, count=self._count))
+        self._next_at, self._count = now + _FAULT_LINES_S, 0
 
 
 def _state_of(answer: Mapping[str, Any]) -> dict[str, Any]:

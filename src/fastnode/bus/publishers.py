@@ -22,6 +22,8 @@ __all__ = ["At", "KnownPublisher", "Publishers"]
 SILENT_S: Final = 7.0
 #: For how long one may be behind another before that one is followed.
 BEHIND_S: Final = 3.0
+#: Time for which nothing that is pushed in a publisher's name counts, after some of it was wrong.
+DISTRUST_S: Final = 60.0
 PUBLISHERS_MAX: Final = 64
 _MILLISECONDS_MAX: Final = 1 << 52
 
@@ -55,6 +57,8 @@ class KnownPublisher:
         #: Why what it says cannot be used; None if it can.
         self.fault: str | None = None
         self.heard_at = 0.0
+        #: Until then only its stored words count: pushed ones, which anybody may have said, were wrong.
+        self.distrusted_until = 0.0
         #: Of its newest word, in the stream.
         self.sequence = 0
         self.health = EndpointHealth(patience)
@@ -64,6 +68,17 @@ class KnownPublisher:
     @property
     def number(self) -> int:
         return -1 if self.at is None else self.at.tips.proposed.number
+
+    @property
+    def is_pushed_trusted(self) -> bool:
+        """True while words count that were pushed in its name."""
+        return time.monotonic() >= self.distrusted_until
+
+    def distrust_pushed(self) -> None:
+        """Let only stored words count for a while: those that were pushed are forgotten."""
+        self.distrusted_until = time.monotonic() + DISTRUST_S
+        self.references.clear()
+        self.sequence = 0
 
     @property
     def is_silent(self) -> bool:

@@ -49,6 +49,8 @@ QUIET_S: Final = 3.0
 LOOK_S: Final = 1.0
 LAGS_MAX: Final = 2048
 _BLOCK: Final = "block"
+#: Digits of a place in a stream.
+_DIGITS_MAX: Final = 20
 
 
 class BusUpstream(Upstream):
@@ -108,7 +110,7 @@ class BusUpstream(Upstream):
 
     def _on_live(self, subject: str, headers: Mapping[str, str], data: bytes) -> None:
         assert self._subjects is not None
-        sequence = int(headers.get("Nats-Sequence", 0))
+        sequence = _sequence_of(headers)
         if self._sequence and sequence != self._sequence + 1:
             self.gap_count += 1
             self._is_stale = True
@@ -120,12 +122,12 @@ class BusUpstream(Upstream):
             self._keep(stored, data)
         elif kind == "chain":
             publisher = self.publishers.heard(rest.partition(".")[0])
-            if publisher is not None:
+            if publisher is not None and publisher.is_pushed_trusted:
                 self._hear_reference(publisher, stored, data)
         elif kind == "at":
             publisher = self.publishers.heard(rest)
             if publisher is not None:
-                self._hear_at(publisher, data, sequence)
+                self._hear_pushed_at(publisher, data, sequence)
                 self.on_news()
 
     def _hear_reference(self, publisher: KnownPublisher, subject: str, data: bytes) -> None:
@@ -133,6 +135,28 @@ class BusUpstream(Upstream):
         if len(references) >= REFERENCES_MAX:
             references.clear()
         references[subject] = Reference.of(read_versioned(data, "a reference"))
+
+    def _hear_pushed_at(self, publisher: KnownPublisher, data: bytes, sequence: int) -> None:
+        if publisher.is_pushed_trusted:
+            self._hear_at(publisher, data, sequence)
+            if publisher.fault is None:
+                return
+            self._distrust_pushed(publisher, publisher.fault)
+            publisher.fault = None
+        self._is_stale = True
+
+    def _distrust_pushed(self, publisher: KnownPublisher, reason: str) -> None:
+        """Read its words from the stream: who may publish there in its name is for the server to know, while anybody
+        who reaches the bus may be able to push."""
+        extra = log_facts(publisher=publisher.name, reason=reason)
+        logger.warning("words that were pushed for a publisher are wrong, stored ones count", extra=extra)
+        publisher.distrust_pushed()
+        with self._lock:
+            self._cache.clear()
+            self._cache_bytes = 0
+        self._headers.clear()
+        self._messages.clear()
+        self._is_stale = True
 
     def _hear_at(self, publisher: KnownPublisher, data: bytes, sequence: int) -> None:
         if sequence == publisher.sequence:
@@ -193,6 +217,9 @@ class BusUpstream(Upstream):
         publisher = self.publishers.followed
         if publisher is None:
             super().put_aside(reason)
+            return
+        if publisher.is_pushed_trusted:  # it may not be its own fault
+            self._distrust_pushed(publisher, reason)
             return
         seconds = publisher.health.put_aside(reason)
         extra = log_facts(publisher=publisher.name, reason=reason, seconds=round(seconds, 1))
@@ -330,11 +357,24 @@ class BusUpstream(Upstream):
                 parts[subject] = message.data
         return [self._joined(reference, parts) for reference in references]
 
+    def _stored_parts(self, subjects: Sequence[str]) -> dict[str, bytes]:
+        """Parts as the stream has them, whatever was pushed."""
+        assert self._subjects is not None
+        messages = self._bus.lasts(self._subjects.stream, subjects)
+        return {
+            subject: b"" if message is None else message.data
+            for subject, message in zip(subjects, messages, strict=True)
+        }
+
     def _joined(self, reference: Reference, parts: Mapping[str, bytes]) -> bytes:
         assert self._subjects is not None
-        content = b"".join([parts[self._subjects.content(reference.digest, part)] for part in range(reference.parts)])
-        if len(content) != reference.size or digest_of(content) != reference.digest:
-            self._forget(parts)
+        own = [self._subjects.content(reference.digest, part) for part in range(reference.parts)]
+        content = b"".join([parts[subject] for subject in own])
+        if not _is_content_of(reference, content):
+            self._forget(own)
+            stored = self._stored_parts(own)
+            content = b"".join([stored[subject] for subject in own])
+        if not _is_content_of(reference, content):
             raise UpstreamFault("a content on the bus is not what its digest says")
         return content
 
@@ -365,6 +405,18 @@ class BusUpstream(Upstream):
 
     def remembered_messages(self, checkpoint_number: int) -> Any:
         return self._messages.get(checkpoint_number)
+
+
+def _sequence_of(headers: Mapping[str, str]) -> int:
+    """Place of a pushed message in its stream; UpstreamFault for one that has none."""
+    text = headers.get("Nats-Sequence", "")
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS_MAX:
+        raise UpstreamFault("a message that was pushed says no place in its stream")
+    return int(text)
+
+
+def _is_content_of(reference: Reference, content: bytes) -> bool:
+    return len(content) == reference.size and digest_of(content) == reference.digest
 
 
 class _Question:
