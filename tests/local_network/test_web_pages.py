@@ -64,7 +64,7 @@ def changing_methods(url: str) -> list[str]:
     """All that a local network has beside other nodes, but for what only reads."""
     document = ask(url, call("rpc.discover"), {})["result"]
     names = [method["name"] for method in document["methods"] if method["name"].startswith(PREFIXES)]
-    return [name for name in names if name not in READS and not name.startswith("fastnode_get")]
+    return [name for name in names if name not in READS and not name.startswith(("fastnode_get", "fastnode_trace"))]
 
 
 def is_refused(answer: Any) -> bool:
