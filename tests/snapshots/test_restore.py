@@ -177,7 +177,7 @@ def test_databases_that_are_wrong_are_refused_however_well_they_are_packed(
     from fastnode.snapshots.archive import ArchiveWriter
 
     writer = ArchiveWriter(short_directory / "world_state")
-    for name in ("LOCK", "LOG", "LOG.old", "fastnode.seal"):
+    for name in ("LOCK", "LOG", "LOG.old", "fastnode.seal", "fastnode.written"):
         (short_directory / "world_state" / name).unlink(missing_ok=True)
     archive(snapshot, "world-state").write_bytes(b"".join(writer))
     rewrite_index(snapshot, {"world-state": writer.facts})
@@ -363,7 +363,7 @@ def test_the_index_is_readable_by_people_and_by_other_programs(made_snapshot: Pa
     [item] = index["snapshots"]
     assert list(index) == ["l1ChainId", "rollupVersion", "rollupAddress", "snapshots"]
     assert item["l2BlockNumber"] == 16
-    assert item["schemaVersions"] == {"archiver": 1, "worldState": 1}
+    assert item["schemaVersions"] == {"archiver": 2, "worldState": 1}
     for key in KEYS:
         file = archive(made_snapshot, key)
         assert item["dataUrls"][key] == file.as_uri()
