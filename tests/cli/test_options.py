@@ -175,7 +175,7 @@ def help_of_start(flag: str) -> str:
 def test_settings_without_effect_are_marked_in_the_help_and_left_out_of_its_short_form() -> None:
     long, short = help_of_start("--help"), help_of_start("-h")
     names = "SVC_ACVM_WORKING_DIRECTORY, ACVM_WORKING_DIRECTORY"
-    assert f"[no effect: needs a part of a sequencer that this node does not have; env: {names}]" in long
+    assert f"[no effect: needs circuits of its own, which this node does not have; env: {names}]" in long
     assert f"{len(KEPT)} settings without effect are not shown; --help has them too." in short
     for setting in START_ROWS:
         assert f" {setting.flag}" in long

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fastnode.config.allow_list import ALLOW_LIST
 from fastnode.config.settings import Setting
+from fastnode.protocol import releases
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import Boolean, Choice
 from fastnode.values.counts import CountOrAuto, CountOrSize
@@ -13,6 +14,8 @@ from fastnode.values.numbers import Amount, Integer, Number, Seconds, Size
 from fastnode.values.texts import HexText, UrlPath
 
 DATA = Path(__file__).parents[1] / "data"
+#: A record that is known already: it replaces itself.
+RECORD = Path(releases.__file__).parents[2] / "data" / "releases" / "4.json"
 
 
 def examples(row: Setting) -> tuple[str, str, str]:
@@ -20,6 +23,8 @@ def examples(row: Setting) -> tuple[str, str, str]:
     kind = row.kind
     if row.name == "network-config":  # is read at once: three names of one file
         return f"{DATA}/network.json", f"{DATA}/../data/network.json", f"{DATA}/../../tests/data/network.json"
+    if row.name == "release-record":  # likewise
+        return f"{RECORD}", f"{RECORD.parent}/../releases/4.json", f"{RECORD.parent}/../../data/releases/4.json"
     if isinstance(kind, Boolean):
         return (kind.to_text(not row.default),) * 3
     if isinstance(kind, Choice):

@@ -116,8 +116,9 @@ def with_settings(*commands: str, environment: Mapping[str, str] = os.environ) -
 def _resolve(flags: dict[str, str], config: str | None, environment: Mapping[str, str]) -> Resolved[Settings]:
     file = config or environment.get(CONFIG_ENVIRONMENT)
     resolved = resolve(Settings, flags=flags, environment=environment, config_file=Path(file) if file else None)
-    if resolved.values.release_record is not None:
-        know_record(resolved.values.release_record)
+    settings = resolved.values
+    if settings.release_record is not None:
+        know_record(settings.release_record)
     return resolved
 
 
