@@ -8,7 +8,8 @@ A page's blocks of ``sh`` and ``console`` are commands.  A comment right above a
 
 In a ``console`` block lines behind ``$ `` are commands and the others are what they print, with ``...`` for anything.
 
-The shell lives in namespaces of its own (Linux, ``unshare``): nothing else has its ports, /var/lib is an empty folder,
+The shell lives in namespaces of its own (Linux, ``unshare``): nothing else has its ports, /var/lib is an empty folder
+(with the recorded chain in /var/lib/fastnode where a page exports it),
 the hosts ``node`` and ``spare`` are this machine, there is no other network, and nothing outlives it.
 """
 
@@ -32,12 +33,17 @@ _NAMESPACES = ["unshare", "-rnmpf", "--kill-child", "--mount-proc", "--"]
 _FENCE = re.compile(r"^```(sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"<!-- (not run: .+|runs in the background|ends what runs in the background) -->\n\Z")
 
+#: A page with such a command begins with the recorded chain where it exports one.
+_EXPORTING = "fastnode export chain.jsonl.gz --data-directory /var/lib/fastnode"
+_STORING = f"fastnode import {PROJECT}/src/fastnode/data/sample_chain.jsonl.xz --data-directory /var/lib/fastnode"
+
 _PREAMBLE = """\
 set -euo pipefail
 mount --bind {scratch}/hosts /etc/hosts
 mount --bind {scratch}/lib /var/lib
 ip link set lo up
 mkdir /var/lib/fastnode
+{stored}
 background=
 newest() {{ curl -sf localhost:8080 -d '{{"id":1,"method":"node_getBlockNumber"}}'; }}
 wait_until_serving() {{
@@ -129,7 +135,9 @@ class PageRun:
         self._blocks = [block for block in blocks_of(page) if block.is_run]
         self._prepare()
         script = scratch / "page.sh"
-        script.write_text(_PREAMBLE.format(scratch=shlex.quote(str(scratch))) + "".join(map(self._step, self._blocks)))
+        stored = f"{_STORING}\n" if any(_EXPORTING in block.text for block in self._blocks) else ""
+        preamble = _PREAMBLE.format(scratch=shlex.quote(str(scratch)), stored=stored)
+        script.write_text(preamble + "".join(map(self._step, self._blocks)))
         environment = clean_environment(SVC_DATA_DIRECTORY=str(scratch / "data"))
         environment["PATH"] = f"{PROJECT / '.venv' / 'bin'}{os.pathsep}{environment['PATH']}"
         done = subprocess.run(

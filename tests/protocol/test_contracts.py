@@ -185,6 +185,10 @@ def instance_log(sample_blocks: list[L2Block]) -> PrivateLog:
     return next(log for log in logs if log.fields[0] == INSTANCE_PUBLISHED_TAG)
 
 
+def _with_version(log: PrivateLog, version: int) -> PrivateLog:
+    return dataclasses.replace(log, fields=(*log.fields[:2], field_from_int(version), *log.fields[3:]))
+
+
 def _with_field(log: ContractClassLog, position: int, value: int) -> ContractClassLog:
     start = position * 32
     padded = log.padded
@@ -288,7 +292,7 @@ def test_events_that_do_not_hold_are_reported_and_the_others_kept(
         nullifiers=(),
         l2_to_l1_msgs=(),
         public_data_writes=(),
-        private_logs=(PrivateLog(instance_log.fields, 3), instance_log),
+        private_logs=(_with_version(instance_log, 9), instance_log),
         public_logs=(
             _update_log(1, 2),
             _update_log(1, 2, 3, 4),
@@ -303,7 +307,7 @@ def test_events_that_do_not_hold_are_reported_and_the_others_kept(
     assert [found.address for found in events.updates] == [field_from_int(1)]
     assert [text.partition(":")[0] for text in events.rejected] == [
         "Invalid contract class id",
-        "instance published",
+        "Unexpected contract instance version 9",
         "instance updated",
     ]
 
