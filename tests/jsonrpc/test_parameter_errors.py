@@ -32,6 +32,7 @@ MESSAGE_LENGTH_MAX = 600
 
 #: A value of each parameter type that is accepted, by the name of its class or of a class above it.
 RIGHT: dict[str, Any] = {
+    "TraceOptionsValue": {"opcodes": {"first": 0, "limit": 10}, "gasProfile": True},
     "Field": HASH,
     "FullHash": HASH,
     "HexText": "0x" + "12" * 20,

@@ -166,7 +166,7 @@ def _word(value: int) -> str:
         ({"data": "0x" + _word(1027) + "ab" * 16 + "00" * 16}, "does not continue"),
         ({"data": "0x" + _word(1025)}, "MessageSent"),
         ({"blockHash": "0x00"}, "no words"),
-        ({"blockNumber": "5"}, "no quantity"),
+        ({"blockNumber": "5"}, "does not continue"),  # it is not on the chain
     ],
 )
 def test_a_false_log_is_refused_and_nothing_of_it_kept(
