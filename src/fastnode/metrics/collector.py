@@ -28,7 +28,6 @@ from prometheus_client.utils import floatToGoString
 
 from fastnode import __version__, kernels
 from fastnode.archiver.progress import IngestionProgress
-from fastnode.errors import InvalidRequest, MethodNotFound, ParseError
 from fastnode.http.health import Health
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, LIMITS, OTHER
 from fastnode.log_index.known_tags import KnownTags
@@ -55,6 +54,9 @@ if TYPE_CHECKING:
     from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]
+
+#: Codes of JSON-RPC for calls of no known method: no JSON, no request, no such method.
+_CODES_WITHOUT_METHOD: Final = (-32700, -32600, -32601)
 
 #: Counts every method name that is not in the table.
 #: Databases, by their directories in the data directory.
@@ -238,7 +240,7 @@ def _errors(servers: Mapping[str, RpcServer]) -> Metric:
     family = CounterMetricFamily(
         "fastnode_rpc_errors", "Calls answered with an error.", labels=("method", "set", "code")
     )
-    others = dict.fromkeys((ParseError.code, InvalidRequest.code, MethodNotFound.code), 0)
+    others = dict.fromkeys(_CODES_WITHOUT_METHOD, 0)
     method_set = "both"
     for server in servers.values():
         meters, method_set = server.engine.meters, server.engine.table.method_set
