@@ -15,7 +15,7 @@ from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree, Change
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.genesis import build_genesis
-from fastnode.world_state.indexed import LeafChanges
+from fastnode.world_state.indexed import LeafChanges, TreeSize
 from fastnode.world_state.snapshot import Snapshot
 
 PADDED = {"messages": 1024, "notes": 64, "nullifiers": 64}
@@ -75,24 +75,26 @@ class TreeSteps:
         assert isinstance(tree, AppendOnlyTree)
         snapshot = Snapshot(self._database)
         growth = tree.prepare(snapshot, self.sizes[name], run)
-        self._put(list(tree.changes(snapshot, growth, run, self._block)))
+        self._put(list(tree.changes(snapshot, growth, [(self._block, run)])))
         tree.publish(growth)
         snapshot.close()
         self.roots[name], self.sizes[name] = growth.root, growth.size
 
     def _insert(self, nullifiers: Sequence[bytes], width: int) -> None:
         self._block += 1
-        size, root = self.sizes["nullifiers"], self.roots["nullifiers"]
+        before = TreeSize(self.sizes["nullifiers"], self.roots["nullifiers"])
         snapshot = Snapshot(self._database)
-        changes = self.forest.nullifiers.insert_padded(snapshot, self._block, size, root, [nullifiers], width)
+        groups = [(self._block, nullifiers)]
+        changes = self.forest.nullifiers.insert_padded(snapshot, before, groups, width, block=self._block)
         self._change("nullifiers", changes)
         snapshot.close()
 
     def _write(self, writes: Sequence[tuple[bytes, bytes]]) -> None:
         self._block += 1
-        size, root = self.sizes["publicData"], self.roots["publicData"]
+        before = TreeSize(self.sizes["publicData"], self.roots["publicData"])
         snapshot = Snapshot(self._database)
-        changes = self.forest.public_data.write_sequence(snapshot, self._block, size, root, writes)
+        named = [(self._block, slot, value) for slot, value in writes]
+        changes = self.forest.public_data.write_sequence(snapshot, before, named, block=self._block)
         self._change("publicData", changes)
         snapshot.close()
 
