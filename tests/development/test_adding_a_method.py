@@ -77,8 +77,7 @@ def copy(tmp_path: Path) -> Path:
     (folder / "tests" / "data").symlink_to(PROJECT / "tests" / "data")
     for page in (*PROJECT.glob("*.md"), PROJECT / "pyproject.toml"):
         shutil.copy(page, folder / page.name)
-    for data in (PROJECT / "src" / "fastnode" / "data").iterdir():
-        shutil.copy(data, folder / "src" / "fastnode" / "data" / data.name)
+    shutil.copytree(PROJECT / "src" / "fastnode" / "data", folder / "src" / "fastnode" / "data", dirs_exist_ok=True)
     return folder
 
 

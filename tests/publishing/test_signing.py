@@ -25,8 +25,8 @@ from fastnode.ha.duties import DutyLocks
 from fastnode.ha.duty import DutyType
 from fastnode.keystore.private_keys import EthKey, RemoteSigner
 from fastnode.outgoing.network import Network
+from fastnode.protocol import rlp
 from fastnode.protocol.ethereum import keccak_256, recover_signer, signed_digest
-from fastnode.publishing import rlp
 from fastnode.publishing.envelope import Transaction
 from fastnode.publishing.signing import SigningDoor
 

@@ -11,7 +11,7 @@ def test_slots_are_counted_by_what_became_of_them() -> None:
     record.note(6, SlotOutcome.OTHERS, "its proposer is 0x01")
     record.note(7, SlotOutcome.EMPTY, "no transactions")
     told = record.describe()
-    assert told["slots"] == {"proposed": 1, "missed": 0, "yielded": 0, "empty": 1, "others": 1}
+    assert told["slots"] == {"proposed": 1, "missed": 0, "yielded": 0, "empty": 1, "others": 1, "built": 0}
     assert (told["blocks"], told["txs"]) == (3, 7)
     assert [item["slot"] for item in told["newest"]] == [7, 6, 5]
     assert told["newest"][2]["seconds"] == 1.25
