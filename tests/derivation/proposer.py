@@ -39,9 +39,10 @@ from fastnode.publishing.envelope import BlobBundle
 from fastnode.publishing.multicall import Call, bundle
 from fastnode.publishing.propose import NO_ATTESTATIONS, Attestations, EpochProof, InvalidateCall
 from fastnode.sources.blobs.file_store import FileStore, folder_of
-from fastnode.sources.genesis import _presets, build_genesis
+from fastnode.sources.genesis import build_genesis
 from fastnode.sources.l1.proposals import Proposal
 from fastnode.sources.l1.propose_calls import MULTICALL3
+from fastnode.sources.prefilled import NO_FUNDING
 from fastnode.world_state.state import WorldState
 
 Action = Mapping[str, Any]
@@ -93,7 +94,7 @@ class Proposer:
         self.l1 = l1
         archive = l1.ask_contract("archiveAt(uint256)", 0)
         self.genesis = Built(0, 0, None, archive)
-        records = [build_genesis(prefilled, [], []) for _, prefilled in _presets()]
+        records = [build_genesis(prefilled, [], []) for _, prefilled in NO_FUNDING.choices()]
         record = next(item for item in records if item.archive_root == archive)
         self._state = WorldState(directory, record)
         self._at: list[Built] = [self.genesis]

@@ -18,8 +18,7 @@ from fastnode.publishing.propose import Attestations, ProposeCall
 from fastnode.publishing.requests import Request, Success
 from fastnode.publishing.signing import SigningDoor
 from fastnode.sources.l1.endpoints import L1Client
-from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, Proposal
-from fastnode.sources.l1.propose_calls import MULTICALL3, _calls
+from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, PROPOSE_SELECTOR, Proposal
 
 pytestmark = needs_anvil
 
@@ -33,8 +32,8 @@ class Spoiler:
         self.network, self.directory = network, directory
         self.slot = network.slot
         [self.transaction] = network.anvil.pool()
-        [call] = _calls(MULTICALL3, bytes.fromhex(self.transaction["input"][2:]), ROLLUP)
-        self.proposal = Proposal.from_call_data(call)
+        data = bytes.fromhex(self.transaction["input"][2:])
+        self.proposal = Proposal.from_call_data(data[data.index(PROPOSE_SELECTOR) :])
         self.keys = {address_of(key): key for key in map(test_key, range(8))}
         self.members = [address_of(test_key(index)) for index in network.committee(self.slot)]
         proposer = network.read("getProposerAt(uint256)", network.start_of(self.slot))
