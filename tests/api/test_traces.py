@@ -48,7 +48,7 @@ class Questions:
 
 def call(node: Node, find: Callable[[bytes], FoundTx | None], method: str, *parameters: Any) -> dict[str, Any]:
     local = LocalSimulator(node.mempool.clock, node.fees.current, SimulationOptions(timeout_s=60), node.names)
-    table = MethodTable(traces.methods(Simulation(local), find), "both")
+    table = MethodTable(traces.methods(Simulation(local), find, find), "both")
     bound = table.get(method)
     assert bound is not None
     bound.in_thread = False

@@ -80,9 +80,14 @@ _NO_OPTIONS: Final = TraceOptions()
 class _Handlers:
     """``simulation`` None: the node is not ready."""
 
-    def __init__(self, simulation: Simulation | None, find: Callable[[bytes], FoundTx | None]) -> None:
+    def __init__(
+        self,
+        simulation: Simulation | None,
+        find: Callable[[bytes], FoundTx | None],
+        find_here: Callable[[bytes], FoundTx | None],
+    ) -> None:
         self._simulation = simulation
-        self._find = find
+        self._find_here = find_here
         self._given = None if simulation is None else simulation.tracer(find)
 
     @property
@@ -109,15 +114,19 @@ class _Handlers:
         return tracer.trace_call(context.view, tx, options, context.allowance.party)
 
     def kept(self, _context: Context, tx_hash: bytes) -> bytes | None:
-        found = self._find(tx_hash)
-        return None if found is None or found.source not in ("pool", "kept") else found.tx.to_json_bytes()
+        found = self._find_here(tx_hash)
+        return None if found is None else found.tx.to_json_bytes()
 
 
 def methods(
-    simulation: Simulation | None, find: Callable[[bytes], FoundTx | None], threads: Executor | None = None
+    simulation: Simulation | None,
+    find: Callable[[bytes], FoundTx | None],
+    find_here: Callable[[bytes], FoundTx | None],
+    threads: Executor | None = None,
 ) -> list[Method]:
-    """Traces over the node's simulations, in ``threads``.  ``find`` looks for a transaction wherever it may be."""
-    handlers = _Handlers(simulation, find)
+    """Traces over the node's simulations, in ``threads``.  ``find`` looks for a transaction wherever it may be,
+    ``find_here`` in this node alone: a question for what is kept costs no other node anything."""
+    handlers = _Handlers(simulation, find, find_here)
     options = Parameter("options", TRACE_OPTIONS, optional=True)
     running: Mapping[str, Any] = {"in_thread": True, "waits": True, "threads": threads}
     return [

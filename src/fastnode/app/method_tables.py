@@ -62,6 +62,8 @@ class Services:
     simulation_threads: Executor | None = None
     #: Looks for a transaction wherever it may still be.
     find_tx: Callable[[bytes], FoundTx | None] = lambda _hash: None
+    #: Looks for it in this node alone.
+    find_tx_here: Callable[[bytes], FoundTx | None] = lambda _hash: None
     #: Why no transaction is taken now; None if good ones are.
     no_transactions: Callable[[], str | None] = lambda: None
     #: How the chain is followed; None when it is not.
@@ -104,7 +106,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),
-        *trace_methods(services.simulation, services.find_tx, services.simulation_threads),
+        *trace_methods(services.simulation, services.find_tx, services.find_tx_here, services.simulation_threads),
         *upstream_methods(services.questions, services.sentinel, services.own_record),
         *fastnode_methods(services.sync_status, services.is_paused, services.no_transactions),
     ]

@@ -276,6 +276,7 @@ def _public_methods(joined: Joined) -> list[Method]:
     opened, mempool, condition = joined.opened, joined.mempool, joined.condition
     questions = None if opened.following is None else opened.following.questions
     ask_peers = None if joined.peers is None else joined.peers.find_tx
+    known_txs = KnownTxs(mempool.pool, questions, ask_peers)
     return public_methods(
         opened.settings,
         Services(
@@ -286,7 +287,8 @@ def _public_methods(joined: Joined) -> list[Method]:
             fees=joined.fees,
             simulation=joined.simulation,
             simulation_threads=joined.simulation_threads,
-            find_tx=KnownTxs(mempool.pool, questions, ask_peers).find,
+            find_tx=known_txs.find,
+            find_tx_here=known_txs.find_here,
             no_transactions=condition.no_transactions_because,
             sync_status=condition.sync_status,
             is_paused=lambda: condition.is_paused,

@@ -219,6 +219,7 @@ class Worker:
         has_upstreams = settings.upstream_url is not None or settings.derives_from_l1
         questions = RemoteQuestions(link) if has_upstreams else None
         ask_peers = (lambda tx_hash: link.ask("find at peers", tx_hash)) if settings.p2p_enabled else None
+        known_txs = KnownTxs(mempool.pool, questions, ask_peers)
         methods = public_methods(
             settings,
             Services(
@@ -229,7 +230,8 @@ class Worker:
                 fees=fees,
                 simulation=simulation,
                 simulation_threads=simulation_threads,
-                find_tx=KnownTxs(mempool.pool, questions, ask_peers).find,
+                find_tx=known_txs.find,
+                find_tx_here=known_txs.find_here,
                 no_transactions=self._no_transactions,
                 sync_status=lambda: replica.facts.sync_status,
                 is_paused=lambda: replica.facts.is_paused,

@@ -62,15 +62,22 @@ class KnownTxs:
 
     def find(self, tx_hash: bytes) -> FoundTx | None:
         """None: nobody that was asked has it."""
-        here = self._pool.known_tx_json(tx_hash)
+        here = self.find_here(tx_hash)
         if here is not None:
-            source = "pool" if self._pool.is_waiting(tx_hash) else "kept"
-            return FoundTx(Tx.from_json(orjson.loads(here)), source)
+            return here
         for found in self._elsewhere(tx_hash):
             if found.tx.hash == tx_hash:
                 return found
             logger.info("another transaction than asked for", extra=log_facts(source=found.source))
         return None
+
+    def find_here(self, tx_hash: bytes) -> FoundTx | None:
+        """A transaction that this node has itself; no other node is asked."""
+        tx_json = self._pool.known_tx_json(tx_hash)
+        if tx_json is None:
+            return None
+        source = "pool" if self._pool.is_waiting(tx_hash) else "kept"
+        return FoundTx(Tx.from_json(orjson.loads(tx_json)), source)
 
     def _elsewhere(self, tx_hash: bytes) -> Iterator[FoundTx]:
         if self._questions is not None:
