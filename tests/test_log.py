@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -30,6 +31,25 @@ def test_a_line_has_time_level_logger_message_and_fields(capsys: pytest.CaptureF
     assert len(date) == len("2026-11-21")
     assert len(time) == len("07:16:00.123")
     assert rest == " info     fastnode.tests.logs  block applied  number=7 hash=0xabcd source=a file\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("no_colour", "is_coloured"), [("", True), ("1", False)])
+def test_a_terminal_has_colours_unless_it_wants_none(
+    monkeypatch: pytest.MonkeyPatch, no_colour: str, is_coloured: bool
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    configure(level="info", as_json=False)
+    logging.getLogger("fastnode.test").warning("disk \x1b[31mfull")
+    assert ("\x1b[33mwarning\x1b[0m" in terminal.getvalue().replace(" ", "")) is is_coloured
+    assert "disk \\u001b[31mfull" in terminal.getvalue()
 
 
 def test_a_json_line_carries_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ LIBRARY = {"client", "testing", "verify"}
 #: Users outside the package.
 KNOWN = {
     "format_options": "click",
+    "get_help_option": "click",
 }
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")

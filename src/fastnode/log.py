@@ -14,16 +14,17 @@ Long texts are cut.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import orjson
 
 from fastnode import trace
 
-__all__ = ["configure", "json_event", "log_facts", "name_process", "one_line", "printable"]
+__all__ = ["configure", "json_event", "log_facts", "name_process", "one_line", "printable", "wants_colours"]
 
 #: The logger every module's logger is below.
 _ROOT = "fastnode"
@@ -54,11 +55,16 @@ def name_process(name: str) -> None:
 def configure(*, level: str, as_json: bool) -> None:
     """Sends everything below the ``fastnode`` logger to standard error, in one of the two forms."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonFormatter() if as_json else _LineFormatter())
+    handler.setFormatter(_JsonFormatter() if as_json else _LineFormatter(has_colours=wants_colours(sys.stderr)))
     logger = logging.getLogger(_ROOT)
     logger.handlers[:] = [handler]
     logger.setLevel(_LEVELS[level])
     logger.propagate = False
+
+
+def wants_colours(stream: TextIO) -> bool:
+    """Whether text on ``stream`` may be coloured: on a terminal, unless ``NO_COLOR`` is set or it knows none."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -113,11 +119,25 @@ def json_event(message: str, *, level: str, logger: str, **facts: Any) -> str:
     ).decode()
 
 
+#: Colours of a terminal by level, and of what stands beside a message.
+_COLOURS: Final = {"DEBUG": "\033[2m", "INFO": "\033[32m", "WARNING": "\033[33m", "ERROR": "\033[31m"}
+_FAINT: Final = "\033[2m"
+_PLAIN: Final = "\033[0m"
+
+
 class _LineFormatter(logging.Formatter):
+    def __init__(self, *, has_colours: bool = False) -> None:
+        super().__init__()
+        self._has_colours = has_colours
+
     def format(self, record: logging.LogRecord) -> str:
         time = _time_of(record).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        level, name = f"{record.levelname.lower():7}", record.name
+        if self._has_colours:
+            time, name = f"{_FAINT}{time}{_PLAIN}", f"{_FAINT}{name}{_PLAIN}"
+            level = f"{_COLOURS.get(record.levelname, '')}{level}{_PLAIN}"
         # One event is one line for any text in it; only a traceback has more.
-        line = f"{time}  {record.levelname.lower():7}  {record.name}  {one_line(record)}"
+        line = f"{time}  {level}  {name}  {one_line(record)}"
         if record.exc_info:
             line += "\n" + printable(self.formatException(record.exc_info))
         return line

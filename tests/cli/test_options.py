@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import click
 import pytest
@@ -11,6 +12,7 @@ from tests.config.examples import examples
 
 from fastnode.cli.app import root
 from fastnode.cli.options import with_settings
+from fastnode.config.everyday import EVERYDAY
 from fastnode.config.kept import KEPT
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Setting, Settings, rows
@@ -157,27 +159,59 @@ def test_the_defaults_are_those_of_the_service_specification() -> None:
     assert all(getattr(values, name) is None for name in (*unset, "validate_max_txs_per_checkpoint"))
 
 
-def test_the_help_of_start_lists_the_settings_by_section() -> None:
-    command = root.get_command(click.Context(root), "start")
-    assert command is not None
-    lines = command.get_help(click.Context(command, info_name="start")).splitlines()
-    headings = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert headings == ["Options", *dict.fromkeys(setting.section for setting in START_ROWS)]
-    assert lines.index("Admin interface:") < next(i for i, line in enumerate(lines) if "--admin-api-key-hash" in line)
-
-
-def help_of_start(flag: str) -> str:
-    done = CliRunner().invoke(root, ["start", flag])
+def help_of_start(*flags: str) -> str:
+    done = CliRunner().invoke(root, ["start", *flags])
     assert done.exit_code == 0
-    return " ".join(done.output.split())
+    return done.output
 
 
-def test_settings_without_effect_are_marked_in_the_help_and_left_out_of_its_short_form() -> None:
-    long, short = help_of_start("--help"), help_of_start("-h")
+def flags_in(text: str) -> set[str]:
+    """Flags of the settings of ``start`` that a help lists."""
+    names = [line.strip().split("  ")[0] for line in text.splitlines() if line[:3] == "  -"]
+    return {setting.flag for setting in START_ROWS} & set(re.findall(r"--[a-z0-9-]+", " ".join(names)))
+
+
+def test_the_help_of_start_shows_the_settings_that_people_use_and_names_the_groups_of_the_others() -> None:
+    short = help_of_start("-h")
+    assert short == help_of_start("--help")
+    assert flags_in(short) == {f"--{name}" for name in EVERYDAY}
+    assert not EVERYDAY & set(KEPT)
+    plain = " ".join(short.split())
+    assert f"the settings that people use, of {len(START_ROWS)}. --help-all shows every one" in plain
+    for group, count in Counter(setting.section for setting in START_ROWS).items():
+        assert f"{group.lower().replace(' ', '-')} ({count})" in plain
+
+
+def test_the_whole_help_of_start_lists_every_setting_by_section() -> None:
+    whole = help_of_start("--help-all")
+    headings = [line.rstrip(":") for line in whole.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings == ["Options", *dict.fromkeys(setting.section for setting in START_ROWS)]
+    assert flags_in(whole) == {setting.flag for setting in START_ROWS}
     names = "SVC_ACVM_WORKING_DIRECTORY, ACVM_WORKING_DIRECTORY"
-    assert f"[no effect: needs circuits of its own, which this node does not have; env: {names}]" in long
-    assert f"{len(KEPT)} settings without effect are not shown; --help has them too." in short
-    for setting in START_ROWS:
-        assert f" {setting.flag}" in long
-        assert (re.search(rf" {setting.flag}[ ,/]", short) is None) is (setting.name in KEPT), setting.name
-    assert "no effect: needs" not in short
+    assert f"[no effect: needs circuits of its own, which this node does not have; env: {names}]" in " ".join(
+        whole.split()
+    )
+
+
+@pytest.mark.parametrize("group", dict.fromkeys(setting.section for setting in START_ROWS))
+def test_the_settings_of_one_group_are_shown_by_its_name(group: str) -> None:
+    shown = help_of_start("--help-group", group)
+    assert flags_in(shown) == {setting.flag for setting in START_ROWS if setting.section == group}
+    assert shown == help_of_start("--help-group", group.lower().replace(" ", "-"))
+
+
+def test_a_part_of_a_groups_name_is_enough_where_one_group_has_it() -> None:
+    assert help_of_start("--help-group", "snap") == help_of_start("--help-group", "snapshots")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("weather", "'weather' is none of network, chain-data, "),
+        ("net", "'net' is several of network, rollup-network, local-network, peer-to-peer-network"),
+    ],
+)
+def test_a_group_that_is_not_there_is_refused_with_those_that_are(name: str, told: str) -> None:
+    with pytest.raises(click.BadParameter) as refused:
+        root.main(["start", "--help-group", name], standalone_mode=False)
+    assert told in refused.value.message

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.test_commands import fastnode
+from tests.cli.test_commands import TIMEOUT_S, fastnode
 from tests.http_stand_in import HttpStandIn, answer, answer_json
 
 from fastnode.cli.node_calls import url_of
@@ -47,6 +50,24 @@ def status(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return fastnode("status", *arguments, **environment)
 
 
+def on_a_terminal(arguments: list[str], environment: dict[str, str]) -> str:
+    """Everything that a command writes where standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "fastnode", *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, env=os.environ | environment)
+    os.close(theirs)
+    told = b""
+    try:
+        while piece := os.read(ours, 65_536):
+            told += piece
+    except OSError:  # what Linux says when the other end of a terminal has closed
+        pass
+    finally:
+        os.close(ours)
+    process.wait(TIMEOUT_S)
+    return told.decode()
+
+
 def test_a_node_that_serves_is_ready_and_names_its_tips(start_node: Callable[..., Any], short_chain: Path) -> None:
     node = start_node("--chain-file", short_chain, "--metrics-port=0").wait_until_serving()
     node.wait_for_line("chain file loaded")  # until then the tips move
@@ -80,6 +101,32 @@ def test_what_is_wrong_is_said_and_ends_with_1(probed: Probed) -> None:
     ]
     assert probed.keys == {"key"}
     assert json.loads(status("--json", "--url", probed.url).stdout)["sync"] == sync
+
+
+def test_a_node_that_catches_up_says_how_fast_and_how_long_it_will_take(probed: Probed) -> None:
+    derivation = {"checkpoint": 40, "ofCheckpoint": 100, "l1Block": 900, "ofL1Block": 2000}
+    progress = derivation | {"checkpointsPerSecond": None, "etaSeconds": None}
+    sync = {"state": "catching up", "reason": None, "lagBlocks": 7000, "derivation": {"progress": progress}}
+    probed.results["fastnode_getSyncStatus"] = sync | {"catchingUp": {"blocksPerSecond": 87.5, "etaSeconds": 80}}
+    assert "behind            7000 blocks, 87.5 a second, 1:20 left" in status("--url", probed.url).stdout.splitlines()
+    progress |= {"checkpointsPerSecond": 0.5, "etaSeconds": 7384}
+    where = "derivation        checkpoint 40 of 100, L1 block 900 of 2000"
+    sync["derivation"] = {"progress": progress}
+    probed.results["fastnode_getSyncStatus"] = sync
+    told = status("--url", probed.url).stdout.splitlines()
+    assert "behind            7000 blocks" in told
+    assert f"{where}, 0.5 a second, 2 h 3 min left" in told
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_a_terminal_is_told_in_colours_unless_it_wants_none(
+    probed: Probed, environment: dict[str, str], is_coloured: bool
+) -> None:
+    told = on_a_terminal(["status", "--url", probed.url], {"TERM": "xterm", "NO_COLOR": ""} | environment)
+    assert ("\x1b[32mstate" in told) is is_coloured
+    assert "ready" in told
 
 
 def test_a_node_that_serves_while_something_is_wrong_ends_with_1_too(probed: Probed) -> None:

@@ -29,6 +29,7 @@ def test_a_log_gets_a_line_every_few_seconds_with_rate_and_rest(
         clock[0] += 0.1
     lines = [record.facts for record in caplog.records]  # type: ignore[attr-defined]
     assert len(lines) == 2
+    assert catching_up.describe() == {"blocksPerSecond": 100.0, "etaSeconds": 9}
     assert lines[0] == {"tip": 510, "of": 2000, "lag": 1490, "blocks_per_s": 100.0, "eta_s": 15}
 
 
@@ -39,6 +40,7 @@ def test_following_block_by_block_says_nothing(clock: list[float], caplog: pytes
         catching_up.note(tip, tip)
         clock[0] += 4.0
     assert caplog.records == []
+    assert catching_up.describe() is None
 
 
 def test_a_terminal_has_one_line_that_is_wiped_in_the_end(clock: list[float]) -> None:

@@ -164,7 +164,8 @@ RECORDS: Final[dict[str, str]] = {
     "GenesisRecord": "{kind?: string, header: BlockHeader, blockHash: Fr, archiveRoot: Fr, "
     "prefilledPublicData: {slot: Fr, value: Fr}[], contractClasses: any[], contractInstances: any[]}",
     "SyncStatus": '{state: "serving"|"catching up"|"following"|"degraded"|"paused", reason: string|null, '
-    "tip: number, sourceTip?: number|null, lagBlocks?: number|null, isReady: boolean, "
+    "tip: number, sourceTip?: number|null, lagBlocks?: number|null, "
+    "catchingUp?: {blocksPerSecond: float, etaSeconds: number|null}|null, isReady: boolean, "
     "noTransactions: string|null, reorgs?: number, "
     "lastPassAt?: number|null, upstreams: any[], l1?: any}",
     # ---- validators

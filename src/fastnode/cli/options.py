@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from fastnode.config.everyday import EVERYDAY
 from fastnode.config.needs import is_missing
 from fastnode.config.release_record import know_record
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
@@ -20,66 +23,111 @@ __all__ = ["SettingsCommand", "with_settings"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-#: In ``Context.meta`` while the short form of the help is written.
-_IS_SHORT: Final = "fastnode.help.is-short"
+#: In ``Context.meta`` while help is written: the group that is asked for, or all of them.
+_WANTED: Final = "fastnode.help.wanted"
+_ALL: Final = "all"
 
 
 class _SettingOption(click.Option):
-    """An option that knows its section of the settings, and whether it does anything."""
+    """An option that knows its group of the settings, and whether the first help shows it."""
 
-    def __init__(self, *arguments: Any, section: str, is_kept: bool, **more: Any) -> None:
+    def __init__(self, *arguments: Any, group: str, is_everyday: bool, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self.section = section
-        self.is_kept = is_kept
-
-
-def _show_short_help(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        context.meta[_IS_SHORT] = True
-        click.echo(context.get_help(), color=context.color)
-        context.exit()
+        self.group = group
+        self.is_everyday = is_everyday
 
 
 class SettingsCommand(click.Command):
-    """Shows the settings by section in its help, after the command's own options.
+    """Shows settings by group in its help, after the command's own options.
 
-    The short form, ``-h``, leaves out those without effect.
+    ``--help`` has the settings that people use, ``--help-all`` every one, ``--help-group`` those of one group.
     """
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self.params.append(
-            click.Option(
-                ["-h"],
-                is_flag=True,
-                is_eager=True,
-                expose_value=False,
-                callback=_show_short_help,
-                help="Show this message without the settings that have no effect.",
-            )
-        )
+        self.params += [
+            _help_option(["--help-all"], _show_all, is_flag=True, help="Show every setting."),
+            _help_option(
+                ["--help-group"],
+                _show_group,
+                metavar="GROUP",
+                help="Show the settings of one group, such as l1.",
+                shell_complete=lambda context, _parameter, begun: [
+                    name for name in map(_short_name, _groups(context)) if name.startswith(begun)
+                ],
+            ),
+        ]
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return _help_option(["-h", "--help"], _show_help, is_flag=True, help="Show this message.")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        is_short = ctx.meta.get(_IS_SHORT, False)
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
-        left_out = 0
+        wanted = ctx.meta.get(_WANTED)
+        sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:
                 continue
-            section = "Options"
-            if isinstance(parameter, _SettingOption):
-                section = parameter.section
-                if is_short and parameter.is_kept:
-                    left_out += 1
-                    continue
-            sections.setdefault(section, []).append(record)
+            if not isinstance(parameter, _SettingOption):
+                if wanted in (None, _ALL):
+                    sections.setdefault("Options", []).append(record)
+            elif wanted in (_ALL, parameter.group) or (wanted is None and parameter.is_everyday):
+                sections.setdefault(parameter.group, []).append(record)
         for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records)
-        if left_out:
-            formatter.write_paragraph()
-            formatter.write_text(f"{left_out} settings without effect are not shown; --help has them too.")
+        if wanted is None:
+            _write_more(ctx, formatter)
+
+
+def _write_more(context: click.Context, formatter: click.HelpFormatter) -> None:
+    groups = _groups(context)
+    counts = [f"{_short_name(group)} ({count})" for group, count in groups.items()]
+    formatter.write_paragraph()
+    formatter.write_text(
+        f"These are the settings that people use, of {sum(groups.values())}. --help-all shows every one, "
+        f"--help-group GROUP those of one group:"
+    )
+    lines = textwrap.wrap(", ".join(counts), formatter.width - 4, break_on_hyphens=False)
+    formatter.write("".join(f"  {line}\n" for line in lines))
+
+
+def _help_option(names: list[str], show: Callable[..., None], **more: Any) -> click.Option:
+    return click.Option(names, is_eager=True, expose_value=False, callback=show, **more)
+
+
+def _show_help(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
+def _show_all(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.meta[_WANTED] = _ALL
+    _show_help(context, parameter, value)
+    del context.meta[_WANTED]
+
+
+def _show_group(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    if name is None or context.resilient_parsing:
+        return
+    wanted = _short_name(name)
+    found = [group for group in _groups(context) if _short_name(group) == wanted]
+    found = found or [group for group in _groups(context) if wanted and wanted in _short_name(group)]
+    if len(found) != 1:
+        groups = ", ".join(_short_name(group) for group in found or _groups(context))
+        raise click.BadParameter(f"{name!r} is {'several' if found else 'none'} of {groups}", context, parameter)
+    context.meta[_WANTED] = found[0]
+    _show_help(context, parameter, True)
+
+
+def _groups(context: click.Context) -> dict[str, int]:
+    """Groups of the command's settings, with how many each has."""
+    return dict(Counter(option.group for option in context.command.params if isinstance(option, _SettingOption)))
+
+
+def _short_name(group: str) -> str:
+    return group.strip().lower().replace(" ", "-")
 
 
 def with_settings(*commands: str, environment: Mapping[str, str] = os.environ) -> Callable[[Command], Command]:
@@ -137,8 +185,8 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
             *setting.other_flags,
             setting.attribute,
             cls=_SettingOption,
-            section=setting.section,
-            is_kept=is_kept,
+            group=setting.section,
+            is_everyday=setting.name in EVERYDAY,
             default=None,
             help=help_text,
         )
@@ -149,8 +197,8 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
     return click.option(
         *names,
         cls=_SettingOption,
-        section=setting.section,
-        is_kept=is_kept,
+        group=setting.section,
+        is_everyday=setting.name in EVERYDAY,
         type=click.Path() if kind.is_path else str,
         default=None,
         multiple=kind.is_list,

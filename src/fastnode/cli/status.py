@@ -43,7 +43,7 @@ def status(url: str | None, timeout: float, as_json: bool) -> int:
         say(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         for name, value in _lines(found):
-            say(f"{name:<18}{value}".rstrip())
+            say(f"{name:<18}{value}".rstrip(), colour=_colour_of(name, value))
     return 0 if found["ok"] and found["ready"] else 1
 
 
@@ -77,7 +77,9 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     if sync is not None:
         lines.append(("sync", sync["state"] if sync["reason"] is None else f"{sync['state']}: {sync['reason']}"))
         if sync.get("lagBlocks") is not None:
-            lines.append(("behind", f"{sync['lagBlocks']} blocks"))
+            speed = _speed(sync.get("catchingUp"), "blocks")
+            lines.append(("behind", f"{sync['lagBlocks']} blocks{speed}"))
+        lines += _derivation_lines(sync.get("derivation"))
     components = found.get("components", {})
     lines += [(name, part["state"]) for name, part in components.items() if "state" in part]
     lines += [("note", f"{name}: {note}") for name, note in found.get("notes", {}).items()]
@@ -86,6 +88,35 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     if not found["ok"] and not wrong:
         lines.append(("wrong", "GET /status says so"))
     return lines
+
+
+def _colour_of(name: str, value: str) -> str | None:
+    if name == "state":
+        return "green" if value == "ready" else "red"
+    return {"wrong": "red", "note": "yellow"}.get(name)
+
+
+def _derivation_lines(derivation: dict[str, Any] | None) -> list[tuple[str, str]]:
+    progress = None if derivation is None else derivation.get("progress")
+    if progress is None:
+        return []
+    where = f"checkpoint {progress['checkpoint']} of {progress['ofCheckpoint']}"
+    l1 = f"L1 block {progress['l1Block']} of {progress['ofL1Block']}"
+    return [("derivation", f"{where}, {l1}{_speed(progress, 'checkpoints')}")]
+
+
+def _speed(progress: dict[str, Any] | None, unit: str) -> str:
+    """Rate and time left, as far as the node tells them."""
+    if progress is None:
+        return ""
+    rate, left = progress.get(f"{unit}PerSecond"), progress.get("etaSeconds")
+    return ("" if rate is None else f", {rate:g} a second") + ("" if left is None else f", {_duration(left)} left")
+
+
+def _duration(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes}:{rest:02}"
 
 
 def _tip_numbers(tips: dict[str, Any]) -> list[tuple[str, int]]:

@@ -486,12 +486,18 @@ class StateReference(TypedDict):
     partial: PartialStateReference
 
 
+class SyncStatusCatchingUp(TypedDict):
+    blocksPerSecond: float
+    etaSeconds: int | None
+
+
 class SyncStatus(TypedDict):
     state: Literal["serving", "catching up", "following", "degraded", "paused"]
     reason: str | None
     tip: int
     sourceTip: NotRequired[int | None]
     lagBlocks: NotRequired[int | None]
+    catchingUp: NotRequired[SyncStatusCatchingUp | None]
     isReady: bool
     noTransactions: str | None
     reorgs: NotRequired[int]

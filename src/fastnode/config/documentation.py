@@ -49,7 +49,8 @@ log-json = true
 A setting marked *No effect* is for a part that this node does not have. It is read and checked like the others, so that
 the configuration of a network's node can be kept, and shown by `nodeAdmin_getConfig`. One marked *Needs* has an effect
 beside the settings that are named there. A start that is given one without effect warns in its log and names what it
-would need. `fastnode start --help` marks settings without effect, `fastnode start -h` leaves them out.
+would need. `fastnode start --help` shows those that people use, `--help-group l1` one group, `--help-all` every one,
+with those without effect marked.
 `VALIDATOR_HA_SIGNING_ENABLED=true` without `--sequencer` stops the start.
 
 A name of the environment that is nearly one of the last column (`P2P_ENABLE`) brings a line in the log, too.

@@ -194,6 +194,7 @@ class Follower:
             "tip": self._ingestor.view.tip_number,
             "sourceTip": self.source_tip,
             "lagBlocks": self.lag_blocks,
+            "catchingUp": self._progress.describe() if self.lag_blocks else None,
             "isReady": self.is_ready,
             "reorgs": self.reorg_count,
             "lastPassAt": None if self.last_pass_at is None else int(self.last_pass_at),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from fastnode.log import log_facts
 
@@ -38,7 +38,8 @@ class CatchUpProgress:
     def __init__(self, terminal: TextIO | None = None, *, unit: str = "block", quiet_s: float = QUIET_S) -> None:
         self._unit = unit
         self._quiet_s = quiet_s
-        #: Seconds until the end, as far as they can be told.
+        #: Units a second since this measurement began, and seconds until the end; None while nothing is measured.
+        self.rate: float | None = None
         self.eta_s: int | None = None
         self._terminal = terminal or (sys.stderr if sys.stderr.isatty() else None)
         self._interval_s = LOG_INTERVAL_S if self._terminal is None else TERMINAL_INTERVAL_S
@@ -51,7 +52,7 @@ class CatchUpProgress:
         self._started_at = self._noted_at = time.monotonic()
         self._start = tip
         self._next_at = self._started_at + self._interval_s
-        self.eta_s = None
+        self.rate = self.eta_s = None
 
     def note(self, tip: int, source_tip: int, **facts: int) -> None:
         """``facts`` are logged beside it."""
@@ -60,19 +61,22 @@ class CatchUpProgress:
             self.begin(tip)
         self._noted_at = now
         if source_tip <= tip:
-            self.eta_s = None
+            self.rate = self.eta_s = None
             self._wipe()
             return
         elapsed = now - self._started_at
-        self.eta_s = round((source_tip - tip) * elapsed / (tip - self._start)) if tip > self._start else None
+        self.rate = (tip - self._start) / elapsed if elapsed > 0 else None
+        self.eta_s = round((source_tip - tip) / self.rate) if self.rate else None
         if now >= self._next_at:
             self._next_at = now + self._interval_s
-            rate = (tip - self._start) / (now - self._started_at)
-            self._show(tip, source_tip, rate, facts)
+            self._show(tip, source_tip, self.rate or 0.0, self.eta_s, facts)
 
-    def _show(self, tip: int, source_tip: int, rate: float, facts: dict[str, int]) -> None:
+    def describe(self) -> dict[str, Any] | None:
+        """Rate and time left for status reports; None while nothing is behind."""
+        return None if self.rate is None else {f"{self._unit}sPerSecond": round(self.rate, 1), "etaSeconds": self.eta_s}
+
+    def _show(self, tip: int, source_tip: int, rate: float, eta_s: int | None, facts: dict[str, int]) -> None:
         lag = source_tip - tip
-        eta_s = round(lag / rate) if rate > 0 else None
         if self._terminal is None:
             speed = {f"{self._unit}s_per_s": round(rate, 1)}
             logger.info("catching up", extra=log_facts(tip=tip, of=source_tip, lag=lag, **facts, **speed, eta_s=eta_s))

@@ -100,13 +100,14 @@ class DerivationProgress:
     l1_block: int
     l1_block_wanted: int
 
-    def describe(self, eta_s: int | None) -> dict[str, Any]:
+    def describe(self, line: CatchUpProgress) -> dict[str, Any]:
         return {
             "checkpoint": self.checkpoint,
             "ofCheckpoint": self.checkpoint_wanted,
             "l1Block": self.l1_block,
             "ofL1Block": self.l1_block_wanted,
-            "etaSeconds": eta_s,
+            "checkpointsPerSecond": None if line.rate is None else round(line.rate, 1),
+            "etaSeconds": line.eta_s,
         }
 
 
@@ -177,7 +178,7 @@ class L1Source:
         progress, waiting = self.progress, self.waiting_for
         return {
             "newestCheckpoint": self.newest_checkpoint,
-            "progress": None if progress is None else progress.describe(self._line.eta_s),
+            "progress": None if progress is None else progress.describe(self._line),
             "waitingForBlobs": None
             if waiting is None
             else {"checkpoint": waiting.checkpoint, "missing": waiting.missing, "tried": list(waiting.tried)},

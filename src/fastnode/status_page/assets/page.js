@@ -217,6 +217,19 @@ function showBlocks({ chain, now }) {
   }
 }
 
+/** A bar with rate and time left while the chain is behind: of checkpoints from L1, else of blocks. */
+function catchingUp({ tip, sourceTip, lagBlocks, catchingUp: speed, derivation }) {
+  const progress = derivation && derivation.progress;
+  if (!progress && !(lagBlocks && speed)) return null;
+  const [unit, done, all, rate, left] = progress
+    ? ["checkpoint", progress.checkpoint, progress.ofCheckpoint, progress.checkpointsPerSecond, progress.etaSeconds]
+    : ["block", tip, sourceTip, speed.blocksPerSecond, speed.etaSeconds];
+  const told = [`${unit} ${whole(done)} of ${whole(all)}`];
+  if (rate !== null) told.push(`${rate} a second`);
+  if (left !== null) told.push(`${duration(left)} left`);
+  return make("span", {}, make("progress", { value: done, max: Math.max(1, all), "aria-label": "Catching up" }), ` ${told.join(", ")}`);
+}
+
 function showSync({ sync, chain, health, now }) {
   const notes = Object.entries(health.notes).map(([name, note]) => [name[0].toUpperCase() + name.slice(1), note, "warn"]);
   if (!sync) {
@@ -231,6 +244,8 @@ function showSync({ sync, chain, health, now }) {
     ["State trees", chain && chain.stateTip !== null ? `block ${whole(chain.stateTip)}` : "not ready"],
     ...notes,
   ];
+  const behind = catchingUp(sync);
+  if (behind) rows.splice(1, 0, ["Catching up", behind]);
   const l1 = sync.l1;
   if (l1) {
     const block = l1.block === null ? "" : `, block ${whole(l1.block)} of ${ago(now - l1.blockTime)}`;
