@@ -112,7 +112,7 @@ def test_a_class_whose_id_does_not_hold_is_left_out_and_told(chain: Chain, caplo
     chain.add([claimed])
     assert contract_class_json(chain.view, CLASS_A) is None
     assert contract_class_json(chain.view, published.id) is None
-    assert "is not that of its content" in caplog.text
+    assert "Invalid contract class id: computed" in caplog.text
 
 
 def test_a_class_log_of_another_contract_publishes_nothing(chain: Chain) -> None:

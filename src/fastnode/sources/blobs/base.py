@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from fastnode.errors import AnswerTooLarge, DecodeError, FastnodeError
 from fastnode.kernels import encode
-from fastnode.protocol.kzg import BLOB_BYTES
+from fastnode.protocol.kzg import BLOB_BYTES, COMMITMENT_BYTES
 from fastnode.records import dataclass
 
-__all__ = ["BlobAnswerTooLarge", "BlobRequest", "BlobSource", "BlobSourceError", "blob_from_hex"]
+__all__ = [
+    "BlobAnswerTooLarge",
+    "BlobRequest",
+    "BlobSource",
+    "BlobSourceError",
+    "GivenBlob",
+    "blob_from_hex",
+    "point_from_hex",
+]
 
 _HEX_LENGTH: Final = 2 + 2 * BLOB_BYTES
 
@@ -52,6 +60,17 @@ class BlobRequest:
         )
 
 
+class GivenBlob(NamedTuple):
+    """A blob as a source gives it, zeros at its end left out, with what the source says of it: nothing is believed.
+
+    ``commitment`` and ``proof`` (48 bytes each) are there where the source has both.
+    """
+
+    data: bytes
+    commitment: bytes | None = None
+    proof: bytes | None = None
+
+
 class BlobSource(Protocol):
     """Usable from any thread; its calls block."""
 
@@ -60,10 +79,10 @@ class BlobSource(Protocol):
         """For logs and status, without secrets."""
         ...
 
-    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+    def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
         """Candidates for the blobs, in any order, possibly with others among them; the caller verifies each.
 
-        Each is a whole blob, zeros at its end left out.  The source goes on looking until no more is taken from the
+        The source goes on looking until no more is taken from the
         iterator, or it knows no further place.  BlobSourceError.
         """
         ...
@@ -82,3 +101,12 @@ def blob_from_hex(value: Any) -> bytes:
         return encode.from_hex(value).rstrip(b"\0")
     except ValueError:
         raise DecodeError("a blob that is not hex") from None
+
+
+def point_from_hex(value: Any) -> bytes | None:
+    """A commitment or a proof from its hex text; None where there is none."""
+    try:
+        data = encode.from_hex(value) if isinstance(value, str) else b""
+    except ValueError:
+        return None
+    return data if len(data) == COMMITMENT_BYTES else None

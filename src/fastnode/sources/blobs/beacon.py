@@ -1,7 +1,7 @@
 """Consensus clients: the blobs of the last weeks, by the slot of the block that carries them.
 
     GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..      data: [blob, ..]
-    GET /eth/v1/beacon/blob_sidecars/{slot}                  data: [{blob, kzg_commitment}, ..]; of older clients
+    GET /eth/v1/beacon/blob_sidecars/{slot}                  data: [{blob, kzg_commitment, kzg_proof}, ..]; older
 
 A slot follows from the time of the L1 block and what the consensus client says of its own times; without that, from
 the block's parent beacon root: the slot behind it, or one of the next ones where slots were missed.
@@ -15,10 +15,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from fastnode.errors import DecodeError
-from fastnode.kernels import encode
 from fastnode.protocol.fields import hex_text
-from fastnode.protocol.kzg import COMMITMENT_BYTES, versioned_hash
-from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, blob_from_hex
+from fastnode.protocol.kzg import versioned_hash
+from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex, point_from_hex
 from fastnode.sources.blobs.http_get import HttpGet
 
 __all__ = ["BeaconNode"]
@@ -54,7 +53,7 @@ class BeaconNode:
         if self._get("/eth/v1/beacon/headers") is None and self._get("/eth/v1/beacon/genesis") is None:
             raise BlobSourceError("it answers neither for headers nor for its genesis: is it a consensus client?")
 
-    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+    def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
         tried: set[int] = set()
         for slot in self._slots(request):
             if slot not in tried:
@@ -99,16 +98,17 @@ class BeaconNode:
 
     # ---- its blobs -----------------------------------------------------------------------------
 
-    def _blobs_of_slot(self, slot: int, request: BlobRequest) -> Iterator[bytes]:
+    def _blobs_of_slot(self, slot: int, request: BlobRequest) -> Iterator[GivenBlob]:
         hashes = ",".join(map(hex_text, request.versioned_hashes))
         for item in _listed(self._get(f"/eth/v1/beacon/blobs/{slot}", versioned_hashes=hashes)):
-            yield _blob(item)
+            yield GivenBlob(_blob(item))
         for item in _listed(self._get(f"/eth/v1/beacon/blob_sidecars/{slot}")):
             if not isinstance(item, dict):
                 raise BlobSourceError("blob_sidecars gave something that is no sidecar")
             # Those whose commitments are not asked for belong to other rollups.
-            if _versioned_hash_of(item.get("kzg_commitment")) in request.versioned_hashes:
-                yield _blob(item.get("blob"))
+            commitment = point_from_hex(item.get("kzg_commitment"))
+            if commitment is not None and versioned_hash(commitment) in request.versioned_hashes:
+                yield GivenBlob(_blob(item.get("blob")), commitment, point_from_hex(item.get("kzg_proof")))
 
     def _get(self, path: str, **parameters: str) -> Any:
         return self._http.json(self._base + path, self._headers, self._query | parameters)
@@ -117,14 +117,6 @@ class BeaconNode:
 def _listed(answer: Any) -> list[Any]:
     data = answer.get("data") if isinstance(answer, dict) else None
     return data[:_BLOBS_MAX] if isinstance(data, list) else []
-
-
-def _versioned_hash_of(commitment: Any) -> bytes | None:
-    try:
-        data = encode.from_hex(commitment) if isinstance(commitment, str) else b""
-    except ValueError:
-        return None
-    return versioned_hash(data) if len(data) == COMMITMENT_BYTES else None
 
 
 def _blob(value: Any) -> bytes:

@@ -6,18 +6,19 @@
     3  file stores again    three more rounds, near the tip of the chain only: others may still be uploading
     4  archive
 
-Only what is still missing is asked for.  The commitment of everything that comes is computed from its data; what is
-not one of the blobs asked for is dropped, and a source that gives nothing else is named and rests for a while.
+Only what is still missing is asked for.  Everything that comes is named from its data (:mod:`.naming`); what is not
+one of the blobs asked for is dropped, and a source that gives nothing else is named and rests for a while.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import field
 from typing import Any, Final
@@ -26,10 +27,11 @@ from fastnode.errors import BlobsUnavailable, FastnodeError
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.outgoing.answer_room import LargeOnesByTurns
-from fastnode.protocol.kzg import blob_commitment, versioned_hash
+from fastnode.protocol.kzg import blob_commitment
 from fastnode.records import dataclass
-from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError
+from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError, GivenBlob
 from fastnode.sources.blobs.file_store import FileStore
+from fastnode.sources.blobs.naming import BlobNaming
 
 __all__ = ["BlobFetcher", "BlobSources", "FetchPatience"]
 
@@ -37,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 #: A generator of its own: the module's belongs to the program, which may have seeded it.
 _CHANCE: Final = random.Random()
-#: Blobs of one answer whose commitments are computed.
+#: Blobs of one answer that are looked at.
 CANDIDATES_MAX: Final = 64
 #: Seconds between two signs that the store that is written is kept.
 _HEALTH_INTERVAL_S: Final = 3_600.0
@@ -85,7 +87,7 @@ class _Search:
     """One checkpoint's blobs so far, by versioned hash."""
 
     request: BlobRequest
-    commitment_of: Callable[[bytes], bytes]
+    name_of: Callable[[GivenBlob, Collection[bytes]], bytes]
     found: dict[bytes, bytes] = field(default_factory=dict)
     tried: dict[str, str] = field(default_factory=dict)
 
@@ -97,23 +99,23 @@ class _Search:
     def is_complete(self) -> bool:
         return all(item in self.found for item in self.request.versioned_hashes)
 
-    def take(self, blob: bytes) -> bool:
+    def take(self, blob: GivenBlob) -> bool:
         """Whether it is a blob that was asked for and not there yet: its hash is computed from its data."""
+        wanted = self.missing.versioned_hashes
         try:
-            commitment = self.commitment_of(blob)
+            found = self.name_of(blob, wanted)
         except ValueError:
             return False
-        found = versioned_hash(commitment)
-        if found not in self.request.versioned_hashes or found in self.found:
+        if found not in wanted:
             return False
-        self.found[found] = blob
+        self.found[found] = blob.data
         return True
 
 
 class BlobFetcher:
     """Usable from any thread.  ``executor`` uploads; ``sleep`` waits, and returns whether to go on.
 
-    ``computed_at_once`` bounds the commitments that are being computed, each of which takes a whole core.
+    ``computed_at_once`` bounds the blobs that are being named, each of which takes a whole core.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class BlobFetcher:
         self._patience = patience or FetchPatience()
         self._sleep = sleep or _sleep
         self._lock = threading.Lock()
-        self._computing = threading.BoundedSemaphore(computed_at_once)
+        self._naming = BlobNaming(computed_at_once)
         #: For answers of any provider that are asked for beside one another.
         self.turns = LargeOnesByTurns()
         known = (*sources.all, *(() if sources.own is None else (sources.own,)))
@@ -147,7 +149,7 @@ class BlobFetcher:
 
     def fetch(self, request: BlobRequest, *, near_tip: bool) -> list[bytes]:
         """The blobs in the order of their hashes, zeros at their ends left out.  BlobsUnavailable."""
-        search = _Search(request, self._commitment_of)
+        search = _Search(request, functools.partial(self._naming.versioned_hash_of, near_tip=near_tip))
         if self._sources.own is not None:
             self._ask(search, self._sources.own)
         self._ask_all(search, _CHANCE.sample(self._sources.stores, len(self._sources.stores)))
@@ -172,6 +174,11 @@ class BlobFetcher:
     def hand_on(self, blobs: Mapping[bytes, bytes]) -> None:
         """Upload blobs, by their versioned hashes, that were not fetched but made of blocks that are here."""
         self._upload(dict(blobs))
+
+    @property
+    def proof_count(self) -> int:
+        """Blobs that were named by their proofs."""
+        return self._naming.proof_count
 
     @property
     def has_upload(self) -> bool:
@@ -205,10 +212,6 @@ class BlobFetcher:
             }
             for name, health in self._health.items()
         ]
-
-    def _commitment_of(self, blob: bytes) -> bytes:
-        with self._computing:
-            return blob_commitment(blob)
 
     # ---- one source after the other --------------------------------------------------------------
 

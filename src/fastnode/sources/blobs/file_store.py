@@ -21,7 +21,7 @@ from fastnode.errors import DecodeError
 from fastnode.extras import LazyModule, advice_for
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES
-from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, blob_from_hex
+from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex
 
 if TYPE_CHECKING:
     import obstore
@@ -63,11 +63,11 @@ class FileStore:
         if self._read(f"{self._folder}/{_HEALTH_FILE}", 1_024) is None:
             raise BlobSourceError(f"it has no file {self._folder}/{_HEALTH_FILE}")
 
-    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+    def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
         for versioned_hash in request.versioned_hashes:
             packed = self._read(self._path(versioned_hash), _FILE_BYTES_MAX)
             if packed is not None:
-                yield unpack_blob(packed)
+                yield GivenBlob(unpack_blob(packed))
 
     def upload(self, versioned_hash: bytes, blob: bytes, commitment: bytes) -> bool:
         """Write a blob that is not there yet; returns whether it was not."""

@@ -14,7 +14,7 @@ from typing import Final
 from fastnode.files import make_folder, put_file, sync_path
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
-from fastnode.sources.blobs.base import BlobRequest, BlobSourceError
+from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob
 
 __all__ = ["OwnBlobs"]
 
@@ -44,11 +44,11 @@ class OwnBlobs:
         for file in kept[:-KEPT_MAX]:
             file.unlink(missing_ok=True)
 
-    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+    def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
         for item in request.versioned_hashes:
             try:
                 with self._file(item).open("rb") as stream:
-                    yield stream.read(BLOB_BYTES)
+                    yield GivenBlob(stream.read(BLOB_BYTES))
             except FileNotFoundError:
                 continue
             except OSError as error:

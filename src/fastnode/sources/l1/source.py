@@ -63,6 +63,8 @@ logger = logging.getLogger(__name__)
 
 #: Checkpoints whose blobs are in memory at the same time.
 CHECKPOINTS_AHEAD: Final = 16
+#: A pass over no more checkpoints than these is near the tip.
+_NEAR_TIP: Final = CHECKPOINTS_AHEAD
 #: Checkpoints after which the tips move on while a long way is being made.
 CHECKPOINTS_PER_TIPS: Final = 64
 #: Archive roots in one question where the chains part.
@@ -185,6 +187,7 @@ class L1Source:
             "invalidCheckpoint": None if self.invalid is None else self.invalid.describe(),
             "derivedCheckpoints": self.derived_count,
             "blobs": self._blobs.blob_count,
+            "blobsByProof": self._blobs.proof_count,
             "blobBytes": self._blobs.byte_count,
             "blobSources": self._blobs.describe(),
         }
@@ -422,7 +425,7 @@ class L1Source:
         pages = made_ahead(self._executor, self._placed(view, facts, state, common, limit, deadline))
         events = itertools.chain.from_iterable(pages)
         placed = (list(same) for _, same in itertools.groupby(events, key=lambda item: item.event.number))
-        near_tip = limit - common <= CHECKPOINTS_AHEAD
+        near_tip = limit - common <= _NEAR_TIP
         try:
             while True:
                 # What is behind missing blobs cannot be used before they are there: it is not fetched at each retry.

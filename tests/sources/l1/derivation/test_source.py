@@ -97,7 +97,7 @@ def test_only_so_many_commitments_are_computed_at_once(
         running -= 1
         return blob_commitment(blob)
 
-    monkeypatch.setattr("fastnode.sources.blobs.fetcher.blob_commitment", counted)
+    monkeypatch.setattr("fastnode.sources.blobs.naming.blob_commitment", counted)
     with ExitStack() as stack:
         node = Deriving(tmp_path, sample[0], sample[1], recorded, stack)
         node.pass_()
@@ -605,6 +605,27 @@ def test_older_clients_give_sidecars(node: Deriving, chain: MadeChain, l1: Publi
     node.pass_()
     assert has(node, chain)
     assert any("blob_sidecars" in path for path in l1.beacon.requests)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True], ids=["good", "of another blob"])
+def test_proofs_of_sidecars_spare_commitments_and_are_not_believed(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    monkeypatch.setattr(node.fetcher._naming, "_bytes_first", 0)
+    monkeypatch.setattr("fastnode.sources.l1.source._NEAR_TIP", -1)
+    l1.beacon.serves_blobs = False
+    l1.beacon.serves_proofs = True
+    if is_damaged:
+        claim, other = l1.beacon.claim, lambda blob: bytes([blob[0] ^ 1]) + blob[1:]
+        l1.beacon.tamper = other
+        l1.beacon.claim = lambda blob: claim(other(blob))  # the commitment that was asked for
+        with pytest.raises(BlobsUnavailable, match="none of which has a hash that was asked for"):
+            node.pass_()
+        assert node.checkpoint == 0
+        return
+    node.pass_()
+    assert has(node, chain)
+    assert node.fetcher.proof_count > 0
 
 
 def test_a_file_store_alone_is_enough(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
