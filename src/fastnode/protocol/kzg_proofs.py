@@ -52,8 +52,8 @@ def blob_proof(blob: bytes, commitment: bytes) -> bytes:
 
 
 def is_proof_of(blob: bytes, commitment: bytes, proof: bytes) -> bool:
-    """Verify that ``commitment`` (48 bytes) is that of the blob by its ``proof`` (48 bytes); zeros at the blob's end may
-    be left out.  True if the proof holds.
+    """Verify that ``commitment`` (48 bytes) is that of the blob by its ``proof`` (48 bytes); zeros at the end of the
+    blob may be left out.  True if the proof holds.
 
     ValueError when one of them is no blob, or no point of the curve.
     """
