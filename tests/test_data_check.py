@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ from tests.mempool.made import made_txs
 from fastnode.archiver.check import CheckReport
 from fastnode.archiver.layout import KEY_CHAIN, KEY_GENESIS
 from fastnode.chain_data import ChainData
-from fastnode.data_check import check_data
+from fastnode.data_check import check_data, look_at_data
 from fastnode.errors import FastnodeError
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.store import PoolStore, entry_key, json_key
@@ -48,6 +49,17 @@ def check(directory: Path) -> CheckReport:
 
 def test_a_whole_directory_is_clean(directory: Path) -> None:
     report = check(directory)
+    assert (report.problems, report.notes) == ([], [])
+    assert report.blocks == TIP
+
+
+def look(directory: Path) -> CheckReport:
+    with ChainData.open(directory, create=False) as data:
+        return look_at_data(data)
+
+
+def test_a_quick_look_at_a_whole_directory_finds_nothing(directory: Path) -> None:
+    report = look(directory)
     assert (report.problems, report.notes) == ([], [])
     assert report.blocks == TIP
 
@@ -101,21 +113,23 @@ def test_missing_state_trees_are_a_note(directory: Path) -> None:
     assert not (directory / "world_state").exists()
 
 
-def test_a_changed_leaf_of_the_state_is_found(directory: Path) -> None:
+@pytest.mark.parametrize("examine", [check, look], ids=["whole", "quick"])
+def test_a_changed_root_of_the_state_is_found(directory: Path, examine: Callable[[Path], CheckReport]) -> None:
     with open_leveldb(directory / "world_state", create=False) as database:
         record = bytearray(database.get(BLOCK + u32(TIP)))
         record[3] ^= 1  # in the first root
         database.put(BLOCK + u32(TIP), bytes(record))
-    report = check(directory)
+    report = examine(directory)
     assert any(problem.startswith(f"the state trees: block {TIP}: ") for problem in report.problems)
 
 
-def test_a_state_of_another_block_is_found(directory: Path) -> None:
+@pytest.mark.parametrize("examine", [check, look], ids=["whole", "quick"])
+def test_a_state_of_another_block_is_found(directory: Path, examine: Callable[[Path], CheckReport]) -> None:
     with open_leveldb(directory / "world_state", create=False) as database:
         record = bytearray(database.get(BLOCK + u32(TIP)))
         record[-20] ^= 1  # in the block hash
         database.put(BLOCK + u32(TIP), bytes(record))
-    assert any("its hash is 0x" in problem for problem in check(directory).problems)
+    assert any("its hash is 0x" in problem for problem in examine(directory).problems)
 
 
 def test_state_trees_that_cannot_be_opened_are_a_problem(directory: Path) -> None:
@@ -146,12 +160,13 @@ def damage(database: Path, how: Callable[[Path], None]) -> None:
         how(table)
 
 
+@pytest.mark.parametrize("examine", [check, look], ids=["whole", "quick"])
 @pytest.mark.parametrize("how", [cut_off, overwrite])
 def test_damaged_files_of_the_state_are_a_problem_that_says_what_to_do(
-    directory: Path, how: Callable[[Path], None]
+    directory: Path, how: Callable[[Path], None], examine: Callable[[Path], CheckReport]
 ) -> None:
     damage(directory / "world_state", how)
-    (problem,) = check(directory).problems
+    (problem,) = examine(directory).problems
     assert problem.startswith("the state trees: ")
     assert problem.endswith("remove the folder, and the next start rebuilds it from the chain")
 
@@ -163,6 +178,24 @@ def test_a_chain_whose_files_are_damaged_is_named_before_anything_is_read_from_i
     damage(directory / "archiver", how)
     with pytest.raises(FastnodeError, match=rf"{directory}/archiver.* damaged.*restore it, or remove it"):
         check(directory)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_quick_look_sees_a_flipped_bit_of_any_table(directory: Path, seed: int) -> None:
+    """Wherever it is: a table is named, or what LevelDB says of it."""
+    chance = random.Random(seed)
+    database = directory / chance.choice(["archiver", "world_state"])
+    with open_leveldb(database, create=False) as opened:
+        opened.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
+    table = chance.choice(sorted(database.glob("*.ldb")))
+    content = bytearray(table.read_bytes())
+    content[chance.randrange(len(content) - 48)] ^= 1 << chance.randrange(8)  # its footer has bytes without a meaning
+    table.write_bytes(content)
+    try:
+        problems = look(directory).problems
+    except FastnodeError as error:
+        problems = [str(error)]
+    assert problems
 
 
 def test_a_genesis_that_cannot_be_read_is_damage_and_no_bug(directory: Path) -> None:

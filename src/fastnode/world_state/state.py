@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -363,6 +364,12 @@ class WorldState:
         from fastnode.world_state.check import check_trees  # with it comes numpy, which a small installation lacks
 
         return check_trees(self._forest, self.view, progress=progress)
+
+    def check_sampled(self) -> list[str]:
+        """Follow some leaves of each tree to its root; returns the faults found."""
+        from fastnode.world_state.sampled_check import check_sampled  # of use to a command alone
+
+        return check_sampled(self._forest, self.view, random.Random())
 
     # ---- undo and prune ------------------------------------------------------------------------
 
