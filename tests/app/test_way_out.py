@@ -73,8 +73,7 @@ def test_a_chain_that_was_imported_and_no_network_is_no_way_out(
     start_node: Start, directory: Path, workers: int
 ) -> None:
     node = start_node("--data-directory", directory, f"--workers={workers}").wait_until_serving()
-    if workers:
-        node.wait_for_line("worker serves")
+    wait_until(lambda: [entry["message"] for entry in node.entries()].count("worker serves") == workers)
     wait_for_tip(node, SAMPLE_TIP)
     is_said(node, next(made_txs(1)), NO_NETWORK)
     assert node.wait_for_line(WARNING)["reason"] == NO_NETWORK
