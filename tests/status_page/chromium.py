@@ -36,7 +36,7 @@ FLAGS = (
     "--remote-debugging-port=0",
 )
 
-KEYS = {"Enter": 13, "Tab": 9}
+KEYS = {"Enter": 13, "Tab": 9, "Escape": 27, "/": 191}
 
 
 def find_chromium() -> str | None:

@@ -9,11 +9,15 @@ import pytest
 from tests.status_page.conftest import LAST_BLOCK
 
 from fastnode.jsonrpc.methods import Method, MethodTable, Parameter, common
+from fastnode.status_page.effects import contract_fact, tables_of
 from fastnode.status_page.explorer import DOCUMENT_MAX, Explorer
+from fastnode.status_page.findings import Fact
 from fastnode.values.field_elements import FIELD, TX_HASH
 
 CLASS_REGISTRY = "0x" + "3".zfill(64)
 FEE_JUICE = "0x" + "5".zfill(64)
+#: Effects that no transaction of the chain has.
+NOT_RECORDED = {"Messages to L1"}
 
 
 def only(answer: dict[str, Any]) -> dict[str, Any]:
@@ -60,6 +64,45 @@ def test_a_block_leads_to_its_neighbours_and_transactions(site: Any) -> None:
     receipt, effect = (orjson.loads(document["json"]) for document in finding["documents"])
     assert receipt == site.run(site.ask("node_getTxReceipt", tx_hash))
     assert effect == site.run(site.ask("node_getTxEffect", tx_hash))
+
+
+LISTS = {
+    "Nullifiers": "nullifiers",
+    "Note hashes": "noteHashes",
+    "Public writes": "publicDataWrites",
+    "Public logs": "publicLogs",
+    "Private logs": "privateLogs",
+    "Messages to L1": "l2ToL1Msgs",
+    "Published classes": "contractClassLogs",
+}
+
+
+def test_effects_of_every_transaction_are_tables_whose_links_lead_on(site: Any) -> None:
+    seen: set[str] = set()
+    for number in range(1, LAST_BLOCK + 1):
+        for effect in site.run(site.ask("node_getBlock", number))["body"]["txEffects"]:
+            tables = only(site.find(effect["txHash"]))["tables"]
+            shown = {table["title"].partition(":")[0]: len(table["rows"]) for table in tables}
+            assert shown == {title: len(effect[key]) for title, key in LISTS.items() if effect[key]}
+            for table in tables:
+                assert all([cell["name"] for cell in row] == table["columns"] for row in table["rows"])
+            for query in {
+                row[-1]["query"] or row[1]["query"] or row[0]["query"] for table in tables for row in table["rows"][:1]
+            }:
+                assert query is None or site.find(query)["found"], query
+            seen |= set(shown)
+    assert seen == set(LISTS) - NOT_RECORDED
+
+
+def test_contracts_that_all_networks_have_are_named_in_tables() -> None:
+    assert contract_fact(CLASS_REGISTRY) == Fact("Contract", "Class registry", CLASS_REGISTRY)
+    other = "0x" + "7".zfill(64)
+    assert contract_fact(other) == Fact("Contract", other, other)
+
+
+def test_of_a_long_list_of_effects_the_first_are_shown() -> None:
+    (table,) = tables_of({"nullifiers": [FEE_JUICE] * 150}, 3, 0)
+    assert (table.title, len(table.rows)) == ("Nullifiers: 150, the first 100", 100)
 
 
 def test_a_whole_block_is_what_the_public_port_answers(site: Any) -> None:

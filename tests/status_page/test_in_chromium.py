@@ -229,6 +229,50 @@ def test_the_page_of_a_long_chain_asks_for_no_more_than_that_of_a_short_one(
 # ---- the explorer ---------------------------------------------------------------------------------------
 
 
+def test_a_slash_goes_to_the_search_and_escape_closes_what_was_found(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        assert await page.evaluate("document.title") == "fastnode"
+        await search(page, "3")
+        assert await page.evaluate("document.title") == "Block 3 3 · fastnode"
+        await page.press("Escape")
+        await page.wait("document.querySelector('#result').hidden")
+        assert await page.evaluate("[document.title, location.hash]") == ["fastnode", ""]
+        await page.evaluate("document.activeElement.blur()")
+        await page.press("/")
+        await page.wait("document.activeElement.id === 'query'")
+        await page.type("a/b")
+        assert await page.evaluate("document.querySelector('#query').value") == "a/b", "a slash is a letter there"
+        await page.evaluate("document.activeElement.blur(); document.querySelector('#query').focus()")
+        await page.type("4")
+        assert await page.evaluate("document.querySelector('#query').value") == "4", "the search selects itself"
+
+    visit(scenario)
+
+
+def test_a_transaction_has_its_effects_as_tables_and_a_block_its_age(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        number, effects = 0, []
+        while not effects:
+            number += 1
+            effects = (await open_site.ask("node_getBlock", number))["body"]["txEffects"]
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        shown = await search(page, effects[0]["txHash"])
+        assert f"Nullifiers: {len(effects[0]['nullifiers'])}" in shown
+        captions = await page.evaluate(
+            "[...document.querySelectorAll('#result caption')].map((each) => each.textContent)"
+        )
+        assert captions[0] == f"Nullifiers: {len(effects[0]['nullifiers'])}"
+        assert "ago)" in await search(page, str(number))
+        await page.resize(*PHONE, is_phone=True)
+        await search(page, effects[0]["txHash"])
+        assert await fits(page, PHONE[0])
+
+    visit(scenario)
+
+
 def test_number_hash_transaction_and_address_are_found_and_lead_on(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         block = await open_site.ask("node_getBlock", 3)
@@ -316,7 +360,7 @@ def test_an_address_of_a_finding_can_be_passed_on(open_site: Any, visit: Any) ->
     visit(scenario)
 
 
-def test_lists_lead_on_and_times_are_absolute(open_site: Any, visit: Any) -> None:
+def test_lists_lead_on_and_times_are_ages_with_the_time_beside(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)
         await page.wait(IS_SHOWN)
@@ -329,7 +373,9 @@ def test_lists_lead_on_and_times_are_absolute(open_site: Any, visit: Any) -> Non
         made = int(header["globalVariables"]["timestamp"])
         await search(page, "blocks 3")
         written = datetime.fromtimestamp(made, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        assert await page.evaluate("document.querySelector('#result tbody time').textContent") == written
+        shown = "document.querySelector('#result tbody time')"
+        assert await page.evaluate(f"[{shown}.dateTime, {shown}.title]") == [written, written]
+        assert "ago" in await page.evaluate(f"{shown}.textContent")
         await page.evaluate("document.querySelector('#result tbody a').click()")
         await page.wait("document.querySelector('#result-title').textContent === 'Found for 3'")
         ages = "[...document.querySelectorAll('#blocks .age')].map((cell) => cell.title)"

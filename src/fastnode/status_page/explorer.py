@@ -29,6 +29,7 @@ from fastnode.mempool.ledger import ViewLedger
 from fastnode.protocol.constants import NOTE_HASH_TREE_ID, NULLIFIER_TREE_ID
 from fastnode.status_page import lists
 from fastnode.status_page.calls import facts_of_calls, facts_of_failure, facts_of_tx
+from fastnode.status_page.effects import contract_fact, tables_of
 from fastnode.status_page.findings import Document, Fact, Finding, Table, fee_juice, hex_of, time_of
 from fastnode.view import View
 
@@ -267,7 +268,11 @@ class _Search:
             facts += self._facts_of_pool(text)
         for document in failure:
             facts += facts_of_failure(orjson.loads(document.json or "{}"))
-        return Finding("transaction", "Transaction", facts, documents + calls + failure)
+        effect = next((doc.json for doc in documents if doc.method == "node_getTxEffect"), None)
+        tables = []
+        if effect is not None:
+            tables = tables_of(orjson.loads(effect)["data"], location.block_number, location.index_in_block)
+        return Finding("transaction", "Transaction", facts, documents + calls + failure, tables=tables)
 
     def _facts_of_pool(self, tx_hash: str) -> list[Fact]:
         """Content of the transaction itself; it is kept while it waits, and until it is final."""
@@ -310,8 +315,7 @@ class _Search:
         rows = []
         for log in map(orjson.loads, found.logs):
             place = ".".join(str(log["id"][name]) for name in ("blockNumber", "txIndex", "logIndex"))
-            address = log["log"]["contractAddress"]
-            cells = [Fact("Log", place, f"log {place}"), Fact("Contract", address, address)]
+            cells = [Fact("Log", place, f"log {place}"), contract_fact(log["log"]["contractAddress"])]
             rows.append([*cells, Fact("Fields", str(len(log["log"]["fields"])))])
         logs = '{"logs":[' + b",".join(found.logs).decode() + "]}"
         asked = {

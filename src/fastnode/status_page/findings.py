@@ -39,6 +39,8 @@ class Table:
 
     columns: list[str]
     rows: list[list[Fact]]
+    #: Heading, where a finding has several tables.
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Finding:
     #: The block that can be had whole.
     block: int | None = None
     table: Table | None = None
+    #: Further tables, each under its title.
+    tables: list[Table] = field(default_factory=list)
     #: The following and the preceding finding.
     more: list[Fact] = field(default_factory=list)
 

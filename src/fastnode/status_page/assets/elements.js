@@ -42,6 +42,9 @@ export function dateAndTime(timestamp) {
   return new Date(timestamp * 1000).toISOString().replace(/\.[0-9]+/, "");
 }
 
+/** Seconds by which the node's clock is ahead of this machine's. */
+export const clock = { ahead: 0 };
+
 /** How long ago something was, by the node's clock. */
 export function ago(seconds) {
   return seconds < 1 ? "now" : `${duration(seconds)} ago`;

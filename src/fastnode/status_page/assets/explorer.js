@@ -1,6 +1,6 @@
 // What the explorer found: facts, and JSON that is indented as it is, with links where there is more to find.
 
-import { byId, dateAndTime, findLink, make, short } from "./elements.js";
+import { ago, byId, clock, dateAndTime, findLink, make, short } from "./elements.js";
 
 const SHOWN_MAX = 300000;
 const LINKS_MAX = 2000;
@@ -103,19 +103,28 @@ function copyButton(text, name) {
 
 const HASH = /^0x[0-9a-f]{40,}$/;
 
+/** A time with its age; in a table the age alone, with the time when it is pointed at. */
+function timeOf(timestamp, isShort) {
+  const text = dateAndTime(timestamp);
+  const age = timestamp ? ago(Math.max(0, Date.now() / 1000 + clock.ahead - timestamp)) : "at genesis";
+  return make("time", { datetime: text, title: isShort ? text : null }, isShort ? age : `${text} (${age})`);
+}
+
 /** What a fact says; in a table hashes are short, and their whole is in the link. */
 function factValue(fact, isShort = false) {
-  if (/^@[0-9]+$/.test(fact.value)) return make("time", {}, dateAndTime(Number(fact.value.slice(1))));
+  if (/^@[0-9]+$/.test(fact.value)) return timeOf(Number(fact.value.slice(1)), isShort);
   const text = isShort && HASH.test(fact.value) ? short(fact.value) : fact.value;
   const shown = fact.query === null ? make("span", { class: "hash" }, text) : findLink(fact.query, text);
   if (text !== fact.value) shown.title = fact.value;
+  else if (fact.query !== null && HASH.test(fact.query) && fact.query !== text) shown.title = fact.query;
   return shown;
 }
 
 function tableOf(table) {
   const head = make("tr", {}, ...table.columns.map((name) => make("th", { scope: "col" }, name)));
   const rows = table.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", { "data-name": cell.name }, factValue(cell, true)))));
-  return make("table", { class: "found" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const caption = table.title ? make("caption", {}, table.title) : null;
+  return make("table", { class: "found" }, caption, make("thead", {}, head), make("tbody", {}, ...rows));
 }
 
 function documentParts(document) {
@@ -139,6 +148,7 @@ function findingParts(finding) {
   const parts = [make("h3", {}, finding.title)];
   if (finding.facts.length) parts.push(list);
   if (finding.table !== null && finding.table.rows.length) parts.push(tableOf(finding.table));
+  parts.push(...finding.tables.map(tableOf));
   if (finding.more.length) {
     parts.push(make("p", { class: "row wrap" }, ...finding.more.map((fact) => findLink(fact.query, `${fact.name}: ${fact.value}`))));
   }
@@ -151,6 +161,7 @@ function show(title, parts) {
   byId("result-body").replaceChildren(...parts);
   byId("result").hidden = false;
   byId("result-title").focus();
+  document.title = `${title} · fastnode`;
 }
 
 /** Show what a text means; `ask` fetches JSON text from a path. */
@@ -160,6 +171,7 @@ export async function showFound(ask, query) {
   const parts = answer.found.flatMap(findingParts);
   if (answer.message !== null) parts.push(make("p", {}, answer.message));
   show(`Found for ${answer.query || "nothing"}`, parts);
+  if (answer.found.length) document.title = `${answer.found[0].title} ${short(answer.query)} · fastnode`;
 }
 
 export async function showBlock(ask, number) {
@@ -172,7 +184,24 @@ export async function showBlock(ask, number) {
   show(`Block ${number}, whole`, [back, saveButton(json, `block-${number}.json`), copyButton(json, `block ${number}`), jsonBlock(json, `Block ${number}`)]);
 }
 
+/** A slash goes to the search, whose text is then selected; Escape closes what was found. */
+export function listenToKeys(close) {
+  byId("query").addEventListener("focus", () => byId("query").select());
+  window.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const isTyping = event.target instanceof Element && event.target.matches("input, textarea, select");
+    if (event.key === "/" && !isTyping && byId("query").checkVisibility()) {
+      event.preventDefault();
+      byId("query").focus();
+    } else if (event.key === "Escape" && !byId("result").hidden) {
+      event.preventDefault();
+      close();
+    }
+  });
+}
+
 export function closeResult() {
+  document.title = "fastnode";
   byId("result").hidden = true;
   byId("result-body").replaceChildren();
   byId("query").value = "";

@@ -1,8 +1,8 @@
 // The status page: asks for the key if one is needed, then for the overview every other second.
 
 import { CallHistory, draw } from "./charts.js";
-import { ago, bytes, byId, dateAndTime, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
-import { closeResult, showBlock, showFound } from "./explorer.js";
+import { ago, bytes, byId, clock, dateAndTime, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
+import { closeResult, listenToKeys, showBlock, showFound } from "./explorer.js";
 import { connectButtons, showLocalNetwork } from "./local-network.js";
 import { showProposing } from "./proposing.js";
 
@@ -106,7 +106,9 @@ async function refresh() {
   timer = setTimeout(tick, intervalMs);
   try {
     const text = await ask(`overview?after=${lastLine}`);
-    show(JSON.parse(text));
+    const state = JSON.parse(text);
+    clock.ahead = state.now - Date.now() / 1000;
+    show(state);
     byId("problem").hidden = true;
     return true;
   } catch (error) {
@@ -389,10 +391,13 @@ byId("search").addEventListener("submit", (event) => {
   else location.hash = hash;
 });
 
-byId("close-result").addEventListener("click", () => {
+function close() {
   window.history.replaceState(null, "", location.pathname);
   closeResult();
-});
+}
+
+byId("close-result").addEventListener("click", close);
+listenToKeys(close);
 
 connectButtons(call, refresh);
 
