@@ -90,7 +90,7 @@ def _private_log_row(place: int, log: dict[str, Any]) -> list[Fact]:
 
 
 def _class_log_row(place: int, log: dict[str, Any]) -> list[Fact]:
-    """Of a class that is published, the second field is its id."""
+    """Cells of a published class: the second field of its log is its id."""
     values = log["fields"]["fields"] if isinstance(log["fields"], dict) else log["fields"]
     named = Fact("Class", values[1], values[1]) if len(values) > 1 else Fact("Class", "none")
     return [_number(place), contract_fact(log["contractAddress"]), named, Fact("Fields", str(log["emittedLength"]))]
