@@ -1,27 +1,19 @@
-"""Words in the name of a publisher that are not its own: replicas stay with it, and the server keeps its name."""
+"""Words in the name of a publisher that are not its own: replicas stay with it."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 from tests.bus.conftest import Fleet, PublishingNode
 from tests.bus.nats import NatsServer, open_bus
 from tests.bus.test_following import grow, publisher_of
-from tests.doc_runner import PROJECT
-from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
-from fastnode.bus.connection import Bus, Outgoing
-from fastnode.bus.members import Heartbeat, Members
-from fastnode.bus.publisher import Publisher
+from fastnode.bus.connection import Bus
 from fastnode.bus.subjects import BUS_VERSION, Reference
-from fastnode.errors import UpstreamError
 
 REFERENCE = Reference("ab" * 16, 1, 10, "0x" + "cd" * 32)
 
@@ -82,76 +74,3 @@ def push(bus: Bus, subject: str, content: bytes, headers: dict[str, str]) -> Non
     if subject.endswith(".") or ".." in subject:
         return
     bus._run(lambda client: client.publish(subject, content, headers=headers))
-
-
-# ---- permissions -----------------------------------------------------------------------------------
-
-
-PASSWORDS = {name: f"{name.lower()}-secret" for name in ("PUBLISHER_1", "PUBLISHER_2", "REPLICA")}
-
-
-@pytest.fixture
-def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NatsServer]:
-    """With the users of the file that comes with the project."""
-    for name, password in PASSWORDS.items():
-        monkeypatch.setenv(f"{name}_PASSWORD", password)
-    server = NatsServer(tmp_path / "nats", more=(PROJECT / "deploy" / "nats" / "users.conf").read_text())
-    yield server
-    server.stop()
-
-
-class User:
-    """The server as one user sees it."""
-
-    def __init__(self, server: NatsServer, name: str) -> None:
-        password = PASSWORDS[name.upper().replace("-", "_")]
-        self.url = f"nats://{name}:{password}@127.0.0.1:{server.port}"
-
-
-def test_a_users_permissions_bind_what_it_says_to_its_name(
-    guarded: NatsServer, tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """A whole fleet with the users of deploy/nats; then a replica's and another publisher's user try everything."""
-    monkeypatch.setattr("fastnode.bus.connection.REQUEST_S", 1.0)
-    seen: Any = User(guarded, "publisher-1")
-    publishing = PublishingNode(tmp_path / "publisher-1", upstream, seen, Publisher, {})
-    other = open_bus(User(guarded, "publisher-2").url, name="publisher-2")
-    bus = open_bus(User(guarded, "replica").url, name="replica")
-    subjects = publishing.subjects
-    try:
-        with following(tmp_path / "replica", bus=bus) as replica:
-            replica.wait_for(chain)
-            heartbeat = Heartbeat(bus, subjects, dict)
-            heartbeat._write()
-            assert set(Members(bus, subjects).all()) == {"replica"}
-            before = bus.last(subjects.stream, subjects.at("publisher-1"))
-            for attacker in (bus, other):
-                for subject in (
-                    subjects.at("publisher-1"),
-                    subjects.block("publisher-1", 1),
-                    subjects.checkpoint("publisher-1", 1),
-                    f"{subjects.live_blocks}.at.publisher-1",
-                ):
-                    with pytest.raises(UpstreamError):
-                        attacker.publish(Outgoing(subject, b"{}"))
-            for forbidden in (
-                lambda: bus.purge(subjects.stream),
-                lambda: bus._api(f"STREAM.DELETE.{subjects.stream}", {}),
-                lambda: other._api(f"STREAM.DELETE.{subjects.stream}", {}),
-                lambda: other._api(f"STREAM.UPDATE.{subjects.stream}", {"name": subjects.stream}),
-                lambda: bus.publish(Outgoing(subjects.content("ab" * 16, 0), b"x")),
-            ):
-                with pytest.raises(UpstreamError):
-                    forbidden()
-            after = bus.last(subjects.stream, subjects.at("publisher-1"))
-            assert before is not None
-            assert after is not None
-            assert orjson.loads(after.data)["tips"] == orjson.loads(before.data)["tips"]
-            grow(chain, upstream)
-            replica.wait_for(chain)
-            assert publisher_of(replica, "publisher-1")["state"] == "publishing"
-    finally:
-        bus.close()
-        other.close()
-        publishing.close()

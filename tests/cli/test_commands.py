@@ -108,6 +108,23 @@ def test_commands_on_a_data_directory_want_to_know_which(tmp_path: Path, sample_
         )
 
 
+@pytest.mark.parametrize("flag", ["--chain-file", "--genesis"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_file_that_a_start_cannot_read_is_a_bad_setting_whatever_is_wrong_with_it(
+    tmp_path: Path, flag: str, workers: int
+) -> None:
+    """Else whoever supervises the node starts it for ever."""
+    file = tmp_path / "chain.jsonl"
+    file.write_text('{"x":\n')
+    more = ("--upstream-url", "http://127.0.0.1:1") if flag == "--genesis" else ()
+    ports = ("--port=0", "--admin-port=0", f"--workers={workers}", "--data-directory", tmp_path / "data")
+    done = fastnode("start", "--node", flag, file, *ports, *more, "--log-json")
+    assert done.returncode == 78
+    last = json.loads(done.stderr.splitlines()[-1])
+    assert (last["level"], last["exit_code"]) == ("error", 78)
+    assert "chain.jsonl, line 1: not JSON" in last["message"]
+
+
 def test_export_and_check_make_no_data_directory(tmp_path: Path) -> None:
     for command in (("export", tmp_path / "out"), ("db", "check")):
         done = fastnode(*command, "--data-directory", tmp_path / "nope")

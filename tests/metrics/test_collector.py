@@ -19,14 +19,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import PATIENCE_S
 from tests.ports import free_port
-from tests.serving.sockets import Connection, call, post
+from tests.serving.sockets import Answer, Connection, call, post, wait_until
 
 import fastnode
 from fastnode.http.meters import BATCH_BOUNDS, LIMITS, LIMITS_BY_STATUS, CallMeters
-from fastnode.mempool.service import REJECTION_CODES
 from fastnode.metrics.collector import buckets_of
-from fastnode.serving.event_streams import DROP_REASONS
-from fastnode.serving.events import EVENT_NAMES
 
 PROJECT = Path(__file__).parents[2]
 TIP = 106
@@ -128,21 +125,77 @@ def test_what_a_node_did_can_be_read_from_its_metrics(loaded: tuple[Any, int]) -
     assert samples.get("aztec_mempool_tx_count") == 0
 
 
-def test_counters_with_labels_are_there_before_anything_is_counted(loaded: tuple[Any, int]) -> None:
+#: Labels of counters that a node cannot know before: other servers.
+OPEN_LABELS = {"server"}
+
+
+def series_of_counters(text: str) -> set[tuple[str, tuple[tuple[str, str], ...]]]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items())))
+        for family in text_string_to_metric_families(text)
+        if family.type == "counter"
+        for sample in family.samples
+        if sample.name.endswith("_total") and not OPEN_LABELS & set(sample.labels)
+    }
+
+
+def do_everything_wrong(port: int, limited: str) -> set[object]:
+    """Requests of every kind; the codes of their errors."""
+    bodies = [
+        b"{", b"[]", b"[1, {}]", b'{"jsonrpc":"2.0","id":1,"method":5}', b"x" * 3_000_000,
+        call("node_noSuchMethod"), call("node_getBlock", -5), call("node_getBlock", 1), call("node_getBlock", 1 << 40),
+        call("node_sendTx", {}), call("node_getPublicLogs", {"fromBlock": "x"}),
+        b"[" + b",".join([call("node_getBlockNumber")] * 150) + b"]",
+        *[call(limited)] * 30,
+    ]  # fmt: skip
+    codes: set[object] = set()
+    for body in bodies:
+        document = ask(port, post(body)).json
+        for item in document if isinstance(document, list) else [document]:
+            codes.add(None if item is None else item.get("error", {}).get("code"))
+    for text in (b"PUT / HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", b"\0\r\n\r\n"):
+        ask(port, text)
+    return codes
+
+
+def can_connect(port: int) -> bool:
+    try:
+        Connection(port).close()
+    except OSError:
+        return False
+    return True
+
+
+def ask(port: int, request: bytes) -> Answer:
+    connection = Connection(port)
+    try:
+        return connection.ask(request)
+    finally:
+        connection.close()
+
+
+def test_no_series_of_a_counter_begins_with_what_it_counts(start_node: Callable[..., Any], tmp_path: Path) -> None:
     """Else the first time would be taken for the begin of a series, and no rate would show it."""
-    _, port = loaded
-    samples = Samples(read(port))
-    for name, label, values in (
-        ("fastnode_rejected_total", "limit", LIMITS),
-        ("fastnode_events_total", "event", EVENT_NAMES),
-        ("fastnode_event_clients_dropped_total", "reason", DROP_REASONS),
-        ("fastnode_pool_rejected_txs_total", "code", REJECTION_CODES),
-    ):
-        more = {"port": "admin"} if name == "fastnode_rejected_total" else {}
-        for value in values:
-            assert samples.get(name, **{label: value}, **more) >= 0, (name, value)
-    for code in ("-32700", "-32600", "-32601"):
-        assert samples.get("fastnode_rpc_errors_total", method="other", set="both", code=code) >= 0
+    limits = tmp_path / "limits.toml"
+    limits.write_text("[address]\nrate = 1000\nburst = 1000\n[costs]\nnode_getChainId = 100\n")
+    port = free_port()
+    flags = (f"--metrics-port={port}", "--rpc-limits", limits, "--local-network", "--metrics-reference-names")
+    node = start_node(*flags, "--disable-admin-api-key").wait_until_serving()
+    wait_until(lambda: can_connect(port))  # clients come first
+    before = series_of_counters(read(port))
+    codes = do_everything_wrong(node.port, "node_getChainId")
+    assert codes >= {-32700, -32600, -32601, -32602, -32005}
+    node.call("fastnode_mine", 2)
+    assert "error" in node.call_admin("nodeAdmin_rollbackTo", "x")
+    connection = Connection(node.port)
+    connection.send(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+    connection._read_until(b"\r\n\r\n")
+    node.call("fastnode_mine", 1)
+    connection._read_until(b"event:")
+    connection.close()
+    after = series_of_counters(read(port))
+    assert sorted(after - before) == []
+    assert len(before) > 300
 
 
 def test_every_limit_that_is_counted_is_one_of_the_list() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
+import fastnode.p2p
 from fastnode.metrics.collector import render
 from fastnode.metrics.peers import peer_metrics
+from fastnode.p2p.counted import EVENTS, MESSAGES, PROPOSED_BLOCKS
+from fastnode.p2p.gossip_cache import Verdict
 from fastnode.p2p.snapshot import NetworkSnapshot, PeerSnapshot
 
 PEER = PeerSnapshot(
@@ -63,6 +68,34 @@ def test_peers_meshes_messages_and_requests_are_counted() -> None:
         "fastnode_p2p_held_bytes 1000.0",
     ):
         assert line in lines
+
+
+def test_counters_are_there_before_anything_is_counted() -> None:
+    lines = text_of(NetworkSnapshot(peer_id="mine", version="V", port=1)).splitlines()
+    for line in (
+        'fastnode_p2p_messages_total{outcome="reject",topic="checkpoint_proposal"} 0.0',
+        'fastnode_p2p_requests_total{direction="out",request="block_txs",status="timeout"} 0.0',
+        'fastnode_p2p_events_total{event="left banned"} 0.0',
+        'fastnode_p2p_proposed_blocks_total{outcome="invalid"} 0.0',
+    ):
+        assert line in lines
+
+
+def test_everything_that_is_counted_has_its_name_in_the_list() -> None:
+    events, messages, proposed = set(), set(), set()
+    for path in Path(fastnode.p2p.__file__).parent.glob("*.py"):
+        text = path.read_text()
+        plain = set(re.findall(r'counts\["([^"]+)"\] \+=', text))
+        if path.stem == "proposed_blocks":
+            proposed |= plain | set(re.findall(r'_drop\(proposal, "([^"]+)"', text))
+        else:
+            events |= plain
+        messages |= set(re.findall(r'counts\[.*, "([^"]+)"\] \+=', text)) if path.stem == "gossip" else set()
+        messages |= set(re.findall(r'_spread\(.*"(\w+)"\)', text))
+    assert proposed == set(PROPOSED_BLOCKS)
+    assert events <= set(EVENTS)
+    assert {event for event in EVENTS if not event.startswith(("left ", "penalty "))} <= events
+    assert messages | {verdict.value for verdict in Verdict} == {outcome for _, outcome in MESSAGES}
 
 
 def test_without_peers_there_is_no_lowest_score() -> None:

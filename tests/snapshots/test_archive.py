@@ -96,6 +96,14 @@ def test_what_is_no_file_of_a_database_is_refused(
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["target"]
 
 
+def test_an_archive_of_empty_files_is_given_up(tmp_path: Path) -> None:
+    """Half a kilobyte each here, and a place on the disk there."""
+    content = packed(*(plain(f"{number}.ldb", b"") for number in range(5_000)))
+    with pytest.raises(SnapshotError, match="more files than a database of its size"):
+        read_archive([content], facts_of(content), tmp_path / "target")
+    assert len(list((tmp_path / "target").iterdir())) < 4_300
+
+
 def sparse() -> bytes:
     """A file of a terabyte in two blocks, as GNU tar writes holes."""
     member = tarfile.TarInfo("000001.ldb")

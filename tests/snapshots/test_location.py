@@ -153,6 +153,52 @@ def test_a_web_server_that_cannot_list_wants_the_folder_of_a_network(web: str) -
         choose_network(Location.to_read(web))
 
 
+def test_a_web_server_that_leads_to_another_one_is_left(web: str, made_snapshot: Path, tmp_path: Path) -> None:
+    """An index, or an archive behind a good index, that lies elsewhere: only this machine may be able to reach it."""
+    [folder] = made_snapshot.iterdir()
+    network = Network.of_folder(folder.name)
+    assert network is not None
+    asked: list[str] = []
+
+    class Leads(QuietHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            if moved_only not in self.path:
+                super().do_GET()
+                return
+            self.send_response(http.HTTPStatus.TEMPORARY_REDIRECT)
+            self.send_header("Location", f"{web}{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Leads, directory=str(made_snapshot))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            for moved_only in ("index.json", "archiver"):
+                location = Location.to_read(f"http://127.0.0.1:{server.server_port}")
+                with pytest.raises(SnapshotError, match=r"cannot be read: it redirects to another server, 127.0.0.1:"):
+                    verified(location, network, tmp_path / moved_only)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert len(asked) == 3
+
+
+def test_the_web_is_read_without_the_library_of_clouds(
+    web: str, made_snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("obstore", "obstore.exceptions", "obstore.store"):
+        monkeypatch.setitem(sys.modules, name, None)
+    [folder] = made_snapshot.iterdir()
+    location = Location.to_read(f"{web}/{folder.name}")
+    network = choose_network(location)
+    assert verified(location, network, tmp_path / "part") == 16
+    with pytest.raises(SnapshotError, match="lacks the file other"):
+        list(location.read_archive(network, "other"))
+    assert find_snapshots(Location.to_read(f"{web}/elsewhere"), network) == []
+
+
 # ---- S3 ------------------------------------------------------------------------------------------------
 
 

@@ -462,7 +462,9 @@ class Bus:
                 return found
 
     def set_up(self, setup: StreamSetup) -> None:
-        """Make the stream; one that exists keeps its copies, and gets the other properties."""
+        """Make the stream unless it is there: an operator's own limits stay, and users of replicas may make none."""
+        if self.state(setup.name) is not None:
+            return
         config = {
             "name": setup.name,
             "subjects": list(setup.subjects),
@@ -476,7 +478,8 @@ class Bus:
             "duplicate_window": int(setup.duplicates_s * 1e9),
             "num_replicas": self.options.replicas,
             "allow_direct": True,
-            "allow_rollup_hdrs": True,
+            # With them a message on one subject could remove those on all others.
+            "allow_rollup_hdrs": False,
         }
         if setup.live is not None:
             source, destination = setup.live
@@ -484,7 +487,9 @@ class Bus:
         try:
             self._api(f"STREAM.CREATE.{setup.name}", config)
         except _InUse:
-            pass  # an operator's own limits stay
+            pass  # another node was first
+        except UpstreamUnavailable as error:
+            raise UpstreamUnavailable(f"there is no stream {setup.name}, and none can be made here: {error}") from error
         else:
             logger.info("stream ready", extra=log_facts(stream=setup.name))
 

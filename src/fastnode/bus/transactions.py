@@ -166,11 +166,12 @@ class SharedTxs:
         subject = self._subjects.tx(tx_hash)
         if self._bus.publish(Outgoing(subject, data, expected=0)) is not None:
             return
-        # It is there: a client repeats itself, or tries once more what was refused.
+        # It is there: a client repeats itself, tries once more what was refused, or what lies there is something else.
+        there = self._bus.last(self._subjects.tx_stream, subject)
         hand = self._hand_of(tx_hash)
-        if hand is not None and hand[1].get("state") == REFUSED:
-            self._bus.publish(self._outgoing(tx_hash, self._record(FREE), hand[0]))
-            self._bus.publish(Outgoing(subject, data))
+        is_refused = hand is not None and hand[1].get("state") == REFUSED
+        if there is not None and (is_refused or there.data != data):
+            self._bus.publish(Outgoing(subject, data, expected=there.sequence))
 
     # ---- from the bus ----------------------------------------------------------------------------
 
@@ -326,6 +327,8 @@ class SharedTxs:
         """False: no upstream answers."""
         hand = self._hand_of(tx_hash)
         sequence, state = (0, FREE) if hand is None else (hand[0], hand[1].get("state"))
+        if state == REFUSED and self._is_sent_again(tx_hash, sequence):
+            state = FREE
         if hand is not None and state in (TAKEN, REFUSED):
             self._take_hand(tx_hash, hand[1])
             return True
@@ -340,6 +343,11 @@ class SharedTxs:
         self._unsaid[tx_hash] = (outcome, claim)
         self._say_what_is_unsaid()
         return is_answered
+
+    def _is_sent_again(self, tx_hash: bytes, refused: int) -> bool:
+        """Whether a client has sent it after it was refused, which has that place in the stream."""
+        message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
+        return message is not None and message.sequence > refused
 
     def _forward(self, tx_hash: bytes, tx_json: bytes) -> tuple[dict[str, Any], bool]:
         """What came of it, and whether an upstream answered.  The pool knows it at once, the fleet when it is said."""

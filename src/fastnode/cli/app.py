@@ -17,7 +17,7 @@ import click
 
 from fastnode import __version__
 from fastnode.cli.output import say
-from fastnode.errors import FastnodeError, SettingError
+from fastnode.errors import ChainFileError, FastnodeError, SettingError
 
 __all__ = ["main", "root"]
 
@@ -121,7 +121,7 @@ def main() -> NoReturn:
         sys.exit(EXIT_FAILED)
     except FastnodeError as error:
         _show_traceback_if_wanted()
-        _fail(str(error), EXIT_SETTINGS if isinstance(error, SettingError) else EXIT_FAILED)
+        _fail(str(error), _code_of(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug, reported as one
         wanted = _show_traceback_if_wanted()
         from fastnode.extras import advice_for
@@ -133,6 +133,12 @@ def main() -> NoReturn:
             _fail(f"internal error: {_shown(error)} (a bug; --debug shows where)", EXIT_BUG)
         sys.exit(EXIT_BUG)
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _code_of(error: FastnodeError) -> int:
+    """A file that a start was told to read is a setting, whatever is wrong with it."""
+    is_of_settings = isinstance(error, SettingError) or (isinstance(error, ChainFileError) and "start" in sys.argv[1:2])
+    return EXIT_SETTINGS if is_of_settings else EXIT_FAILED
 
 
 def _usage_message(error: click.UsageError) -> str:

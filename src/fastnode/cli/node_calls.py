@@ -91,7 +91,11 @@ def _request(url: str, body: bytes | None, headers: dict[str, str], timeout: flo
     limits = ClientLimits(request_time_s=timeout, connect_time_s=timeout, response_bytes_max=_ANSWER_BYTES_MAX)
     try:
         with Network() as network:
-            answer = network.get(url, limits, headers) if body is None else network.post(url, body, limits, headers)
+            answer = (
+                network.get(url, limits, headers, redirects_max=0)
+                if body is None
+                else network.post(url, body, limits, headers)
+            )
     except UpstreamUnavailable as error:
         raise StartError(f"no answer from {url}: {error}; is the node running?") from error
     except UpstreamFault as error:

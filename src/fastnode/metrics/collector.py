@@ -28,11 +28,13 @@ from prometheus_client.utils import floatToGoString
 
 from fastnode import __version__, kernels
 from fastnode.archiver.progress import IngestionProgress
+from fastnode.errors import InternalError, InvalidParams, RateLimited, RpcError
 from fastnode.http.health import Health
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, LIMITS, OTHER
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import REJECTION_CODES, Mempool
 from fastnode.metrics.fleet import fleet_metrics
+from fastnode.metrics.from_zero import from_zero
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
 from fastnode.metrics.peers import peer_metrics
@@ -57,6 +59,8 @@ __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "rende
 
 #: Codes of JSON-RPC for calls of no known method: no JSON, no request, no such method.
 _CODES_WITHOUT_METHOD: Final = (-32700, -32600, -32601)
+#: Codes that any method may answer: parameters, a fault of this node, everything else.
+_CODES: Final = (InvalidParams.code, InternalError.code, RpcError.code)
 
 #: Counts every method name that is not in the table.
 #: Databases, by their directories in the data directory.
@@ -204,10 +208,22 @@ def _histograms(servers: Mapping[str, RpcServer]) -> Iterator[tuple[str, str, tu
         yield OTHER, method_set, (other, other_ns)
 
 
+def _calls(servers: Mapping[str, RpcServer]) -> dict[tuple[str, str], int]:
+    """Of every method, also of those that were not called."""
+    known = {
+        (name, server.engine.table.method_set): 0
+        for server in servers.values()
+        if server.engine.meters is not None
+        for name in server.engine.meters.names
+    }
+    known |= {(OTHER, method_set): 0 for _, method_set in known}
+    return known | {(method, method_set): sum(counts) for method, method_set, (counts, _) in _histograms(servers)}
+
+
 def _rpc(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
     calls = CounterMetricFamily("fastnode_rpc_calls", "JSON-RPC calls that were answered.", labels=("method", "set"))
-    for method, method_set, (counts, _) in _histograms(servers):
-        calls.add_metric((method, method_set), sum(counts))
+    for (method, method_set), count in _calls(servers).items():
+        calls.add_metric((method, method_set), count)
     yield calls
     yield duration_metrics(
         "fastnode_rpc_call_duration_seconds",
@@ -231,11 +247,6 @@ def _rpc(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
     yield faults
 
 
-def _from_zero(labels: Iterable[str], counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts, and 0 for the rest of the labels: the first time must not look like the begin of a series."""
-    return dict.fromkeys(labels, 0) | dict(counts)
-
-
 def _errors(servers: Mapping[str, RpcServer]) -> Metric:
     family = CounterMetricFamily(
         "fastnode_rpc_errors", "Calls answered with an error.", labels=("method", "set", "code")
@@ -246,8 +257,9 @@ def _errors(servers: Mapping[str, RpcServer]) -> Metric:
         meters, method_set = server.engine.meters, server.engine.table.method_set
         if meters is None:
             continue
+        codes = _CODES if server.rate_limits is None else (*_CODES, RateLimited.code)
         for name in meters.names:
-            for code, count in meters.calls.errors(name).items():
+            for code, count in from_zero(codes, meters.calls.errors(name)).items():
                 family.add_metric((name, method_set, str(code)), count)
         for code, count in meters.calls.errors(None).items():
             others[code] = others.get(code, 0) + count
@@ -267,7 +279,7 @@ def _http(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
         sent.add_metric((port,), server.traffic.sent_bytes)
         is_open.add_metric((port,), server.connection_count)
         accepted.add_metric((port,), server.accepted_count)
-        for limit, count in _from_zero(LIMITS, server.traffic.rejected).items():
+        for limit, count in from_zero(LIMITS, server.traffic.rejected).items():
             rejected.add_metric((port, limit), count)
     yield from (received, sent, is_open, accepted, rejected)
 
@@ -290,12 +302,12 @@ def _events(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
         return
     yield _gauge("event_clients", "Connections that are told of events.", events.client_count)
     sent = CounterMetricFamily("fastnode_events", "Events, once for each client they were for.", labels=("event",))
-    for name, count in _from_zero(EVENT_NAMES, events.sent).items():
+    for name, count in from_zero(EVENT_NAMES, events.sent).items():
         sent.add_metric((name,), count)
     dropped = CounterMetricFamily(
         "fastnode_event_clients_dropped", "Clients cut off that did not take their events.", labels=("reason",)
     )
-    for reason, count in _from_zero(DROP_REASONS, events.dropped).items():
+    for reason, count in from_zero(DROP_REASONS, events.dropped).items():
         dropped.add_metric((reason,), count)
     yield from (sent, dropped)
 
@@ -356,7 +368,7 @@ def _pool(mempool: Mempool | None) -> Iterator[Metric]:
         return
     yield _gauge("pool_pending_txs", "Pending transactions.", mempool.pool.pending_count)
     rejected = CounterMetricFamily("fastnode_pool_rejected_txs", "Transactions refused.", labels=("code",))
-    for code, count in _from_zero(REJECTION_CODES, mempool.rejections).items():
+    for code, count in from_zero(REJECTION_CODES, mempool.rejections).items():
         rejected.add_metric((code,), count)
     yield rejected
     text = "Transactions that stood on blocks which were taken back."

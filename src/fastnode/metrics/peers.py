@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from fastnode.metrics.from_zero import from_zero
+
 if TYPE_CHECKING:
     from fastnode.p2p.snapshot import NetworkSnapshot
 
@@ -15,6 +17,8 @@ __all__ = ["peer_metrics"]
 
 def peer_metrics(network: NetworkSnapshot) -> Iterator[Metric]:
     """Labels are the network's own names: topics, verdicts, requests, answers."""
+    from fastnode.p2p import counted  # of a node that has peers, whose packages are there
+
     peers = GaugeMetricFamily("fastnode_p2p_peers", "Connected peers, by who has dialled.", labels=["direction"])
     for direction, is_outbound in (("out", True), ("in", False)):
         peers.add_metric([direction], sum(peer.is_outbound is is_outbound for peer in network.peers))
@@ -28,22 +32,22 @@ def peer_metrics(network: NetworkSnapshot) -> Iterator[Metric]:
         yield GaugeMetricFamily("fastnode_p2p_lowest_score", "Lowest gossip score of a connected peer.", value=lowest)
     text = "Messages of gossip, by topic and by what became of them."
     messages = CounterMetricFamily("fastnode_p2p_messages", text, labels=["topic", "outcome"])
-    for (topic, outcome), count in network.gossip.items():
+    for (topic, outcome), count in from_zero(counted.MESSAGES, network.gossip).items():
         messages.add_metric([topic or "any", outcome], count)
     yield messages
     text = "Requests from peers (in) and to them (out), by the answer."
     requests = CounterMetricFamily("fastnode_p2p_requests", text, labels=["direction", "request", "status"])
-    for labels, count in network.requests.items():
+    for labels, count in from_zero(counted.REQUESTS, network.requests).items():
         requests.add_metric(list(labels), count)
     yield requests
     text = "Blocks of proposals, by what became of them: stored, known, late, invalid, rejected, and others."
     proposed = CounterMetricFamily("fastnode_p2p_proposed_blocks", text, labels=["outcome"])
-    for outcome, count in network.proposed_blocks.items():
+    for outcome, count in from_zero(counted.PROPOSED_BLOCKS, network.proposed_blocks).items():
         proposed.add_metric([outcome], count)
     yield proposed
     text = "What happened to connections: accepted, refused, dialled, lost, left and why, penalties."
     events = CounterMetricFamily("fastnode_p2p_events", text, labels=["event"])
-    for event, count in network.events.items():
+    for event, count in from_zero(counted.EVENTS, network.events).items():
         events.add_metric([event], count)
     yield events
     yield GaugeMetricFamily(

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from fastnode.ha.duty import DutyType
+from fastnode.metrics.from_zero import from_zero
+
 __all__ = ["publishing_metrics"]
 
 _WEI_PER_ETH: Final = 10**18
@@ -41,7 +44,7 @@ def publishing_metrics(publishing: Mapping[str, Any] | None) -> Iterator[Metric]
         labels=("kind", "result"),
     )
     for result in ("signed", "yielded", "failed"):
-        for kind, count in signing[result].items():
+        for kind, count in from_zero(map(str, DutyType), signing[result]).items():
             duties.add_metric((kind, result), count)
     yield duties
 

@@ -20,7 +20,7 @@ from fastnode.outgoing.network import Answer, ClientLimits, Network
 from fastnode.records import dataclass
 from fastnode.values.urls import host_of
 
-__all__ = ["METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient", "decoded"]
+__all__ = ["BUSY", "METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient", "decoded"]
 
 #: Method and parameters.
 RpcCall: TypeAlias = tuple[str, Sequence[Any]]
@@ -39,7 +39,7 @@ _ERROR_TEXT_MAX: Final = 2000
 _QUOTED_BYTES: Final = 40
 _QUOTED_TEXT_MAX: Final = 80
 #: Statuses of a busy server.
-_BUSY: Final = frozenset(
+BUSY: Final = frozenset(
     {
         HTTPStatus.REQUEST_TIMEOUT,
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -103,7 +103,7 @@ class RpcClient:
         answer = self._network.post(self._url, _encode(calls), limits, headers)
         self._on_headers(answer.headers)
         document = decoded(answer.body, limits.memory_bytes_max)
-        if answer.status in _BUSY or answer.status > HTTPStatus.NOT_IMPLEMENTED or answer.status == 500:
+        if answer.status in BUSY or answer.status > HTTPStatus.NOT_IMPLEMENTED or answer.status == 500:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
         # Any other status may come with an answer: the reference node's errors have status 400.
         if not isinstance(document, dict | list):

@@ -16,7 +16,8 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -195,7 +196,10 @@ class Network:
         *,
         redirects_max: int = _REDIRECTS_MAX,
     ) -> Answer:
-        """One GET, with the redirects that it meets; with headers that are secrets, allow none."""
+        """One GET, with the redirects that it meets; those that lead to another server are an UpstreamFault.
+
+        With headers that are secrets, allow none.
+        """
         deadline = time.monotonic() + limits.request_time_s
         for count in range(redirects_max + 1):
             answer = self._exchange(_Request("GET", url, None, headers or {}), limits, deadline)
@@ -215,9 +219,52 @@ class Network:
         finally:
             self.times.add(_server_of(urlsplit(request.url)), time.monotonic() - begun, has_failed=answer is None)
 
+    @contextmanager
+    def streamed(
+        self, url: str, limits: ClientLimits, headers: Mapping[str, str]
+    ) -> Iterator[tuple[Answer, Iterator[bytes]]]:
+        """The answer to one GET, and its body part by part: ``request_time_s`` is how long nothing may come.
+
+        Redirects as for ``get``.
+        """
+        request = _Request("GET", url, headers={"Accept-Encoding": "identity", **headers})
+        for _ in range(_REDIRECTS_MAX + 1):
+            parts = urlsplit(request.url)
+            connection = self._new(parts, limits)
+            try:
+                with self._explained(limits):
+                    response = self._asked(connection, parts, request, limits, lambda: limits.request_time_s)
+                answer = Answer(response.status, b"", _headers_of(response))
+                location = answer.headers.get("location")
+                if answer.status not in _REDIRECTS or location is None:
+                    with response:
+                        yield answer, self._parts(response, limits)
+                    return
+            finally:
+                self._put_back(connection, parts, is_reusable=False)
+            request = replace(request, url=_redirected(request.url, location))
+        raise UpstreamFault(f"it redirects more than {_REDIRECTS_MAX} times")
+
+    def _parts(self, response: http.client.HTTPResponse, limits: ClientLimits) -> Iterator[bytes]:
+        """The body as it comes, which must have no coding."""
+        coding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if coding != "identity":
+            raise UpstreamFault(f"its answer has the coding {coding[:20]!r}, which was not asked for")
+        with self._explained(limits):
+            while chunk := response.read1(_READ_BYTES):
+                yield chunk
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+
     def _answer(self, request: _Request, limits: ClientLimits, deadline: float) -> Answer:
-        try:
+        with self._explained(limits):
             return self._on_kept_or_new(request, limits, deadline)
+
+    @contextmanager
+    def _explained(self, limits: ClientLimits) -> Iterator[None]:
+        """UpstreamUnavailable or UpstreamFault for all that may go wrong in an exchange."""
+        try:
+            yield
         except TimeoutError:
             raise UpstreamUnavailable(f"no complete answer within {limits.request_time_s:g} s") from None
         except OSError as error:
@@ -257,25 +304,35 @@ class Network:
     ) -> Answer:
         is_reusable = False
         try:
-            sock = self._connected(connection, limits, deadline)
-            sock.settimeout(_left(deadline))
-            connection.response_class = _response_class(deadline)
-            headers = {"User-Agent": f"fastnode/{__version__}", "Accept-Encoding": "gzip", **_credentials(parts)}
-            connection.request(request.method, _target(connection, parts), request.body, {**headers, **request.headers})
-            with connection.getresponse() as response:
+            with self._asked(connection, parts, request, limits, lambda: _left(deadline)) as response:
                 body = _read(response, limits.response_bytes_max)
                 is_reusable = not response.will_close
-            answer_headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status, body, answer_headers)
+            return Answer(response.status, body, _headers_of(response))
         finally:
             self._put_back(connection, parts, is_reusable=is_reusable)
 
+    def _asked(
+        self,
+        connection: http.client.HTTPConnection,
+        parts: SplitResult,
+        request: _Request,
+        limits: ClientLimits,
+        left: Callable[[], float],
+    ) -> http.client.HTTPResponse:
+        """The head of the answer; its body is not read yet.  ``left``: seconds for what comes next."""
+        sock = self._connected(connection, limits, left)
+        sock.settimeout(left())
+        connection.response_class = _response_class(left)
+        headers = {"User-Agent": f"fastnode/{__version__}", "Accept-Encoding": "gzip", **_credentials(parts)}
+        connection.request(request.method, _target(connection, parts), request.body, {**headers, **request.headers})
+        return connection.getresponse()
+
     def _connected(
-        self, connection: http.client.HTTPConnection, limits: ClientLimits, deadline: float
+        self, connection: http.client.HTTPConnection, limits: ClientLimits, left: Callable[[], float]
     ) -> socket.socket:
         self._note_busy(connection, connection.sock)
         if connection.sock is None:
-            connection.timeout = min(limits.connect_time_s, _left(deadline))
+            connection.timeout = min(limits.connect_time_s, left())
             try:
                 connection.connect()
             except TimeoutError:
@@ -341,34 +398,34 @@ class _ThroughProxy(http.client.HTTPConnection):
     """Plain HTTP through a proxy, which is given the whole URL."""
 
 
-def _response_class(deadline: float) -> Any:
-    """``HTTPResponse``, with one deadline for all that is read."""
-    return lambda sock, *rest, **more: http.client.HTTPResponse(_Source(sock, deadline), *rest, **more)  # type: ignore[arg-type]
+def _response_class(left: Callable[[], float]) -> Any:
+    """``HTTPResponse``, of which each read may take the seconds that are ``left`` then."""
+    return lambda sock, *rest, **more: http.client.HTTPResponse(_Source(sock, left), *rest, **more)  # type: ignore[arg-type]
 
 
 class _Source:
     """What an ``HTTPResponse`` needs of a socket."""
 
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
+    def __init__(self, sock: socket.socket, left: Callable[[], float]) -> None:
         self._sock = sock
-        self._deadline = deadline
+        self._left = left
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_UntilDeadline(self._sock, self._deadline))
+        return io.BufferedReader(_InTime(self._sock, self._left))
 
 
-class _UntilDeadline(io.RawIOBase):
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
+class _InTime(io.RawIOBase):
+    def __init__(self, sock: socket.socket, left: Callable[[], float]) -> None:
         self._sock = sock
         # It keeps the socket open when the connection, which is done with it, closes it.
         self._file = sock.makefile("rb", buffering=0)
-        self._deadline = deadline
+        self._left = left
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(_left(self._deadline))
+        self._sock.settimeout(self._left())
         return self._file.readinto(buffer)
 
     def close(self) -> None:
@@ -420,6 +477,10 @@ def _target(connection: http.client.HTTPConnection, parts: SplitResult) -> str:
     )
 
 
+def _headers_of(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
+
+
 def _read(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", "deflate"):
@@ -441,7 +502,10 @@ def _read(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
 
 
 def _redirected(url: str, location: str) -> str:
-    """UpstreamFault for what is no URL, or has a host that no server can have."""
+    """UpstreamFault for what is no URL, has a host that no server can have, or leads to another server.
+
+    Who names a server trusts that one; where it leads may be a service that only this machine reaches.
+    """
     try:
         target = urljoin(url, location)
         (urlsplit(target).hostname or "").encode("idna")
@@ -449,7 +513,17 @@ def _redirected(url: str, location: str) -> str:
         target = ""
     if not target.isascii() or not is_http_url(target):
         raise UpstreamFault("it redirects to what is no http:// or https:// URL")
+    if not _is_same_server(urlsplit(url), urlsplit(target)):
+        raise UpstreamFault(f"it redirects to another server, {_server_of(urlsplit(target))}: name that one instead")
     return target
+
+
+def _is_same_server(old: SplitResult, new: SplitResult) -> bool:
+    """The same host and port, or from http:// to https:// on their usual ports."""
+    if (old.scheme, _server_of(old)) == (new.scheme, _server_of(new)):
+        return True
+    usual = (old.scheme, old.port or 80, new.scheme, new.port or 443) == ("http", 80, "https", 443)
+    return usual and old.hostname == new.hostname
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -20,6 +20,10 @@ __all__ = ["CHUNK_BYTES", "ArchiveFacts", "ArchiveWriter", "archive_size", "read
 
 CHUNK_BYTES: Final = 1 << 20
 _FILE_MODE: Final = 0o644
+#: Files of an archive: some, and more for each of so many bytes.  Tables have two megabytes; empty files take a place
+#: on the disk each, and time.
+_FILES: Final = 4_096
+_BYTES_PER_FILE: Final = 16 << 10
 #: An archive ends with two empty blocks.
 _END: Final = bytes(2 * tarfile.BLOCKSIZE)
 
@@ -145,9 +149,12 @@ def read_archive(chunks: Iterable[bytes], facts: ArchiveFacts, target: Path) -> 
     What was unpacked until then stays in ``target``; the caller throws it away.
     """
     target.mkdir()
-    stream = _Checked(chunks, facts)
+    stream, files_left = _Checked(chunks, facts), _FILES + facts.bytes // _BYTES_PER_FILE
     try:
         while (member := _next_member(stream)) is not None:
+            if files_left == 0:
+                raise SnapshotError("it has more files than a database of its size")
+            files_left -= 1
             _unpack(stream, member, target)
     except _NotAnArchiveError as error:
         stream.finish()  # bytes that differ from the announced ones explain it better

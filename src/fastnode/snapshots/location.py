@@ -4,7 +4,9 @@ file:///absolute/path
 s3://bucket/path?endpoint=URL&publicBaseUrl=URL     credentials from the environment (AWS_...)
 gs://bucket/path?endpoint=URL                       credentials from the environment (GOOGLE_...); with an endpoint,
                                                     which is a server that stands in for Google's, none
-https://host/path, http://host/path                 for reading only
+https://host/path, http://host/path                 for reading only; not from where the server redirects to
+
+The stores of clouds are asked by a library that follows redirects and cannot be told not to.
 """
 
 from __future__ import annotations
@@ -18,14 +20,17 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import orjson
 
-from fastnode.errors import SnapshotError
+from fastnode.errors import SnapshotError, UpstreamError
 from fastnode.extras import LazyModule, advice_for
+from fastnode.outgoing.network import ClientLimits
+from fastnode.outgoing.web_folder import WebFolder
 from fastnode.records import dataclass
 from fastnode.snapshots.allowed import public_form
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
-from fastnode.snapshots.patience import Check, in_time, without_stall
+from fastnode.snapshots.patience import INDEX_TIME_S, Check, in_time, without_stall
 from fastnode.storage.database import lacking_bytes
+from fastnode.values.urls import is_http_url
 
 if TYPE_CHECKING:
     import obstore
@@ -41,6 +46,8 @@ _FORMS: Final = (
     "https://host/path"
 )
 
+#: Web servers: ``request_time_s`` without anything that comes.
+_WEB: Final = ClientLimits(request_time_s=INDEX_TIME_S, connect_time_s=10.0)
 #: A whole archive is one request; a connection that brings nothing is given up much earlier.
 _REQUEST_TIME: Final = "12h"
 _CONNECT_TIME: Final = "10s"
@@ -93,9 +100,15 @@ class Location:
             raise SnapshotError(f"Unknown file store config: '{text}'. Supported values are {_FORMS}.") from None
         except ModuleNotFoundError as error:  # first: what is named below is of that package
             raise SnapshotError(advice_for(error) or str(error)) from error
-        except (exceptions.BaseError, ValueError, OSError) as error:
-            raise SnapshotError(f"the location {public_form(text)} cannot be used: {_reason(error)}") from error
+        except (ValueError, OSError) as error:
+            raise cls._unusable(text, error) from error
+        except exceptions.BaseError as error:
+            raise cls._unusable(text, error) from error
         return cls(public_form(text), store, public, url.scheme in ("http", "https"), network)
+
+    @staticmethod
+    def _unusable(text: str, error: Exception) -> SnapshotError:
+        return SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}")
 
     # ---- index ---------------------------------------------------------------------------------
 
@@ -105,15 +118,22 @@ class Location:
             return [self.network]
         try:
             folders = in_time(self.text, self._list_folders, self.check)
-        except (exceptions.BaseError, NotImplementedError) as error:
-            raise SnapshotError(
-                f"the folders of {self.text} cannot be listed ({_reason(error)}); name the one of a network: "
-                f".../fastnode-<L1 chain id>-<rollup version>-<rollup address>"
-            ) from error
+        except NotImplementedError as error:
+            raise self._unlisted(error) from error
+        except exceptions.BaseError as error:
+            raise self._unlisted(error) from error
         found = (Network.of_folder(str(folder).rstrip("/").rpartition("/")[2]) for folder in folders)
         return [network for network in found if network is not None]
 
+    def _unlisted(self, error: Exception) -> SnapshotError:
+        return SnapshotError(
+            f"the folders of {self.text} cannot be listed ({_reason(error)}); name the one of a network: "
+            f".../fastnode-<L1 chain id>-<rollup version>-<rollup address>"
+        )
+
     def _list_folders(self) -> Sequence[str]:
+        if isinstance(self.store, WebFolder):
+            raise NotImplementedError("a web server does not tell them")
         return obstore.list_with_delimiter(self.store)["common_prefixes"]
 
     def read_index(self, network: Network) -> Index:
@@ -122,20 +142,33 @@ class Location:
             raise SnapshotError(f"the location {self.text} is of another network than {network.folder}")
         try:
             text = in_time(self.text, partial(self._fetch_index, network), self.check)
-        except (exceptions.NotFoundError, FileNotFoundError):
+        except FileNotFoundError:
             return Index(network)
-        except (exceptions.BaseError, OSError) as error:
-            raise SnapshotError(f"{self.text}: the index cannot be read: {_reason(error)}") from error
+        except (UpstreamError, OSError) as error:  # first: the web is read without the library
+            raise self._unreadable("the index", error) from error
+        except exceptions.NotFoundError:
+            return Index(network)
+        except exceptions.BaseError as error:
+            raise self._unreadable("the index", error) from error
         try:
             return Index.from_bytes(text, network)
         except SnapshotError as error:
             raise SnapshotError(f"{self.text}: {error}") from error
 
     def _fetch_index(self, network: Network) -> bytes:
+        if isinstance(self.store, WebFolder):
+            text = bytearray()
+            for part in self.store.stream(f"{network.folder}/{INDEX_FILE}"):
+                text += part
+                self._require_small(len(text))
+            return bytes(text)
         answer = obstore.get(self.store, f"{network.folder}/{INDEX_FILE}")
-        if answer.meta["size"] > INDEX_BYTES_MAX:
-            raise SnapshotError(f"{self.text}: the index is larger than {INDEX_BYTES_MAX} bytes")
+        self._require_small(answer.meta["size"])
         return bytes(answer.bytes())
+
+    def _require_small(self, size: int) -> None:
+        if size > INDEX_BYTES_MAX:
+            raise SnapshotError(f"{self.text}: the index is larger than {INDEX_BYTES_MAX} bytes")
 
     def write_index(self, index: Index) -> None:
         self._put(f"{index.network.folder}/{INDEX_FILE}", index.to_bytes(), {"Cache-Control": _CACHE_CONTROL})
@@ -161,15 +194,25 @@ class Location:
         """Its bytes; SnapshotError when they stay away."""
 
         def fetch() -> Iterator[bytes]:
+            if isinstance(self.store, WebFolder):
+                yield from self.store.stream(f"{network.folder}/{name}")
+                return
             for chunk in obstore.get(self.store, f"{network.folder}/{name}").stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
 
         try:
             yield from without_stall(self.text, fetch, self.check)
-        except (exceptions.NotFoundError, FileNotFoundError):
+        except FileNotFoundError:
             raise SnapshotError(f"{self.text} lacks the file {name}") from None
-        except (exceptions.BaseError, OSError) as error:
-            raise SnapshotError(f"{self.text}: {name} cannot be read: {_reason(error)}") from error
+        except (UpstreamError, OSError) as error:
+            raise self._unreadable(name, error) from error
+        except exceptions.NotFoundError:
+            raise SnapshotError(f"{self.text} lacks the file {name}") from None
+        except exceptions.BaseError as error:
+            raise self._unreadable(name, error) from error
+
+    def _unreadable(self, what: str, error: Exception) -> SnapshotError:
+        return SnapshotError(f"{self.text}: {what} cannot be read: {_reason(error)}")
 
     def _put(self, path: str, content: bytes | Iterable[bytes], attributes: dict[str, str]) -> None:
         if isinstance(self.store, stores.LocalStore):
@@ -213,9 +256,10 @@ def _open(scheme: str, host: str, path: str, query: str, *, create: bool) -> tup
             host, prefix=path.strip("/") or None, client_options=client, **given
         ), f"gs://{host}{quoted}"
     if scheme in ("http", "https") and host:
-        client["allow_http"] = scheme == "http"
         url = f"{scheme}://{host}{quoted}"
-        return stores.HTTPStore.from_url(url, client_options=client), url.rpartition("@")[2] if "@" in host else url
+        if not is_http_url(url):
+            raise ValueError("its host or port makes no sense")
+        return WebFolder(url, _WEB), f"{scheme}://{host.rpartition('@')[2]}{quoted}"
     raise _UnknownFormError
 
 
@@ -223,6 +267,13 @@ def _stand_in_for_google(endpoint: str) -> str:
     """Credentials that lead to another server, and are none."""
     nothing = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
     return orjson.dumps({"gcs_base_url": endpoint, "disable_oauth": True, **nothing}).decode()
+
+
+def _shown(text: str) -> str:
+    try:
+        return public_form(text)
+    except ValueError:
+        return "(not a URL)"
 
 
 def _reason(error: BaseException) -> str:

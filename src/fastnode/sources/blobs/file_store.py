@@ -5,7 +5,7 @@
 <store>/aztec-.../.healthcheck
     "ok": written by the uploader, so that a reader sees that there is a store
 
-Stores are folders (file://), S3, Google Cloud Storage or web servers.
+Stores are folders (file://), S3, Google Cloud Storage or web servers, of which no redirect to another one is followed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from fastnode.errors import DecodeError
+from fastnode.errors import DecodeError, UpstreamError, UpstreamUnavailable
 from fastnode.extras import LazyModule, advice_for
+from fastnode.outgoing.network import ClientLimits
+from fastnode.outgoing.web_folder import WebFolder
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex
+from fastnode.values.urls import is_http_url
 
 if TYPE_CHECKING:
     import obstore
@@ -39,6 +42,7 @@ _FILE_BYTES_MAX: Final = 32 + _TEXT_BYTES_MAX + _TEXT_BYTES_MAX // 6
 _HEALTH_FILE: Final = ".healthcheck"
 _REQUEST_TIME: Final = "15s"
 _CONNECT_TIME: Final = "5s"
+_WEB: Final = ClientLimits(request_time_s=15.0, connect_time_s=5.0)
 
 
 def folder_of(chain_id: int, version: int, rollup: bytes) -> str:
@@ -56,7 +60,9 @@ class FileStore:
             self._store = _open(url, is_written)
         except ModuleNotFoundError as error:  # first: what is named below is of that package
             raise BlobSourceError(advice_for(error) or str(error)) from error
-        except (exceptions.BaseError, ValueError, OSError) as error:
+        except (ValueError, OSError) as error:
+            raise BlobSourceError(f"it cannot be used: {_reason(error)}") from error
+        except exceptions.BaseError as error:
             raise BlobSourceError(f"it cannot be used: {_reason(error)}") from error
 
     def check(self) -> None:
@@ -94,6 +100,8 @@ class FileStore:
 
     def _read(self, path: str, bytes_max: int) -> bytes | None:
         """None when it is not there."""
+        if isinstance(self._store, WebFolder):
+            return _read_web(self._store, path, bytes_max)
         try:
             answer = obstore.get(self._store, path)
             if answer.meta["size"] > bytes_max:
@@ -103,6 +111,15 @@ class FileStore:
             return None
         except (exceptions.BaseError, OSError) as error:
             raise BlobSourceError(_reason(error), is_passing=True) from error
+
+
+def _read_web(folder: WebFolder, path: str, bytes_max: int) -> bytes | None:
+    try:
+        return folder.read(path, bytes_max)
+    except FileNotFoundError:
+        return None
+    except UpstreamError as error:
+        raise BlobSourceError(str(error), is_passing=isinstance(error, UpstreamUnavailable)) from error
 
 
 def unpack_blob(packed: bytes) -> bytes:
@@ -149,7 +166,9 @@ def _open(url: str, is_written: bool) -> Any:
     if parts.scheme == "gs" and parts.netloc:
         return stores.GCSStore(parts.netloc, prefix=path.strip("/") or None, client_options=client)
     if parts.scheme in ("http", "https") and parts.netloc and not is_written:
-        return stores.HTTPStore.from_url(url, client_options=client)
+        if not is_http_url(url):
+            raise ValueError("its host or port makes no sense")
+        return WebFolder(url, _WEB)
     forms = "file:///folder, s3://bucket/path, gs://bucket/path" + ("" if is_written else ", https://host/path")
     raise ValueError(f"its URL has none of the forms {forms}")
 
