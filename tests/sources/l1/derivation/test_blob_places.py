@@ -24,7 +24,7 @@ from fastnode.errors import BlobsUnavailable
 from fastnode.outgoing.network import ClientLimits
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.sources.blobs.archive_api import BlobArchive
-from fastnode.sources.blobs.base import BlobAnswerTooLarge, BlobRequest, BlobSourceError
+from fastnode.sources.blobs.base import BlobAnswerTooLarge, BlobRequest, BlobSourceError, GivenBlob
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources
 from fastnode.sources.blobs.file_store import FileStore, folder_of
@@ -250,7 +250,7 @@ class Lavish:
     def check(self) -> None:
         """Always there."""
 
-    def fetch(self, request: BlobRequest) -> Iterator[bytes]:
+    def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
         if ClientLimits.of_provider(1.0).here.response_bytes_max < 8 << 20:
             raise BlobAnswerTooLarge("its answer is too large")
         with self._counting:
@@ -258,7 +258,7 @@ class Lavish:
             self.at_a_time += 1
             self.most = max(self.most, self.at_a_time)
         time.sleep(0.002)
-        yield b"\0"
+        yield GivenBlob(b"\0")
         with self._counting:
             self.at_a_time -= 1
 
