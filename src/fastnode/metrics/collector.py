@@ -209,7 +209,7 @@ def _histograms(servers: Mapping[str, RpcServer]) -> Iterator[tuple[str, str, tu
 
 
 def _calls(servers: Mapping[str, RpcServer]) -> dict[tuple[str, str], int]:
-    """Of every method, also of those that were not called."""
+    """Counts of every method, also of those that were not called."""
     known = {
         (name, server.engine.table.method_set): 0
         for server in servers.values()
