@@ -69,8 +69,10 @@ def test_a_browser_shows_the_newest_blocks_and_asks_for_nothing_else(
         async with browser.page() as page:
             await page.resize(1200, 1000)
             await page.open(url_of(shown))
-            await page.wait("document.querySelector('#result-title').textContent === 'Found for blocks'")
-            assert f"Blocks 0 to {LAST_BLOCK}" in await page.text("#result")
+            await page.wait("document.querySelector('#result-title').textContent === 'Found for newest'")
+            found = await page.text("#result")
+            assert "Newest blocks" in found
+            assert str(LAST_BLOCK) in found
             assert not await page.evaluate("document.querySelector('#node').checkVisibility()")
             assert not any("overview" in url for url in page.requested)
             assert page.errors == []

@@ -235,7 +235,7 @@ def test_a_slash_goes_to_the_search_and_escape_closes_what_was_found(open_site: 
         await page.wait(IS_SHOWN)
         assert await page.evaluate("document.title") == "fastnode"
         await search(page, "3")
-        assert await page.evaluate("document.title") == "Block 3 3 · fastnode"
+        assert await page.evaluate("document.title") == "Block 3 · fastnode"
         await page.press("Escape")
         await page.wait("document.querySelector('#result').hidden")
         assert await page.evaluate("[document.title, location.hash]") == ["fastnode", ""]
@@ -364,7 +364,7 @@ def test_lists_lead_on_and_times_are_ages_with_the_time_beside(open_site: Any, v
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)
         await page.wait(IS_SHOWN)
-        for name in ("blocks", "checkpoints", "epochs", "contracts", "classes", "pending"):
+        for name in ("newest", "blocks", "transactions", "checkpoints", "epochs", "contracts", "classes", "pending"):
             await page.evaluate(f"location.hash = '#find={name}'")
             await page.wait(f"document.querySelector('#result-title').textContent === 'Found for {name}'")
             rows = await page.evaluate("document.querySelectorAll('#result table.found tbody tr').length")

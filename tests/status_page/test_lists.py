@@ -52,6 +52,39 @@ def test_blocks_are_listed_a_page_at_a_time_down_to_the_first(site: Any, monkeyp
     assert column(only(site.find(newer["query"])), "Block")[0] == "9"
 
 
+@pytest.mark.parametrize(("rows", "looked"), [(25, 100), (4, 100), (3, 5)])
+def test_transactions_are_listed_a_page_at_a_time_down_to_the_first(
+    site: Any, monkeypatch: pytest.MonkeyPatch, rows: int, looked: int
+) -> None:
+    """Whole, also where a page ends inside of a block, or behind many empty ones."""
+    monkeypatch.setattr(lists, "PAGE_ROWS", rows)
+    monkeypatch.setattr(lists, "_BLOCKS_LOOKED", looked)
+    blocks = [site.run(site.ask("node_getBlock", number)) for number in range(LAST_BLOCK, 0, -1)]
+    query, seen = "transactions", []
+    while query is not None:
+        finding = only(site.find(query))
+        assert len(finding["table"]["rows"]) <= rows
+        seen += column(finding, "Transaction")
+        query = next((fact["query"] for fact in finding["more"]), None)
+    assert seen == [effect["txHash"] for block in blocks for effect in reversed(block["body"]["txEffects"])]
+
+
+@pytest.mark.parametrize("start", ["x", "3.x", "3.1.2", "-1", "3."])
+def test_a_place_of_transactions_that_is_none_is_said(site: Any, start: str) -> None:
+    answer = site.find(f"transactions {start}")
+    assert answer["found"] or "42.0" in answer["message"]
+
+
+def test_the_first_page_has_tips_blocks_and_transactions(site: Any) -> None:
+    finding = only(site.find("newest"))
+    tips = site.run(site.ask("node_getL2Tips"))
+    assert facts(finding)["Proposed"] == str(tips["proposed"]["number"])
+    assert facts(finding)["Finalized"] == str(tips["finalized"]["block"]["number"])
+    blocks, txs = finding["tables"]
+    assert [row[0]["value"] for row in blocks["rows"]] == [str(LAST_BLOCK - place) for place in range(8)]
+    assert [row[0]["value"] for row in txs["rows"]] == column(only(site.find("transactions")), "Transaction")[:8]
+
+
 def test_a_list_of_blocks_has_dates_and_leads_to_each(site: Any) -> None:
     finding = only(site.find("Blocks 3"))
     header = site.run(site.ask("node_getBlockHeader", 3))

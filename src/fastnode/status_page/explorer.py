@@ -6,7 +6,9 @@
     address:slot               a slot of a contract's public storage
     checkpoint 3, epoch 2      one of these
     log 42.0.1                 a public log: block, transaction in it, log in that
-    blocks, checkpoints, epochs, pending, contracts, classes    a list; a number or hash behind it is where it begins
+    newest                     tips, newest blocks and newest transactions
+    blocks, transactions, checkpoints, epochs, pending, contracts, classes
+                               a list; a number or hash behind it is where it begins
 
 Each answer comes with the call that gives the same on the public port.  A fixed count of reads, and logs up to a limit.
 """
@@ -52,7 +54,9 @@ _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 _BARE_HASH: Final = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _STORAGE: Final = re.compile(r"(\S+?)(?:\s*[:/]\s*|\s+)(\S+)")
 _TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
-_LIST: Final = re.compile(r"(blocks|checkpoints|epochs|pending|contracts|classes)(?:\s+(\S+))?", re.IGNORECASE)
+_LIST: Final = re.compile(
+    r"(newest|blocks|transactions|checkpoints|epochs|pending|contracts|classes)(?:\s+(\S+))?", re.IGNORECASE
+)
 _ONE: Final = re.compile(r"(checkpoint|epoch)\s+([0-9]{1,10})", re.ASCII | re.IGNORECASE)
 _LOG: Final = re.compile(r"log\s+([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})", re.ASCII | re.IGNORECASE)
 _HINT: Final = "a block number, a hash, an address, or address:slot"
@@ -152,6 +156,10 @@ class _Search:
         if name in ("contracts", "classes"):
             first = None if start is None else _field(start)
             return lists.contract_list(chain, first) if name == "contracts" else lists.class_list(chain, first)
+        if name == "newest":
+            return lists.newest(self._view)
+        if name == "transactions":
+            return lists.tx_list(chain, None if start is None else _place(start))
         newest = None
         if start is not None:
             if _NUMBER.fullmatch(start) is None:
@@ -401,6 +409,14 @@ class _Search:
             )
         except (RpcError, Refused):
             return None
+
+
+def _place(text: str) -> tuple[int, int]:
+    """A block and a place in it, as in 42.0; the block alone: all of it."""
+    block, _, place = text.partition(".")
+    if _NUMBER.fullmatch(block) is None or (place and _NUMBER.fullmatch(place) is None):
+        raise _NoAnswer("After transactions there may be a block number, or a block and a place: 42.0.")
+    return int(block), int(place or lists.LAST_PLACE)
 
 
 def _field(text: str) -> bytes:

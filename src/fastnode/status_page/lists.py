@@ -1,4 +1,4 @@
-"""Lists of the explorer: blocks, checkpoints, epochs, pending transactions, contracts and classes, a page at a time.
+"""Lists of the explorer: blocks, transactions, checkpoints, epochs, what is pending, contracts and classes, by pages.
 
 Each page is a fixed count of reads, and says what to ask for to see the next one.  Contracts and classes come in the
 order of their addresses and ids, which is that of the database.
@@ -14,17 +14,36 @@ import orjson
 from fastnode.archiver import layout as chain_layout
 from fastnode.log_index import layout
 from fastnode.status_page.findings import Fact, Finding, Table, hex_of, time_of
+from fastnode.view import View, tip_numbers
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.archiver.records import StoredCheckpoint
 
-__all__ = ["LISTS", "PAGE_ROWS", "block_list", "checkpoint_list", "class_list", "contract_list", "epoch", "epoch_list"]
+__all__ = [
+    "LAST_PLACE",
+    "LISTS",
+    "PAGE_ROWS",
+    "block_list",
+    "checkpoint_list",
+    "class_list",
+    "contract_list",
+    "epoch",
+    "epoch_list",
+    "newest",
+    "tx_list",
+]
 
 PAGE_ROWS: Final = 25
 #: Names that the explorer is asked for; ``pending`` needs the pool and is answered by the explorer itself.
-LISTS: Final = ("blocks", "checkpoints", "epochs", "pending", "contracts", "classes")
+LISTS: Final = ("newest", "blocks", "transactions", "checkpoints", "epochs", "pending", "contracts", "classes")
 _FIELD_BYTES: Final = 32
+#: A place behind any transaction of a block.
+LAST_PLACE: Final = 999_999
+#: Rows of a list on the first page.
+_NEWEST_ROWS: Final = 8
+#: Blocks that a page of transactions looks through, most of which may be empty.
+_BLOCKS_LOOKED: Final = 100
 
 
 def block_list(chain: ChainView, newest: int | None = None) -> Finding:
@@ -54,6 +73,63 @@ def _blocks(chain: ChainView, numbers: range) -> Table:
             ]
         )
     return Table(["Block", "Made", "Txs", "Slot", "Checkpoint", "Status", "Hash"], rows)
+
+
+def tx_list(chain: ChainView, start: tuple[int, int] | None = None) -> Finding:
+    """Transactions downwards from ``start``: a block, and a place in it."""
+    block, place = (chain.tip_number, None) if start is None else (min(start[0], chain.tip_number), start[1])
+    rows, following = _txs(chain, block, place, PAGE_ROWS)
+    title = "Transactions" if rows else f"No transactions in blocks {max(0, block - _BLOCKS_LOOKED + 1)} to {block}"
+    more = (
+        []
+        if following is None
+        else [Fact("Older", f"from block {following[0]}", "transactions {}.{}".format(*following))]
+    )
+    return Finding("list", title, table=Table(_TX_COLUMNS, rows), more=more)
+
+
+_TX_COLUMNS: Final = ["Transaction", "Made", "Block", "Place", "Status"]
+
+
+def _txs(
+    chain: ChainView, block: int, place: int | None, rows_max: int
+) -> tuple[list[list[Fact]], tuple[int, int] | None]:
+    """Rows from a place downwards, and where the next page begins; None at the first block."""
+    rows: list[list[Fact]] = []
+    for number in range(block, max(-1, block - _BLOCKS_LOOKED), -1):
+        info = chain.block_info(number)
+        hashes = chain.tx_hashes(number) if info is not None and info.tx_count else None
+        if info is None or not hashes:
+            continue
+        last = len(hashes) - 1 if place is None or number < block else min(place, len(hashes) - 1)
+        for index in range(last, -1, -1):
+            if len(rows) == rows_max:
+                return rows, (number, index)
+            rows.append(
+                [
+                    Fact("Transaction", hex_of(hashes[index]), hex_of(hashes[index])),
+                    Fact("Made", time_of(info.timestamp)),
+                    Fact("Block", str(number), str(number)),
+                    Fact("Place", str(index)),
+                    Fact("Status", chain.block_status(number).decode()),
+                ]
+            )
+    older = block - _BLOCKS_LOOKED
+    return rows, (older, LAST_PLACE) if older > 0 else None
+
+
+def newest(view: View) -> Finding:
+    """The first page: tips, newest blocks and newest transactions."""
+    chain = view.chain
+    tips = [Fact(name.capitalize(), str(number), str(number)) for name, number in tip_numbers(view).items()]
+    first = chain.tip_number
+    blocks = _blocks(chain, range(first, max(-1, first - _NEWEST_ROWS), -1))
+    rows, _ = _txs(chain, first, None, _NEWEST_ROWS)
+    tables = [Table(blocks.columns, blocks.rows, "Newest blocks")]
+    if rows:
+        tables.append(Table(_TX_COLUMNS, rows, "Newest transactions"))
+    more = [Fact("All", "blocks", "blocks"), Fact("All", "transactions", "transactions")]
+    return Finding("list", "Newest on this chain", tips, tables=tables, more=more)
 
 
 def _checkpoint_query(number: int) -> str | None:

@@ -171,7 +171,8 @@ export async function showFound(ask, query) {
   const parts = answer.found.flatMap(findingParts);
   if (answer.message !== null) parts.push(make("p", {}, answer.message));
   show(`Found for ${answer.query || "nothing"}`, parts);
-  if (answer.found.length) document.title = `${answer.found[0].title} ${short(answer.query)} · fastnode`;
+  const [first] = answer.found;
+  if (first) document.title = `${first.title}${first.title.endsWith(answer.query) ? "" : ` ${short(answer.query)}`} · fastnode`;
 }
 
 export async function showBlock(ask, number) {

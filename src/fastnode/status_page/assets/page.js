@@ -96,7 +96,7 @@ function showChainOnly() {
   byId("node").hidden = true;
   byId("health").textContent = "explorer";
   byId("software").textContent = "Blocks and transactions of an Aztec chain, as a node has verified them";
-  if (!location.hash) window.history.replaceState(null, "", "#find=blocks");
+  if (!location.hash) window.history.replaceState(null, "", "#find=newest");
 }
 
 // ---- the overview -------------------------------------------------------------------------------
