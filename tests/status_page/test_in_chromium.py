@@ -152,6 +152,7 @@ def test_requests_are_drawn_as_they_come(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)
         await page.wait(IS_SHOWN)
+        await page.wait("document.querySelector('#rate-chart').textContent.includes('No calls in this time')")
         await open_site.ask("node_getChainId", size=50)
         row = (
             "[...document.querySelectorAll('#calls tr')].find((row) => row.cells[0].textContent === 'node_getChainId')"

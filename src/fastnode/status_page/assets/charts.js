@@ -124,5 +124,9 @@ export function draw(svg, lines, show) {
     });
     parts.push(element("path", { d: path, class: `c${number}` }));
   });
+  if (!lines.length) {
+    const place = { x: (LEFT + WIDTH) / 2, y: HEIGHT / 2, "text-anchor": "middle" };
+    parts.push(element("text", place, "No calls in this time: lines begin with the first one"));
+  }
   svg.replaceChildren(...parts);
 }
