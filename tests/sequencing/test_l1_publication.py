@@ -12,6 +12,8 @@ from fastnode.errors import CallReverted, SlotLost
 from fastnode.publishing.requests import Outcome, OutcomeKind
 from fastnode.sequencing.l1_publication import L1Publication
 
+#: For what happens in other threads.
+PATIENCE_S = 60.0
 BLOBS, COMMITMENTS = [b"\1" * 131_072], (b"\2" * 48,)
 
 
@@ -89,3 +91,20 @@ def test_what_l1_would_refuse_is_not_handed_on() -> None:
     with pytest.raises(SlotLost, match="it is refused"):
         way.propose()
     assert not {"sent", "handed on 1"} & set(way.done)
+
+
+def test_no_stop_waits_for_the_setup_of_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds of a processor, a minute on a busy machine, and cannot be interrupted."""
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def load() -> None:
+        has_begun.set()
+        may_end.wait(PATIENCE_S)
+
+    monkeypatch.setattr("fastnode.sequencing.l1_publication.load_setup", load)
+    L1Publication.warm_up(object.__new__(L1Publication))
+    assert has_begun.wait(PATIENCE_S)
+    [thread] = [each for each in threading.enumerate() if each.name == "fastnode-kzg-setup"]
+    assert thread.daemon
+    may_end.set()
+    thread.join(PATIENCE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +19,9 @@ from fastnode.errors import (
 )
 from fastnode.kernels import encode
 from fastnode.protocol.ethereum import keccak_256
+from fastnode.protocol.kzg_proofs import load_setup
 from fastnode.publishing import digests
-from fastnode.publishing.envelope import BlobBundle, SidecarForm
+from fastnode.publishing.envelope import BlobBundle
 from fastnode.publishing.fees import GAS_MAX, gas_limit
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.propose import NO_ATTESTATIONS, EpochProof, InvalidateCall, ProposeCall
@@ -159,8 +161,11 @@ class L1Publication:
         return self._publishers.simulator
 
     def warm_up(self) -> None:
-        """What the first proof of a blob needs once takes a moment that a slot may not have."""
-        BlobBundle([bytes(31) + b"\1"]).proofs(SidecarForm.EIP_4844)
+        """Begin to load what proofs of blobs need: it takes a moment that a slot may not have.
+
+        In a thread that no stop waits for: nothing can interrupt it, and on a busy machine it takes a minute.
+        """
+        threading.Thread(target=load_setup, name="fastnode-kzg-setup", daemon=True).start()
 
     # ---- checkpoints ---------------------------------------------------------------------------
 
