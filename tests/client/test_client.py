@@ -200,6 +200,15 @@ def test_an_error_for_the_whole_request_is_that_of_its_call(server: Server, ask:
         ask(server.url)
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_takes_calls_and_keys_to_no_other_server(server: Server, ask: Ask, status: int) -> None:
+    with Server() as other:
+        server.answers = [(status, b"", {"Location": other.url})]
+        with pytest.raises(NoAnswer, match=f"it answered HTTP {status}"):
+            ask(server.url, api_key="secret")
+        assert other.calls == []
+
+
 def test_a_client_for_asyncio_says_what_it_takes(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(ClientError, match=r"pip install .*'aiohttp"):

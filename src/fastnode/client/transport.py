@@ -97,7 +97,7 @@ class AsyncTransport:
             attempt += 1
             retry_after, failure = None, None
             try:
-                async with self._session.post(self._options.url, data=body) as response:
+                async with self._session.post(self._options.url, data=body, allow_redirects=False) as response:
                     status, content = response.status, await response.read()
                     retry_after = response.headers.get("Retry-After")
                 if not is_passing(status):
