@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import functools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,24 +151,21 @@ def test_a_loop_waits_for_news_and_ends_at_once(source: Source) -> None:
 
 # ---- every thread ------------------------------------------------------------------------------------
 
-#: Modules that start a thread without a loop, with the reason.
+#: Modules that start a thread or a timer without a loop, with the reason.
 OTHERS = {
     "app/ingestion.py": "feeds the chain; its sources are guarded by the follower, and its end is told",
     "app/priorities.py": "begins once, reads no stranger",
     "app/publishing.py": "computes a table once",
     "bus/connection.py": "runs the event loop of the bus, which is watched by a task of its own",
-    "keystore/validators.py": "asks once, at the start",
+    "ha/pool.py": "closes the own connections that nobody uses",
+    "keystore/validators.py": "asks once, at the start, and tells any error",
     "loop.py": "the loop itself",
     "mempool/store.py": "opens the own database anew",
     "metrics/otlp.py": "sends what is left once, at the end",
     "p2p/network.py": "runs the event loop of the network, whose end is told",
     "proofs/queue.py": "runs the verifier, reads no stranger",
     "proofs/verifier.py": "makes ready once",
-    "proving/prover.py": "goes on after any exception itself",
-    "publishing/publisher.py": "watches one transaction",
-    "sentinel/watch.py": "reads the own chain; goes on after any exception itself",
-    "sequencing/proposer.py": "goes on after any exception itself",
-    "sequencing/validator.py": "goes on after any exception itself",
+    "publishing/publisher.py": "watches one transaction; whatever L1 answers is guarded by its client",
     "snapshots/patience.py": "hands each error to the one who waits",
     "snapshots/service.py": "uploads once, and tells each error",
     "storage/damage.py": "reads the own database once",
@@ -177,17 +175,78 @@ OTHERS = {
     "workers/hub.py": "between processes of one node",
     "workers/link.py": "between processes of one node",
 }
+#: Modules that start tasks of an event loop, with what becomes of one that raises.
+TASKS = {
+    "app/awaiting.py": "hands the error of what it waits for to its caller",
+    "app/node.py": "tells what is waited for; the start is its caller",
+    "app/process.py": "ends the process with the error, which its caller hears",
+    "app/with_workers.py": "ends the process with the error, which its caller hears",
+    "app/worker.py": "ends the worker, which is started anew",
+    "app/fleet.py": "hands the error to its caller",
+    "bus/connection.py": "hands errors of requests to their callers; the connection has a task that watches it",
+    "http/connection.py": "one request; errors end its connection",
+    "http/listener.py": "one connection; errors end it",
+    "p2p/discovery.py": "its rounds go on after any exception; checks of one contact are counted",
+    "p2p/network.py": "hands the error to its caller",
+    "p2p/swarm.py": "guards each, and counts",
+    "serving/server.py": "sweeps own connections, reads no stranger",
+}
+#: Pools of threads: each error is in the future of its caller.
+POOLS = {
+    *("app/derivation.py", "app/fleet.py", "app/following.py", "archiver/ingest.py", "http/fair_threads.py"),
+    *("keystore/remote_signers.py", "local_network/forking.py", "p2p/network.py", "p2p/pruned_epochs.py"),
+    *("sequencing/l1_publication.py", "sequencing/voting.py", "workers/hub.py", "world_state/state.py"),
+}
+PACKAGE = Path(fastnode.__file__).parent
+
+
+@functools.cache
+def modules() -> list[tuple[str, ast.Module]]:
+    return [(str(path.relative_to(PACKAGE)), ast.parse(path.read_text())) for path in PACKAGE.rglob("*.py")]
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def calling(*names: str) -> set[str]:
+    """Modules that call one of these, whatever it is called on."""
+    ends = tuple(f".{name}" for name in names)
+    return {
+        module for module, tree in modules() if any(f".{ast.unparse(call.func)}".endswith(ends) for call in calls(tree))
+    }
 
 
 def test_each_thread_that_reads_strangers_is_a_loop() -> None:
     """A new thread is a ``Loop``, or says here why not."""
-    root = Path(fastnode.__file__).parent
-    found = {
-        str(path.relative_to(root))
-        for path in root.rglob("*.py")
-        if any(
-            isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
-            for node in ast.walk(ast.parse(path.read_text()))
-        )
-    }
-    assert found == set(OTHERS)
+    assert calling("Thread", "Timer") == set(OTHERS)
+
+
+def test_each_task_says_what_becomes_of_its_errors() -> None:
+    assert calling("create_task", "ensure_future", "run_coroutine_threadsafe") == set(TASKS)
+
+
+def test_errors_of_pools_are_their_callers() -> None:
+    assert calling("ThreadPoolExecutor") == POOLS
+
+
+def owned_loops() -> Iterator[tuple[str, str]]:
+    """(module, attribute) of each loop in the code."""
+    for module, tree in modules():
+        assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
+        for node in assigned:
+            if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "Loop":
+                yield module, ast.unparse(node.targets[0])
+
+
+def test_each_loop_is_in_an_attribute() -> None:
+    """Otherwise nobody could ask how it is."""
+    made = sum(ast.unparse(call.func) == "Loop" for _, tree in modules() for call in calls(tree))
+    assert made == len(list(owned_loops())) > 8
+
+
+@pytest.mark.parametrize(("module", "attribute"), sorted(owned_loops()), ids=str)
+def test_the_trouble_of_each_loop_is_told(module: str, attribute: str) -> None:
+    """Each goes on after any exception, which ``Loop`` holds; that it does not do its work is told by its owner."""
+    tree = ast.parse((PACKAGE / module).read_text())
+    assert any(ast.unparse(node) == f"{attribute}.trouble" for node in ast.walk(tree)), "nobody hears of it"

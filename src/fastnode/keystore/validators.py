@@ -106,6 +106,9 @@ class Validators:
                 if not self._stop.is_set():
                     self._signer_trouble = f"a remote signer cannot be used: {error}"
                     logger.warning("a remote signer cannot be used", extra=log_facts(reason=str(error)))
+            except Exception as error:  # what it answers may be anything
+                self._signer_trouble = f"remote signers cannot be tried: {type(error).__name__}; the log has the cause"
+                logger.exception("remote signers cannot be tried")
 
         if keystore.remote_signers:
             self._probing = threading.Thread(target=probe, name="fastnode-signers")

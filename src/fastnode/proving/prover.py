@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastnode.errors import DecodeError, EpochNotProven, UpstreamError, UpstreamRejection
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.proving.command import make_proof, render_inputs
 from fastnode.proving.epoch import EpochInputs, collect, next_epoch, require_same_on_l1
 from fastnode.proving.reexecution import Reexecution, Verdict
@@ -95,7 +96,7 @@ class Prover:
         self._options = options
         self._tx_json = tx_json
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fastnode-prover")
+        self._loop = Loop("fastnode-prover", self._turn, what="epochs are not proven", on_error=self._on_broken)
         #: The newest proof that L1 has taken: its end.
         self._sent: tuple[int, int] = (-1, -1)
         self._retry_at = 0.0
@@ -107,15 +108,14 @@ class Prover:
         self.seconds = 0.0
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.close()
 
     def troubles(self) -> dict[str, str | None]:
-        return {"prover": self.trouble}
+        return {"prover": self._loop.trouble or self.trouble}
 
     def summary(self) -> str:
         return f"{self.state}; {self.epochs} epochs proven"
@@ -136,20 +136,22 @@ class Prover:
 
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._options.poll_s):
-            try:
-                self._reexecution.work()
-                if time.monotonic() >= self._retry_at:
-                    self._look()
-            except (UpstreamError, DecodeError) as error:
-                self.state = f"waits for L1: {error}"
-            except EpochNotProven as error:
-                self._fail(str(error))
-            except Exception as error:
-                # A bug must not end the prover: the next epoch may be another one.
-                self._fail(f"{type(error).__name__}: {error}")
-                logger.exception("an epoch could not be proven")
+    def _turn(self) -> float:
+        try:
+            self._reexecution.work()
+            if time.monotonic() >= self._retry_at:
+                self._look()
+        except (UpstreamError, DecodeError) as error:
+            self.state = f"waits for L1: {error}"
+        except EpochNotProven as error:
+            self._fail(str(error))
+        return self._options.poll_s
+
+    def _on_broken(self) -> None:
+        """A bug must not end the prover: the next epoch may be another one."""
+        self.failures += 1
+        self.state = self._loop.trouble or self.state
+        self._retry_at = time.monotonic() + RETRY_S
 
     def _fail(self, reason: str) -> None:
         if self._stop.is_set():

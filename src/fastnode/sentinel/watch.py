@@ -33,6 +33,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import StoredCheckpoint
 from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.sentinel.attestations import Attestations, quorum
 from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize
@@ -274,12 +275,11 @@ class OffenseThread:
         self._changed = threading.Condition()
         self._view: ChainView | None = None
         self._is_stopping = False
-        #: Why the last look failed; None if it did not.
-        self.fault: str | None = None
-        self._thread = threading.Thread(target=self._run, name="fastnode-offenses")
+        self._failed: str | None = None
+        self._loop = Loop("fastnode-offenses", self._turn, what="offenses are not looked for")
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def on_committed(self, committed: Committed) -> None:
         """Ingestion has published a view; it does not wait for the look."""
@@ -292,8 +292,7 @@ class OffenseThread:
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._loop.close()
 
     def _next(self) -> ChainView | None:
         """None: stop."""
@@ -302,17 +301,20 @@ class OffenseThread:
             view, self._view = self._view, None
             return None if self._is_stopping else view
 
-    def _run(self) -> None:
-        while (view := self._next()) is not None:
-            if not self._is_ready():
-                continue  # other nodes judged the older epochs long ago
+    @property
+    def fault(self) -> str | None:
+        """Why the last look failed; None if it did not."""
+        return self._loop.trouble or self._failed
+
+    def _turn(self) -> float:
+        view = self._next()
+        # Other nodes judged the older epochs long ago.
+        if view is not None and self._is_ready():
             try:
                 self._watch.look(view)
-            except FastnodeError as error:
-                self.fault = f"offenses are not looked for: {error}"
+            except FastnodeError as error:  # the next view may do; until then the probes tell it
+                self._failed = f"offenses are not looked for: {error}"
                 logger.warning("offenses are not looked for", extra=log_facts(reason=str(error)))
-            except Exception as error:  # the next view may do; until then the probes tell it
-                self.fault = f"offenses are not looked for: {type(error).__name__}"
-                logger.exception("offenses are not looked for")
             else:
-                self.fault = None
+                self._failed = None
+        return 0.0

@@ -27,6 +27,7 @@ from fastnode.errors import (
     UpstreamError,
 )
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.records import dataclass
@@ -61,6 +62,8 @@ _CHANCE: Final = random.Random()
 _MISSED_L1_BLOCK: Final = 0.5
 #: The coinbase of what a fisherman builds where there is no committee: L1 refuses the address zero.
 _SOMEBODY: Final = bytes(19) + b"\1"
+#: The longest pause after what nobody expected, in seconds: slots are short.
+_BROKEN_MAX_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,26 +103,25 @@ class Sequencer:
         #: The L1 block that has our newest checkpoint.
         self._published_in = 0
         self._time: L1Time | None = None
-        self._thread = threading.Thread(target=self._run, name="fastnode-sequencer")
+        self._loop = Loop("fastnode-sequencer", self._turn, what="slots are not looked at", longest_s=_BROKEN_MAX_S)
         self.record = SlotRecord()
         #: What it is doing, or why nothing.
         self.state = "starting"
         self._signing_trouble: str | None = None
-        self._broken: str | None = None
+        self._is_warm = False
         parts.candidates.on_arrival = self._news.set
 
     # ---- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Waits until what is being sent is known, or given up."""
         self._is_stopping = True
         self._news.set()
         self._parts.chain.close()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.close()
 
     @property
     def options(self) -> SequencerOptions:
@@ -135,7 +137,7 @@ class Sequencer:
     # ---- what others look at -------------------------------------------------------------------
 
     def troubles(self) -> dict[str, str | None]:
-        return {"sequencer": self._broken or self._signing_trouble or self.record.trouble}
+        return {"sequencer": self._loop.trouble or self._signing_trouble or self.record.trouble}
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -147,22 +149,19 @@ class Sequencer:
 
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        self._parts.publisher.warm_up()
-        while not self._is_stopping:
-            try:
-                self._look()
-                self._broken = None
-            except (UpstreamError, DecodeError) as error:
-                self.state = f"waits for L1: {error}"
-            except (SlotLost, DatabaseError) as error:  # between slots: the chain rests, or the disk is full
-                self.state = f"waits: {error}"
-            except Exception as error:
-                # A bug must not end the sequencer: the next slot is another one.
-                self._broken = f"{type(error).__name__}: {error}"
-                logger.exception("a slot could not be looked at")
-            self._news.wait(self._options.poll_s)
-            self._news.clear()
+    def _turn(self) -> float:
+        if not self._is_warm:
+            self._parts.publisher.warm_up()
+            self._is_warm = True
+        try:
+            self._look()
+        except (UpstreamError, DecodeError) as error:
+            self.state = f"waits for L1: {error}"
+        except (SlotLost, DatabaseError) as error:  # between slots: the chain rests, or the disk is full
+            self.state = f"waits: {error}"
+        self._news.wait(self._options.poll_s)
+        self._news.clear()
+        return 0.0
 
     def _look(self) -> None:
         parts = self._parts

@@ -20,6 +20,7 @@ from fastnode.building.acceptance import AcceptanceLimits
 from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.errors import DecodeError, DutyError, HaDatabaseError, SigningError, SlotLost, UpstreamError
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import L1PublishedData
 from fastnode.publishing import digests
@@ -80,7 +81,7 @@ class Validator:
         self._offered: CheckpointProposal | None = None
         self._news = threading.Event()
         self._is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="fastnode-validator")
+        self._loop = Loop("fastnode-validator", self._turn, what="proposals are not looked at")
         #: Proposals by what became of them.
         self.counts: Counter[str] = Counter()
         #: Why the newest one that was not attested to was not.
@@ -88,13 +89,12 @@ class Validator:
         self._refused_in_a_row = 0
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         self._is_stopping = True
         self._news.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.close()
 
     def offer(self, proposal: CheckpointProposal) -> None:
         """The first of its slot, by the slot's proposer."""
@@ -120,19 +120,19 @@ class Validator:
         """What an operator should know, None for nothing."""
         count = self._refused_in_a_row
         text = f"the last {count} checkpoints of other validators were not attested to; {self.refusal}"
-        return {"validator": text if count >= MISSED_MAX else None}
+        return {"validator": self._loop.trouble or (text if count >= MISSED_MAX else None)}
 
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._is_stopping:
-            with self._lock:
-                proposal, self._offered = self._offered, None
-            if proposal is not None:
-                self._judge(proposal)
-                continue
+    def _turn(self) -> float:
+        with self._lock:
+            proposal, self._offered = self._offered, None
+        if proposal is not None:
+            self._judge(proposal)
+        else:
             self._news.wait()
             self._news.clear()
+        return 0.0
 
     def _judge(self, proposal: CheckpointProposal) -> None:
         try:
@@ -140,9 +140,8 @@ class Validator:
         except (SlotLost, DutyError, HaDatabaseError, SigningError, UpstreamError, DecodeError) as error:
             self._refuse(proposal, str(error))
         except Exception as error:
-            # A bug must not end the validator.
-            self._refuse(proposal, f"{type(error).__name__}: {error}")
-            logger.exception("a proposal could not be looked at")
+            self._refuse(proposal, type(error).__name__)
+            raise
         else:
             if count:
                 self.counts["attested"] += 1
