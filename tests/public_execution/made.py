@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.mempool.recorded import made_up_proof, recordings
 
 from fastnode.kernels import encode, poseidon2
@@ -14,11 +16,16 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.contracts import (
     INSTANCE_PUBLISHED_TAG,
+    PublicKeys,
+    contract_address,
     contract_class_id,
+    partial_address,
     public_bytecode_chunks,
     public_bytecode_commitment,
 )
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int
+from fastnode.protocol.grumpkin import GENERATOR
+from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.siloing import silo_nullifier
 from fastnode.protocol.tx import PROOF_FIELDS, Calldata, Tx
 from fastnode.protocol.tx_data import TxData
@@ -58,6 +65,32 @@ def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, call
     proof = encode.from_base64(made_up_proof("made"))[4:]
     assert len(proof) == PROOF_FIELDS * FIELD_BYTES
     return Tx(TxData.from_buffer(bytes(data)), proof, (class_log,), (Calldata(calldata, CALLDATA_HASH),))
+
+
+def valid_tx_running(bytecode: bytes, anchor: BlockHeader, version: int, payer: bytes, *, calldata: bytes = b"") -> Tx:
+    """As :func:`tx_running`, but one that a pool takes: class, instance and calldata are what their hashes say.
+
+    ``anchor`` is the block that it was proven against; ``payer`` must have plenty of the fee asset.
+    """
+    made = tx_running(bytecode)
+    class_id = _class_log(bytecode)[1]
+    point = b"".join(map(field_from_int, GENERATOR))
+    keys = PublicKeys(point, point, point, point)
+    address = contract_address(keys, partial_address(class_id, ZERO_FIELD, ZERO_FIELD, ZERO_FIELD))
+    head = INSTANCE_PUBLISHED_TAG + address + field_from_int(1) + ZERO_FIELD + class_id + ZERO_FIELD
+    log = (head + keys.to_buffer() + ZERO_FIELD).ljust(16 * FIELD_BYTES, b"\0") + (15).to_bytes(4, "big")
+    calldata_hash = Calldata(calldata, ZERO_FIELD).computed_hash()
+    data = bytearray(made.data.buffer)
+    part = layout.NON_REVERTIBLE
+    _put(data, layout.ANCHOR_HEADER, anchor.to_buffer())
+    _put(data, layout.VERSION, version.to_bytes(32, "big"))
+    _put(data, layout.MAX_FEES, bytes(16) + (10**8).to_bytes(16, "big"))
+    _put(data, layout.FEE_PAYER, payer)
+    _put(data, layout.EXPIRATION, (anchor.global_variables.timestamp + 3600).to_bytes(8, "big"))
+    _put(data, part + layout.NULLIFIERS, class_id + silo_nullifier(REGISTRY, address))
+    _put(data, part + layout.PRIVATE_LOGS, log)
+    _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, field_from_int(42) + address + b"\0" + calldata_hash)
+    return replace(made, data=TxData.from_buffer(bytes(data)), calldata=(Calldata(calldata, calldata_hash),))
 
 
 def _put(data: bytearray, offset: int, value: bytes) -> None:

@@ -13,6 +13,7 @@ import orjson
 from fastnode.development import synthetic_chain as synthetic
 from fastnode.development.synthetic_chain import ChainShape, SyntheticChain
 from fastnode.protocol.block import L2Block
+from fastnode.protocol.effects import Body, TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
@@ -60,8 +61,8 @@ class MadeChain:
 
     # ---- growing -----------------------------------------------------------------------------
 
-    def propose(self, count: int = 1) -> None:
-        """More blocks behind the newest one, in the checkpoint that is in the making."""
+    def propose(self, count: int = 1, *effects: TxEffect) -> None:
+        """More blocks behind the newest one, in the checkpoint that is in the making; with ``effects``, if given."""
         chain = self._chain
         if not self.units or self.units[-1].published is not None:
             chain._slot += 1
@@ -70,7 +71,7 @@ class MadeChain:
         unit = self.units[-1]
         for _ in range(count):
             unit.sponges.append((unit.making._sponge, unit.making.blob_fields))
-            body = chain._content.body()
+            body = Body(effects) if effects else chain._content.body()
             while not body.tx_effects:  # two empty blocks of one slot are the same block
                 body = chain._content.body()
             chain._make_block(self._state, unit.making, body, unit.number)
