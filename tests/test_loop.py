@@ -166,6 +166,7 @@ OTHERS = {
     "proofs/queue.py": "runs the verifier, reads no stranger",
     "proofs/verifier.py": "makes ready once",
     "publishing/publisher.py": "watches one transaction; whatever L1 answers is guarded by its client",
+    "sequencing/l1_publication.py": "computes a table once",
     "snapshots/patience.py": "hands each error to the one who waits",
     "snapshots/service.py": "uploads once, and tells each error",
     "storage/damage.py": "reads the own database once",
