@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
+from tests.http_stand_in import HttpStandIn, answer
 
 from fastnode.snapshots import startup
 from fastnode.snapshots.create import create_snapshot
@@ -276,3 +278,24 @@ def test_a_stop_ends_the_wait_for_a_followed_node_whose_network_is_asked_for(
     begun = time.monotonic()
     assert node.stop() == 0
     assert time.monotonic() - begun < 20
+
+
+def test_a_node_goes_to_no_other_server_than_the_one_that_is_named(
+    start_node: Start, snapshot: Path, tmp_path: Path
+) -> None:
+    """It says which it was led to, and ends: what is behind may be a service that only this machine reaches."""
+    [folder] = snapshot.iterdir()
+    asked: list[str] = []
+
+    def note(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
+        asked.append(handler.path)
+        answer(handler, b"", 404)
+
+    with HttpStandIn(note) as inner:
+        leads = lambda handler, _body: answer(handler, b"", 307, Location=f"{inner.url}/latest/meta-data")  # noqa: E731
+        with HttpStandIn(leads) as server:
+            node = start_node("--data-directory", tmp_path / "new", "--snapshots-urls", f"{server.url}/{folder.name}")
+            entry = node.wait_for_line("a location of snapshots cannot be used")
+            assert f"it redirects to another server, {inner.url.removeprefix('http://')}" in entry["reason"]
+            assert node.process.wait(PATIENCE_S) == 1
+    assert asked == []
