@@ -23,6 +23,7 @@ __all__ = [
     "block_text",
     "cached_responses",
     "call_meter",
+    "calls",
     "checked_reads",
     "encode",
     "fast_connection",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         block_text,
         cached_responses,
         call_meter,
+        calls,
         encode,
         fast_connection,
         json_shape,
@@ -107,6 +109,7 @@ else:
     avm = _load("avm", "avm")
     block_text = _load("wire", "block_text")
     call_meter = _load("wire", "call_meter")
+    calls = _load("wire", "calls")
     checked_reads = _load("storage", "checked_reads")
     encode = _load("wire", "encode")
     fast_connection = _load("wire", "fast_connection")

@@ -1,11 +1,11 @@
 """The JSON-RPC 2.0 engine: the bytes of a request body in, the bytes of the answer out.
 
 It knows nothing of HTTP.  ``Engine.handle`` answers at once unless a method asks for a thread; then
-it returns an awaitable.  Answers are spliced, never serialised: the id is the request's own text and
-the result is the handler's.
+it returns an awaitable.
 
-    {"jsonrpc":"2.0","id":<id text>,"result":<result>}      no "result" when nothing was found
-    {"jsonrpc":"2.0","id":<id text>,"error":{"code":<code>,"message":<text>,"data":<data>}}
+    body -> Calls -> charge -> Outcomes, filled one by one -> render (_ext/wire/calls.pyi)
+
+A call waits as an outcome that is pending, and those behind it with it: calls take effect in their order.
 
 A request stays within its allowance (http/allowance.py): its memory is asked for before it is taken; a batch lets
 others have their turn between its calls; and when the client has gone, what is left of the batch is not done.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from typing import Any, Final, TypeAlias
 
@@ -26,8 +26,6 @@ import orjson
 
 from fastnode.errors import (
     InternalError,
-    InvalidParams,
-    InvalidRequest,
     LeftToStrictPath,
     MethodNotFound,
     NodeBusy,
@@ -42,24 +40,21 @@ from fastnode.http.allowance import Allowance, Party
 from fastnode.http.fair_threads import run_off_loop
 from fastnode.http.limits import Limits
 from fastnode.http.meters import CallMeters, Traffic
-from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.json_text import (
-    NULL_ID,
     SILENCE,
-    IdTexts,
     Reply,
+    WrongBatch,
     busy_reply,
     error_reply,
-    join,
-    silence,
-    silenced,
-    splice,
+    error_value,
+    read_calls,
+    render,
 )
-from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable, Outcome, Outcomes
+from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable, Outcome
 from fastnode.jsonrpc.rate_limits import Client
 from fastnode.jsonrpc.refusals import answer_to
-from fastnode.kernels import call_meter
+from fastnode.kernels import call_meter, calls
 from fastnode.values.refusal import describe
 from fastnode.view import View
 
@@ -67,15 +62,12 @@ __all__ = ["READ_ON_LOOP_BYTES_MAX", "Engine", "Reply"]
 
 logger = logging.getLogger("fastnode.rpc")
 
-_NO_PARAMETERS: Final[list[Any]] = []
 #: A longer body is read in a thread, unless it is plain.
 READ_ON_LOOP_BYTES_MAX: Final = 32 * 1024
 _FOREIGN: Final = (
     "A page of another site may not call this method; call it without an Origin, or name the page's origin with "
     "--local-network-origins"
 )
-#: No method has a name as long as this; of a longer one the rest is forgotten.
-NAME_LENGTH_MAX: Final = 1024
 #: A plain body has no more than this, no escapes and few values: it consists of long texts, as a transaction does,
 #: which are copied in a tenth of a millisecond.
 PLAIN_BYTES_MAX: Final = 256 * 1024
@@ -86,22 +78,25 @@ COLLECTED_ON_LOOP_BYTES_MAX: Final = 1 << 20
 #: ``keep(name, params, result, view_key)``: a result that follows from a view alone, of a call by a name of its method.
 Keep: TypeAlias = Callable[[str, list[Any], bytes, object], None]
 
+#: Outcomes of the first calls of a request, whose handlers the fast path has run on a view.
+Known: TypeAlias = tuple[View | None, Sequence[Outcome]]
+
 
 def _do_nothing() -> None:
     pass
 
 
-class Calls:
-    """The calls of one request body, each with what its answer takes."""
+class _Done:
+    """Where the outcome of a call goes, and what is noted with it."""
 
-    __slots__ = ("context", "ids", "made", "refusals", "requests")
+    __slots__ = ("index", "name", "outcomes", "params", "started_ns")
 
-    def __init__(self, requests: list[Any], ids: IdTexts, context: Context, made: list[Outcome]) -> None:
-        self.requests = requests  # as they were read
-        self.ids = ids
-        self.context = context
-        self.made = made  # outcomes of the first calls, which are not run again
-        self.refusals: list[RpcError | None] = []  # of each call, once it has been charged
+    def __init__(self, outcomes: calls.Outcomes, index: int, name: str, params: Any, started_ns: int) -> None:
+        self.outcomes = outcomes
+        self.index = index
+        self.name = name
+        self.params = params
+        self.started_ns = started_ns
 
 
 class Engine:
@@ -125,6 +120,7 @@ class Engine:
         meters: CallMeters | None = None,
     ) -> None:
         self.table = table
+        self._methods = table.by_wire_name()
         #: Called when :attr:`meters` are replaced.
         self.on_change: Callable[[], None] = _do_nothing
         #: Takes the results of methods that say ``is_cached``.
@@ -149,14 +145,6 @@ class Engine:
         self._meters = meters
         self.on_change()
 
-    def answer_call(
-        self, name: str, params: list[Any], id_text: bytes, known: Outcomes, allowance: Allowance
-    ) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer to one call that is no notification and has been read already: what :meth:`handle` says to it."""
-        context = self._context(known.view, None, allowance)
-        outcome = known.made[0] if known.made else None
-        return self._answer_read({"method": name, "params": params}, id_text, context, outcome, None)
-
     def reader_of(self, method: BoundMethod) -> Callable[[View, bytes | None], bytes | None] | None:
         """``read(view, params)``: a result that follows from the view alone, from the text of its parameters.
         LeftToStrictPath for everything that :meth:`handle` has to answer.  None if the method has none, or takes long.
@@ -176,7 +164,7 @@ class Engine:
 
         return read
 
-    def _context(
+    def context(
         self, view: View | None, client: Client | None, allowance: Allowance, *, is_foreign: bool = False
     ) -> Context:
         limit = self.limits.response_bytes_max
@@ -187,7 +175,7 @@ class Engine:
         body: bytes,
         client: Client | None = None,
         allowance: Allowance | None = None,
-        known: Outcomes | None = None,
+        known: Known | None = None,
         *,
         is_foreign: bool = False,
     ) -> Reply | Coroutine[Any, Any, Reply]:
@@ -198,274 +186,218 @@ class Engine:
         """
         if client is not None and (refusal := client.refusal_of_body(len(body))) is not None:
             self.traffic.rejected["rate"] += 1
-            return error_reply(refusal, NULL_ID)
+            return error_reply(refusal)
         if allowance is None:
             allowance = Allowance(Party())
         # Fast path: reading a small or plain body takes less time than handing it to a thread.
         if len(body) > READ_ON_LOOP_BYTES_MAX and not _is_plain(body):
             return self._handle_long(body, client, allowance, known, is_foreign=is_foreign)
         try:
-            request = json_text.parse(body, self.limits, allowance.take)
-        except ParseError as error:
-            return error_reply(self._charge(client, None) or error, NULL_ID)
-        except NodeBusy as error:
-            return busy_reply(error)
-        return self._answer_request(request, IdTexts(body), client, allowance, known, is_foreign=is_foreign)
+            asked = read_calls(body, self.limits, allowance.take)
+        except (ParseError, WrongBatch, NodeBusy) as error:
+            return self._refuse(error, client)
+        view, made = (self.view_source(), ()) if known is None else known
+        return self.answer(asked, self.context(view, client, allowance, is_foreign=is_foreign), made)
 
     async def _handle_long(
-        self, body: bytes, client: Client | None, allowance: Allowance, known: Outcomes | None, *, is_foreign: bool
+        self, body: bytes, client: Client | None, allowance: Allowance, known: Known | None, *, is_foreign: bool
     ) -> Reply:
-        def read() -> tuple[Any, IdTexts]:
-            request = json_text.parse(body, self.limits, allowance.take)
-            ids = IdTexts(body)
-            ids.prepare()
-            return request, ids
-
         try:
             allowance.take_for_waiting()
-            request, ids = await run_off_loop(self.busy_executor, allowance, read)
-        except ParseError as error:
-            return error_reply(self._charge(client, None) or error, NULL_ID)
-        except NodeBusy as error:
-            return busy_reply(error)
+            asked = await run_off_loop(self.busy_executor, allowance, read_calls, body, self.limits, allowance.take)
+        except (ParseError, WrongBatch, NodeBusy) as error:
+            return self._refuse(error, client)
         allowance.begin_slice()
-        reply = self._answer_request(request, ids, client, allowance, known, is_foreign=is_foreign)
+        view, made = (self.view_source(), ()) if known is None else known
+        reply = self.answer(asked, self.context(view, client, allowance, is_foreign=is_foreign), made)
         return reply if isinstance(reply, Reply) else await reply
 
-    def _answer_request(
-        self,
-        request: Any,
-        ids: IdTexts,
-        client: Client | None,
-        allowance: Allowance,
-        known: Outcomes | None,
-        *,
-        is_foreign: bool,
-    ) -> Reply | Coroutine[Any, Any, Reply]:
-        view = self.view_source() if known is None else known.view
-        context = self._context(view, client, allowance, is_foreign=is_foreign)
-        if type(request) is list:
-            return self._answer_batch(Calls(request, ids, context, [] if known is None else known.made))
-        calls = Calls([request], ids, context, [])
-        calls.refusals = [self._charge(client, request)]
-        return self._answer(calls, 0)
+    def _refuse(self, error: RpcError, client: Client | None) -> Reply:
+        """The answer to a body that is not answered call by call; it costs what anything costs that is no call."""
+        if isinstance(error, NodeBusy):
+            return busy_reply(error)
+        if isinstance(error, WrongBatch):
+            self._note_batch(error.count)
+            if error.count:
+                self.traffic.rejected["batch_size"] += 1
+        return error_reply(self._charge(client, None) or error)
 
-    def _charge(self, client: Client | None, request: Any) -> RpcError | None:
-        """The error for a client that must not make a call; what is no call is charged too."""
+    def answer(
+        self, asked: calls.Calls, context: Context, known: Sequence[Outcome] = ()
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to calls.  The handlers of the first ones have run already if their outcomes are ``known``."""
+        outcomes = calls.Outcomes(len(asked))
+        if asked.is_batch:
+            self._note_batch(len(asked))
+        if context.client is not None:
+            self._charge_all(asked, outcomes, context.client)
+        try:
+            pending = self._fill(asked, outcomes, context, known)
+        except NodeBusy as error:
+            return busy_reply(error)
+        return render(asked, outcomes) if pending is None else self._answer_later(pending, asked, outcomes, context)
+
+    async def _answer_later(
+        self, pending: Awaitable[None] | None, asked: calls.Calls, outcomes: calls.Outcomes, context: Context
+    ) -> Reply:
+        try:
+            while pending is not None:
+                await pending
+                if context.allowance.is_abandoned:
+                    return SILENCE
+                pending = self._fill(asked, outcomes, context)
+        except NodeBusy as error:
+            return busy_reply(error)
+        return render(asked, outcomes)
+
+    def _note_batch(self, count: int) -> None:
+        if self._meters is not None:
+            self._meters.add_batch(count)
+
+    # ---- charging ----------------------------------------------------------------------------
+
+    def _charge_all(self, asked: calls.Calls, outcomes: calls.Outcomes, client: Client) -> None:
+        """Charge the calls before the first one is answered: what comes behind a batch that waits does not take its
+        budget.  One that must not be made has its outcome with that."""
+        for index in range(len(asked)):
+            name = asked[index][0]
+            refusal = self._charge(client, name)
+            if refusal is not None:
+                outcomes.set_error(index, refusal, error_value(refusal))
+                if self._meters is not None and name is not None:
+                    self._meters.calls.finish(name, call_meter.now_ns(), refusal.code)
+
+    def _charge(self, client: Client | None, name: str | None) -> RpcError | None:
+        """The error for a client that must not make a call; what is no call is charged too.  Budgets and lists know a
+        method by one name."""
         if client is None:
             return None
-        refusal = client.refusal_of(self._called_by(request))
+        method = None if name is None else self._methods.get(name)
+        refusal = client.refusal_of(name if method is None else method.name)
         if refusal is not None:
             self.traffic.rejected["rate" if isinstance(refusal, RateLimited) else "method"] += 1
         return refusal
 
-    def _called_by(self, request: Any) -> str | None:
-        """The method, by the one name by which budgets and lists know it; None: the request is no call."""
-        if type(request) is not dict or _flaw_of(request) is not None:
-            return None
-        name: str = request["method"][:NAME_LENGTH_MAX]
-        method = self.table.get(name)
-        return name if method is None else method.name
+    # ---- calls -------------------------------------------------------------------------------
 
-    # ---- batches ---------------------------------------------------------------------------
-
-    def _answer_batch(self, calls: Calls) -> Reply | Coroutine[Any, Any, Reply]:
-        requests, context = calls.requests, calls.context
-        if self._meters is not None:
-            self._meters.add_batch(len(requests))
-        if not requests:
-            flaw = InvalidRequest("Invalid request: the batch is empty")
-            return error_reply(self._charge(context.client, None) or flaw, NULL_ID)
-        limit = self.limits.batch_calls_max
-        if len(requests) > limit:
-            self.traffic.rejected["batch_size"] += 1
-            message = f"Invalid request: a batch of {len(requests)} calls exceeds the limit of {limit}"
-            return error_reply(self._charge(context.client, None) or InvalidRequest(message), NULL_ID)
-        # Before the first is answered: what comes behind a batch that waits does not take its budget.
-        calls.refusals = [self._charge(context.client, request) for request in requests]
-        replies: list[Reply] = []
-        for index in range(len(requests)):
-            reply = self._answer(calls, index)
-            if not isinstance(reply, Reply) or context.allowance.is_slice_over():
-                return self._finish_batch(reply, replies, calls)
-            if reply.busy is not None:
-                return reply
-            replies.append(reply)
-        return join(replies)
-
-    async def _finish_batch(self, pending: Reply | Awaitable[Reply], replies: list[Reply], calls: Calls) -> Reply:
-        """A batch from its first call on that is not answered at once, or for which others have to wait too long;
-        ``replies`` are those before it.
-
-        One call at a time: the elements take effect in request order, and no batch takes all threads.
-        """
-        allowance = calls.context.allowance
-        while True:
-            if not isinstance(pending, Reply):
-                pending = await pending
-                allowance.begin_slice()
-            if pending.busy is not None:
+    def _fill(
+        self, asked: calls.Calls, outcomes: calls.Outcomes, context: Context, known: Sequence[Outcome] = ()
+    ) -> Awaitable[None] | None:
+        """Make the outcomes that are pending, in order; None: all are there.  Otherwise there is something to wait for
+        first: the outcome of a call that takes its time, or the turns of others.  NodeBusy ends all of it."""
+        index, count = outcomes.next_pending(), len(asked)
+        while index < count:
+            pending = self._call(asked, index, outcomes, context, known[index] if index < len(known) else None)
+            if pending is not None:
                 return pending
-            replies.append(pending)
-            if len(replies) == len(calls.requests):
-                return join(replies)
-            if allowance.is_slice_over():
-                await allowance.next_turn()
-            if allowance.is_abandoned:
-                return SILENCE
-            pending = self._answer(calls, len(replies))
+            index = outcomes.next_pending(index + 1)
+            if index < count and index >= len(known) and context.allowance.is_slice_over():
+                return context.allowance.next_turn()
+        return None
 
-    # ---- one call --------------------------------------------------------------------------
-
-    def _answer(self, calls: Calls, index: int) -> Reply | Coroutine[Any, Any, Reply]:
-        request, refusal = calls.requests[index], calls.refusals[index]
-        if type(request) is not dict:
-            message = f"Invalid request: a call must be an object, got {describe(request)}"
-            return error_reply(refusal or InvalidRequest(message), NULL_ID)
-        is_notification = "id" not in request
-        id_text = NULL_ID if is_notification else calls.ids.text(request["id"], index)
-        if (flaw := _flaw_of(request)) is not None:
-            return error_reply(refusal or InvalidRequest(f"Invalid request: {flaw}"), id_text)
-        outcome = calls.made[index] if index < len(calls.made) else None
-        reply = self._answer_read(request, id_text, calls.context, outcome, refusal)
-        if not is_notification:
-            return reply
-        return silence(reply) if isinstance(reply, Reply) else silenced(reply)
-
-    def _answer_read(
-        self,
-        request: dict[str, Any],
-        id_text: bytes,
-        context: Context,
-        known: Outcome | None,
-        refusal: RpcError | None,
-    ) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer to a call that is one, measured; ``known``: the outcome of a handler that has run already."""
-        if len(request["method"]) > NAME_LENGTH_MAX:  # to look it up would take as long as to read it
-            request["method"] = request["method"][:NAME_LENGTH_MAX]
-        meters = self._meters
-        if meters is None:
-            return self._dispatch(request, id_text, context, known, refusal)
-        started_ns = call_meter.now_ns() - (0 if known is None else known[1])
-        reply = self._dispatch(request, id_text, context, known, refusal)
-        if isinstance(reply, Reply):
-            meters.calls.finish(request["method"], started_ns, reply.error_code)
-            return reply
-        return self._measure_later(meters, request["method"], started_ns, reply)
-
-    async def _measure_later(self, meters: CallMeters, name: str, started_ns: int, pending: Awaitable[Reply]) -> Reply:
-        meters.in_flight += 1
+    def _call(
+        self, asked: calls.Calls, index: int, outcomes: calls.Outcomes, context: Context, known: Outcome | None
+    ) -> Awaitable[None] | None:
+        """Make one outcome, measured; what has to be awaited for it if it is not there at once."""
+        name, params, _ = asked[index]
+        if name is None:
+            outcomes.set_error(index, params, error_value(params))
+            return None
+        done = _Done(outcomes, index, name, params, 0 if self._meters is None else call_meter.now_ns())
+        if known is not None:
+            done.started_ns -= known[1]
         try:
-            reply = await pending
-        finally:
-            meters.in_flight -= 1
-        meters.calls.finish(name, started_ns, reply.error_code)
-        return reply
-
-    def _dispatch(
-        self,
-        request: dict[str, Any],
-        id_text: bytes,
-        context: Context,
-        known: Outcome | None,
-        refusal: RpcError | None,
-    ) -> Reply | Coroutine[Any, Any, Reply]:
-        name = request["method"]
-        try:
-            if refusal is not None:
-                raise refusal
-            method = self.table.get(name)
+            method = self._methods.get(name)
             if method is None:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}{self.table.hint_for(name)}")
             if method.for_own_pages and context.is_foreign:
                 raise Refused(_FOREIGN, data={"code": "FOREIGN_PAGE"})
-            arguments = method.decode(_positional(request))
-            if known is None and method.wants_thread(arguments):
-                return self._answer_from_thread(method, request, arguments, id_text, context)
+            arguments = method.decode(params)
+            if known is None and method.in_thread is not False and method.wants_thread(arguments):
+                return self._set_later(done, method, self._run_in_thread(method, arguments, context), context)
+            result = self._run(method, context, arguments) if known is None else self._known(known[0], name, context)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
-            return error_reply(self._answer_to(error, name), id_text)
-        outcome = self._run(method, arguments, context) if known is None else self._outcome_of(known[0], method)
-        if isinstance(outcome, UnknownBlock) and self._block_wait is not None:
-            return self._answer_when_known(self._block_wait, method, arguments, id_text, context, outcome)
-        return self._conclude(method, request, outcome, id_text, context)
+            self._set(done, None, self._answer_to(error, name), context)
+            return None
+        if isinstance(result, UnknownBlock) and self._block_wait is not None:
+            waiting = self._run_when_known(self._block_wait, method, arguments, context, result)
+            return self._set_later(done, method, waiting, context)
+        self._set(done, method, result, context)
+        return None
 
-    async def _answer_from_thread(
-        self, method: BoundMethod, request: dict[str, Any], arguments: list[Any], id_text: bytes, context: Context
-    ) -> Reply:
+    async def _set_later(
+        self, done: _Done, method: BoundMethod, pending: Awaitable[bytes | RpcError | None], context: Context
+    ) -> None:
+        meters = self._meters
+        if meters is not None:
+            meters.in_flight += 1
+        try:
+            result = await pending
+        finally:
+            if meters is not None:
+                meters.in_flight -= 1
+        context.allowance.begin_slice()
+        self._set(done, method, result, context)
+
+    def _set(self, done: _Done, method: BoundMethod | None, result: bytes | RpcError | None, context: Context) -> None:
+        """NodeBusy, for which there is no answer but to the whole request."""
+        code = None
+        if isinstance(result, RpcError):
+            code = result.code
+            done.outcomes.set_error(done.index, result, error_value(result))
+            if isinstance(result, ResponseTooLarge):
+                self.traffic.rejected["response_size"] += 1
+        else:
+            done.outcomes.set_result(done.index, result)
+            if method is not None and method.is_cached and self.keep is not None:
+                self.keep(done.name, done.params, result or b"", context.view_key)
+        if self._meters is not None:
+            self._meters.calls.finish(done.name, done.started_ns, code)
+        if isinstance(result, NodeBusy):
+            raise result
+
+    async def _run_in_thread(
+        self, method: BoundMethod, arguments: list[Any], context: Context
+    ) -> bytes | RpcError | None:
         executor = method.threads or (self._executor if method.waits else self.busy_executor)
         try:
             context.allowance.take_for_waiting()
             if method.prepare is not None:
                 arguments = [*await run_off_loop(self._executor, context.allowance, method.prepare, *arguments)]
-            outcome = await run_off_loop(executor, context.allowance, self._run, method, arguments, context)
-        except NodeBusy as error:
-            return busy_reply(error)
+            return await run_off_loop(executor, context.allowance, self._run, method, context, arguments)
         except Exception as error:  # noqa: BLE001 - of what is prepared, or of threads that take no more; logged there
-            return error_reply(self._answer_to(error, method.name), id_text)
-        return self._conclude(method, request, outcome, id_text, context)
+            return self._answer_to(error, method.name)
 
-    async def _answer_when_known(
-        self,
-        block_wait: BlockWait,
-        method: BoundMethod,
-        arguments: list[Any],
-        id_text: bytes,
-        context: Context,
-        unknown: UnknownBlock,
-    ) -> Reply:
+    async def _run_when_known(
+        self, block_wait: BlockWait, method: BoundMethod, arguments: list[Any], context: Context, unknown: UnknownBlock
+    ) -> bytes | RpcError | None:
         """Once more when the block has come.  The calls of a batch wait together no longer than one alone, and go on
         with the view that has the block."""
         try:
             context.allowance.take_for_waiting()
         except NodeBusy as error:
-            return busy_reply(error)
+            return error.with_traceback(None)
         now = asyncio.get_running_loop().time()
         if context.wait_until is None:
             context.wait_until = now + block_wait.time_s
         if not await block_wait.wait(unknown.block_hash, context.wait_until - now):
-            return error_reply(unknown, id_text)
+            return unknown
         context.renew(self.view_source())
-        return self._reply(self._run(method, arguments, context), id_text, context)
+        return self._run(method, context, arguments)
 
-    def _run(self, method: BoundMethod, arguments: list[Any], context: Context) -> bytes | RpcError | None:
+    def _run(self, method: BoundMethod, context: Context, arguments: list[Any]) -> bytes | RpcError | None:
         """The handler's result, or the error to answer."""
         try:
-            return method.handler(context, *arguments)
+            return method.run(context, arguments)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return self._answer_to(error, method.name)
 
-    def _outcome_of(self, said: bytes | Exception, method: BoundMethod) -> bytes | RpcError | None:
+    def _known(self, said: bytes | Exception, name: str, context: Context) -> bytes | RpcError | None:
         """The same of a handler that has run."""
-        if isinstance(said, bytes):
-            return said or None
-        return self._answer_to(said, method.name)
-
-    def _conclude(
-        self,
-        method: BoundMethod,
-        request: dict[str, Any],
-        outcome: bytes | RpcError | None,
-        id_text: bytes,
-        context: Context,
-    ) -> Reply:
-        if method.is_cached and self.keep is not None and not isinstance(outcome, RpcError):
-            self.keep(request["method"], _positional(request), outcome or b"", context.view_key)
-        return self._reply(outcome, id_text, context)
-
-    def _reply(self, outcome: bytes | RpcError | None, id_text: bytes, context: Context) -> Reply:
-        if outcome is None:
-            return splice(id_text, None)
-        if isinstance(outcome, bytes):
-            try:
-                context.add_result(len(outcome))
-            except (ResponseTooLarge, NodeBusy) as error:
-                return self._reply(error.with_traceback(None), id_text, context)
-            return splice(id_text, outcome)
-        if isinstance(outcome, NodeBusy):
-            return busy_reply(outcome)
-        if isinstance(outcome, ResponseTooLarge):
-            self.traffic.rejected["response_size"] += 1
-        return error_reply(outcome, id_text)
+        if not isinstance(said, bytes):
+            return self._answer_to(said, name)
+        context.add_result(len(said))
+        return said
 
     def _answer_to(self, error: Exception, name: str) -> RpcError:
         """The log gets the traceback of a fault, the client nothing.
@@ -486,25 +418,6 @@ class Engine:
 
 def _is_plain(body: bytes) -> bool:
     return len(body) <= PLAIN_BYTES_MAX and b"\\" not in body and body.count(b",") < PLAIN_VALUES_MAX
-
-
-def _flaw_of(request: dict[str, Any]) -> str | None:
-    """The reason why an object is no request, or None."""
-    name = request.get("method")
-    if type(name) is not str:
-        return "method must be a string" if "method" in request else "method is missing"
-    if not name:
-        return "method must not be empty"
-    if type(request.get("jsonrpc", "")) is not str:
-        return "jsonrpc must be a string"
-    return None
-
-
-def _positional(request: dict[str, Any]) -> list[Any]:
-    values = request.get("params", _NO_PARAMETERS)
-    if type(values) is not list:
-        raise InvalidParams(f"Invalid params: params must be an array (parameters by position), got {describe(values)}")
-    return values
 
 
 def _shorten(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The JSON of requests and answers: parsing a request, finding the exact text of its ids, putting answers together.
+"""The JSON of requests and answers: reading the calls of a body with the exact text of their ids, rendering outcomes.
 
 orjson parses.  Two things it cannot do are done here:
 
@@ -15,14 +15,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from fastnode.errors import NodeBusy, ParseError, RateLimited, RpcError
+from fastnode.errors import InvalidRequest, NodeBusy, ParseError, RateLimited, RpcError
 from fastnode.http.limits import Limits
-from fastnode.kernels import json_shape
+from fastnode.kernels import calls, json_shape
+from fastnode.values.refusal import describe
 
 __all__ = [
     "NULL_ID",
@@ -31,11 +32,10 @@ __all__ = [
     "Reply",
     "busy_reply",
     "error_reply",
-    "join",
+    "error_value",
     "parse",
-    "silence",
-    "silenced",
-    "splice",
+    "read_calls",
+    "render",
 ]
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -48,6 +48,10 @@ _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 LENIENT_BYTES_MAX: Final = 32 * 1024
 #: About what a value takes in memory beside its text, which there is twice then.
 VALUE_BYTES: Final = 64
+#: No method has a name as long as this; of a longer one the rest is forgotten.
+NAME_LENGTH_MAX: Final = 1024
+NO_PARAMETERS: Final[list[Any]] = []
+NULL_ID: Final = b"null"
 #: Texts with fewer values, that are shorter, are not worth asking.
 UNASKED_VALUES_MAX: Final = 256
 UNASKED_BYTES_MAX: Final = 16 * 1024
@@ -120,7 +124,7 @@ _LENIENT_DECODER: Final = json.JSONDecoder(
     parse_int=_read_integer, parse_float=_read_float, parse_constant=_refuse_constant
 )
 
-# ---- ids ------------------------------------------------------------------------------------
+# ---- calls ----------------------------------------------------------------------------------
 
 
 class IdTexts:
@@ -151,20 +155,49 @@ class IdTexts:
             self._texts = json_shape.find_ids(self._body)
         return self._texts[index]
 
-    def prepare(self) -> None:
-        """Do the look-ups of the answer now, in the thread that calls this."""
-        if self._escapes() or b"-0" in self._body:
-            self._texts = json_shape.find_ids(self._body)
-
     def _escapes(self) -> bool:
         if self._has_escapes is None:
             self._has_escapes = b"\\" in self._body
         return self._has_escapes
 
 
-# ---- answers --------------------------------------------------------------------------------
+def read_calls(body: bytes, limits: Limits, take: Callable[[int], None]) -> calls.Calls:
+    """The calls of a body.  Errors of :func:`parse`; WrongBatch for a batch of none or too many."""
+    request = parse(body, limits, take)
+    ids = IdTexts(body)
+    if type(request) is not list:
+        return calls.Calls([_entry_of(request, ids, 0)], is_batch=False)
+    if not 0 < len(request) <= limits.batch_calls_max:
+        raise WrongBatch(len(request), limits.batch_calls_max)
+    return calls.Calls([_entry_of(each, ids, index) for index, each in enumerate(request)], is_batch=True)
 
-NULL_ID: Final = b"null"
+
+class WrongBatch(InvalidRequest):
+    """A batch without calls, or with too many."""
+
+    def __init__(self, count: int, limit: int) -> None:
+        flaw = f"a batch of {count} calls exceeds the limit of {limit}" if count else "the batch is empty"
+        super().__init__(f"Invalid request: {flaw}")
+        self.count = count
+
+
+def _entry_of(request: Any, ids: IdTexts, index: int) -> calls.Entry:
+    if type(request) is not dict:
+        return None, InvalidRequest(f"Invalid request: a call must be an object, got {describe(request)}"), NULL_ID
+    id_text = ids.text(request["id"], index) if "id" in request else None
+    name = request.get("method")
+    if type(name) is not str:
+        flaw = "method must be a string" if "method" in request else "method is missing"
+    elif not name:
+        flaw = "method must not be empty"
+    elif type(request.get("jsonrpc", "")) is not str:
+        flaw = "jsonrpc must be a string"
+    else:
+        return name[:NAME_LENGTH_MAX], request.get("params", NO_PARAMETERS), id_text
+    return None, InvalidRequest(f"Invalid request: {flaw}"), id_text or NULL_ID
+
+
+# ---- answers --------------------------------------------------------------------------------
 
 
 class Reply(NamedTuple):
@@ -189,52 +222,37 @@ class Reply(NamedTuple):
 SILENCE: Final = Reply(None)
 
 
-def splice(id_text: bytes, result: bytes | None) -> Reply:
-    """The answer to a call that went well; None: nothing was found."""
-    if result is None:
-        return Reply([b'{"jsonrpc":"2.0","id":%b}' % id_text])
-    return Reply([b'{"jsonrpc":"2.0","id":%b,"result":' % id_text, result, b"}"])
+def render(asked: calls.Calls, outcomes: calls.Outcomes) -> Reply:
+    """The answer to calls that all have an outcome."""
+    body, errors = calls.render(asked, outcomes), outcomes.errors
+    if errors is None:
+        return Reply(body)
+    waits = [error.wait_s for error in errors if isinstance(error, RateLimited)]
+    if len(waits) == len(asked):
+        return Reply(body, RateLimited.code, max(waits))
+    return Reply(body, None if asked.is_batch or body is None else errors[0].code)
 
 
-def error_reply(error: RpcError, id_text: bytes) -> Reply:
-    body = error_text(error.code, error.message, error.data, id_text)
-    return Reply([body], error.code, error.wait_s if isinstance(error, RateLimited) else None)
-
-
-def error_text(code: int, message: str, data: object = None, id_text: bytes = NULL_ID) -> bytes:
-    """The answer to a call that failed, or to a request of which no call can be told; no member ``data`` for None."""
+def error_value(error: RpcError) -> bytes:
+    """An error as its answer has it: no member ``data`` for None."""
     # A message may quote what a client sent; a lone surrogate in it has no UTF-8 form.
-    text = orjson.dumps(message.encode("utf-8", "backslashreplace").decode("utf-8"))
-    more = b"" if data is None else b',"data":' + orjson.dumps(data)
-    return b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id_text, code, text, more)
+    text = orjson.dumps(error.message.encode("utf-8", "backslashreplace").decode("utf-8"))
+    more = b"" if error.data is None else b',"data":' + orjson.dumps(error.data)
+    return b'{"code":%d,"message":%b%b}' % (error.code, text, more)
+
+
+def error_reply(error: RpcError) -> Reply:
+    """The answer to a request of which no call can be told."""
+    outcomes = calls.Outcomes(1)
+    outcomes.set_error(0, error, error_value(error))
+    return render(calls.Calls([(None, error, NULL_ID)], is_batch=False), outcomes)
+
+
+def error_text(code: int, message: str, data: object = None) -> bytes:
+    """The same where no engine answers."""
+    return error_reply(RpcError(message, data=data, code=code)).text
 
 
 def busy_reply(error: NodeBusy) -> Reply:
     """The reply when there is no memory for a request."""
     return Reply(None, error.code, busy=error.with_traceback(None))
-
-
-def silence(reply: Reply) -> Reply:
-    """The reply to a notification: nothing, but for a refusal, which concerns the whole request."""
-    if reply.busy is not None:
-        return reply
-    return SILENCE if reply.retry_after_s is None else Reply(None, None, reply.retry_after_s)
-
-
-async def silenced(pending: Awaitable[Reply]) -> Reply:
-    return silence(await pending)
-
-
-def join(replies: list[Reply]) -> Reply:
-    """The answer to a batch."""
-    pieces: list[bytes] = []
-    for reply in replies:
-        if reply.body is not None:
-            pieces.append(b"," if pieces else b"[")
-            pieces += reply.body
-    pieces.append(b"]")
-    body = pieces if len(pieces) > 1 else None
-    waits = [reply.retry_after_s for reply in replies if reply.retry_after_s is not None]
-    if waits and len(waits) == len(replies):
-        return Reply(body, RateLimited.code, max(waits))
-    return Reply(body) if body is not None else SILENCE

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
 from fastnode.http.allowance import Allowance, Party
 from fastnode.jsonrpc.rate_limits import Client
 from fastnode.records import dataclass
 from fastnode.values.namespaces import Namespaces, wire_names
-from fastnode.values.refusal import Reject
+from fastnode.values.refusal import Reject, describe
 from fastnode.values.value_type import ValueType
 from fastnode.view import View
 
@@ -35,7 +35,6 @@ __all__ = [
     "MethodSet",
     "MethodTable",
     "Outcome",
-    "Outcomes",
     "Parameter",
     "Read",
     "Signature",
@@ -55,13 +54,6 @@ def wants_development_record(method_set: MethodSet, options: frozenset[str] | No
 
 #: Outcome of a handler: its result (empty: nothing was found) or its exception, and the nanoseconds that it took.
 Outcome: TypeAlias = tuple[bytes | Exception, int]
-
-
-class Outcomes(NamedTuple):
-    """Outcomes of the first calls of a request, whose handlers the fast path has run on ``view``."""
-
-    view: View | None
-    made: list[Outcome]
 
 
 class Context:
@@ -297,12 +289,22 @@ class BoundMethod:
         decide = self.in_thread
         return decide if isinstance(decide, bool) else decide(arguments)
 
-    def decode(self, values: list[Any]) -> list[Any]:
-        """The handler's arguments from the positional parameters of a request.
+    def run(self, context: Context, arguments: list[Any]) -> bytes | None:
+        """The handler's result, for which there is room in the response; errors of both."""
+        result = self.handler(context, *arguments)
+        if result is not None:
+            context.add_result(len(result))
+        return result
+
+    def decode(self, values: Any) -> list[Any]:
+        """The handler's arguments from the parameters of a request.
 
         ``null`` is an optional parameter that is left out.  Raises
         :class:`~fastnode.errors.InvalidParams`, which names the parameter or the limit.
         """
+        if type(values) is not list:
+            by_position = "params must be an array (parameters by position)"
+            raise InvalidParams(f"Invalid params: {by_position}, got {describe(values)}")
         given = len(values)
         if given > len(self.parameters):
             given = self._count_without_trailing_nulls(values)

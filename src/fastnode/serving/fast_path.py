@@ -29,9 +29,9 @@ from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream
 from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine
-from fastnode.jsonrpc.json_text import Reply, busy_reply, splice
-from fastnode.jsonrpc.methods import Outcomes
-from fastnode.kernels import cached_responses, call_meter, simple_request
+from fastnode.jsonrpc.json_text import NAME_LENGTH_MAX, Reply, busy_reply
+from fastnode.jsonrpc.methods import Outcome
+from fastnode.kernels import cached_responses, calls, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
 
@@ -162,36 +162,33 @@ class FastPath:
     def _answer_call(self, view: View | None, allowance: Allowance) -> Response | Coroutine[Any, Any, Response] | None:
         """The answer to the simple request that the kernel stopped at; None if its params are not JSON.  What
         handlers have said already is gone on with."""
-        requests = self.requests
-        known = Outcomes(view, requests.outcomes or [])
+        requests, accepted = self.requests, self.requests.accepted
+        known: list[Outcome] = requests.outcomes or []
         if requests.body is not None:
-            return self.application.respond(Reply(requests.body), requests.accepted, allowance)
+            return self.application.respond(Reply(requests.body), accepted, allowance)
         if requests.batch is not None:
-            return self._answer_batch(requests.batch, known, requests.accepted, allowance)
-        method, text, id_text, accepted = requests.method, requests.params, requests.id_text, requests.accepted
-        assert method is not None
+            reply = self._engine.handle(requests.batch, None, allowance, known=(view, known))
+            if isinstance(reply, Reply) and reply.error_code == ParseError.code:
+                return None
+            return self.application.respond(reply, accepted, allowance)
         try:
-            params = self._read(text, allowance, is_usual=bool(known.made))
+            asked = self._read_call(known, allowance, view)
         except (orjson.JSONDecodeError, ParseError):
             return None
         except NodeBusy as error:
             return self.application.respond(busy_reply(error), accepted, allowance)
-        kept = None if known.made else self._kept(method, text, params, view)
-        if kept is not None:
-            if self._engine.meters is not None:
-                self._engine.meters.calls.finish(method, call_meter.now_ns(), None)
-            return self.application.respond(splice(id_text, kept or None), accepted, allowance)
-        reply = self._engine.answer_call(method, params, id_text, known, allowance)
+        reply = self._engine.answer(asked, self._engine.context(view, None, allowance), known)
         return self.application.respond(reply, accepted, allowance)
 
-    def _answer_batch(
-        self, body: bytes, known: Outcomes, accepted: bytes | None, allowance: Allowance
-    ) -> Response | Coroutine[Any, Any, Response] | None:
-        """The answer to a batch from the first call on that the kernel has no result of; None if it is not JSON."""
-        reply = self._engine.handle(body, None, allowance, known)
-        if isinstance(reply, Reply) and reply.error_code == ParseError.code:
-            return None
-        return self.application.respond(reply, accepted, allowance)
+    def _read_call(self, known: list[Outcome], allowance: Allowance, view: View | None) -> calls.Calls:
+        requests = self.requests
+        method, text = requests.method, requests.params
+        assert method is not None
+        params = self._read(text, allowance, is_usual=bool(known))
+        kept = None if known else self._kept(method, text, params, view)
+        if kept is not None:
+            known.append((kept, 0))
+        return calls.Calls([(method[:NAME_LENGTH_MAX], params, requests.id_text)], is_batch=False)
 
     def _read(self, text: bytes | None, allowance: Allowance, *, is_usual: bool) -> list[Any]:
         """Parameters.  JSONDecodeError or ParseError for what is left to the strict path; NodeBusy."""

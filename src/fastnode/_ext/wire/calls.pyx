@@ -1,0 +1,372 @@
+# The calls of a request, their outcomes, and the one envelope.  The stub (calls.pyi) says what everything does.
+
+from orjson import loads
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
+from cpython.unicode cimport PyUnicode_DecodeASCII
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from fastnode._ext.wire.request_text cimport Call
+
+cdef enum:
+    APART_BYTES_MIN = 256       # a longer text is compressed by itself: packed.pxd
+    KEPT_CAPACITY_MAX = 1048576 # of a buffer; written out, because a debug build cannot compute in an enum
+    NAME_LENGTH_MAX = 1024      # of a longer name the rest is forgotten
+    BEFORE_ID_BYTES = 22
+    BEFORE_RESULT_BYTES = 10
+    BEFORE_ERROR_BYTES = 9
+
+cdef const char *BEFORE_ID = b'{"jsonrpc":"2.0","id":'
+cdef const char *BEFORE_RESULT = b',"result":'
+cdef const char *BEFORE_ERROR = b',"error":'
+
+
+@cython.final
+cdef class Calls:
+    def __init__(self, list entries not None, *, bint is_batch):
+        cdef Py_ssize_t index
+        cdef object text
+        if not is_batch and len(entries) != 1:
+            raise ValueError(f"{len(entries)} calls that are no batch")
+        self.clear()
+        self.reserve(len(entries))
+        self.entries = entries
+        self.count = len(entries)
+        self.is_batch = is_batch
+        for index in range(self.count):
+            text = (<tuple?>entries[index])[2]
+            if text is not None:
+                self.each[index].text.id = PyBytes_AS_STRING(<bytes?>text)
+                self.each[index].text.id_length = PyBytes_GET_SIZE(<bytes>text)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t index
+        for index in range(self.count):
+            Py_XDECREF(self.each[index].key)
+            Py_XDECREF(self.each[index].read)
+        free(self.each)
+
+    cdef int reserve(self, Py_ssize_t count) except -1:
+        """Have room for as many."""
+        cdef Asked *larger
+        if count > self.capacity:
+            larger = <Asked *>realloc(self.each, count * sizeof(Asked))
+            if larger == NULL:
+                raise MemoryError
+            memset(larger + self.capacity, 0, (count - self.capacity) * sizeof(Asked))
+            self.each = larger
+            self.capacity = count
+        return 0
+
+    cdef int clear(self) except -1:
+        """Let go of what has been read."""
+        cdef Py_ssize_t index, count = self.count
+        self.count = self.ahead = 0
+        for index in range(count):
+            Py_XDECREF(self.each[index].key)
+            Py_XDECREF(self.each[index].read)
+            self.each[index].key = self.each[index].read = NULL
+        return 0
+
+    cdef int own(self, const char *at, const char *end, object source, object view, int64_t version) except -1:
+        """Outlive the data that a scanner has found the calls in, from `at` to `end`."""
+        cdef Py_ssize_t index, shift
+        cdef Call *call
+        self.text = at[:end - at]
+        self.source = source
+        self.view = view
+        self.version = version
+        shift = PyBytes_AS_STRING(self.text) - at
+        for index in range(self.count):
+            call = &self.each[index].text
+            call.name += shift
+            call.id += shift
+            if call.params != NULL:
+                call.params += shift
+        return 0
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, Py_ssize_t index):
+        cdef Asked *asked
+        cdef object params
+        if not 0 <= index < self.count:
+            raise IndexError(f"call {index} of {self.count}")
+        if self.entries is not None:
+            return self.entries[index]
+        asked = &self.each[index]
+        if asked.read != NULL and type(<object>asked.read) is list:
+            params = <object>asked.read
+        elif asked.text.params == NULL:
+            params = []
+        else:
+            params = loads(asked.text.params[:asked.text.params_length])
+        return (
+            PyUnicode_DecodeASCII(asked.text.name, min(asked.text.name_length, NAME_LENGTH_MAX), NULL),
+            params,
+            asked.text.id[:asked.text.id_length],
+        )
+
+    def fill(self, Outcomes outcomes not None, view, int64_t until_ns):
+        if self.source is not None and view is self.view and outcomes.count == self.count:
+            self.source.go_on(self, outcomes, until_ns)
+
+
+@cython.final
+cdef class Outcomes:
+    def __init__(self, Py_ssize_t count):
+        if count < 0:
+            raise ValueError(f"{count} outcomes")
+        self.begin(count)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t index
+        for index in range(self.count):
+            Py_XDECREF(self.each[index].value)
+            Py_XDECREF(self.each[index].raised)
+        free(self.each)
+
+    cdef int begin(self, Py_ssize_t count) except -1:
+        """Be as many that are pending."""
+        cdef Outcome *larger
+        self.clear()
+        if count > self.capacity:
+            larger = <Outcome *>realloc(self.each, count * sizeof(Outcome))
+            if larger == NULL:
+                raise MemoryError
+            self.each = larger
+            self.capacity = count
+        if count:
+            memset(self.each, 0, count * sizeof(Outcome))
+        self.count = count
+        return 0
+
+    cdef int clear(self) except -1:
+        cdef Py_ssize_t index, count = self.count
+        self.errors = None
+        self.count = 0
+        for index in range(count):
+            Py_XDECREF(self.each[index].value)
+            Py_XDECREF(self.each[index].raised)
+        return 0
+
+    cdef int set(self, Py_ssize_t index, bytes value) except -1:
+        cdef Outcome *outcome = &self.each[index]
+        cdef PyObject *before = outcome.value
+        Py_INCREF(value)
+        outcome.value = <PyObject *>value
+        Py_XDECREF(before)
+        before = outcome.raised
+        outcome.raised = NULL
+        Py_XDECREF(before)
+        return 0
+
+    cdef int _check(self, Py_ssize_t index) except -1:
+        if not 0 <= index < self.count:
+            raise IndexError(f"outcome {index} of {self.count}")
+        return 0
+
+    def set_result(self, Py_ssize_t index, bytes result):
+        self._check(index)
+        self.set(index, b"" if result is None else result)
+        self.each[index].is_error = False
+
+    def set_error(self, Py_ssize_t index, error not None, bytes text not None):
+        self._check(index)
+        self.set(index, text)
+        self.each[index].is_error = True
+        if self.errors is None:
+            self.errors = []
+        self.errors.append(error)
+
+    def next_pending(self, Py_ssize_t start=0):
+        cdef Py_ssize_t index
+        for index in range(max(0, start), self.count):
+            if self.each[index].value == NULL:
+                return index
+        return self.count
+
+    def size(self, Py_ssize_t index):
+        self._check(index)
+        return 0 if self.each[index].value == NULL else PyBytes_GET_SIZE(<bytes>self.each[index].value)
+
+    def raised(self, Py_ssize_t index):
+        self._check(index)
+        return None if self.each[index].raised == NULL else <object>self.each[index].raised
+
+    def elapsed_ns(self, Py_ssize_t index):
+        self._check(index)
+        return self.each[index].elapsed
+
+    def is_charged(self, Py_ssize_t index):
+        self._check(index)
+        return self.each[index].is_charged
+
+    def __len__(self):
+        return self.count
+
+
+# ---- rendering --------------------------------------------------------------------------------
+
+
+cdef class Sink:
+    cdef int put(self, const char *text, Py_ssize_t length) except -1:
+        raise NotImplementedError
+
+    cdef int put_value(self, bytes value, bint is_kept) except -1:
+        raise NotImplementedError
+
+
+@cython.final
+cdef class Buffer(Sink):
+    def __cinit__(self, Py_ssize_t copied_bytes_max):
+        self.copied_bytes_max = copied_bytes_max
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cdef int begin(self) except -1:
+        """Be empty."""
+        self.used = self.flushed = 0
+        self.chunks = None
+        return 0
+
+    cdef int put(self, const char *text, Py_ssize_t length) except -1:
+        cdef Py_ssize_t wanted = self.used + length
+        cdef char *larger
+        if wanted > self.capacity:
+            wanted *= 2
+            larger = <char *>realloc(self.data, wanted)
+            if larger == NULL:
+                raise MemoryError
+            self.data = larger
+            self.capacity = wanted
+        memcpy(self.data + self.used, text, length)
+        self.used += length
+        return 0
+
+    cdef int put_value(self, bytes value, bint is_kept) except -1:
+        if PyBytes_GET_SIZE(value) <= self.copied_bytes_max:
+            return self.put(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+        self.flush()
+        self.chunks.append(value)
+        self.flushed += PyBytes_GET_SIZE(value)
+        return 0
+
+    cdef int flush(self) except -1:
+        """Make a chunk of what has been collected, so that a large value can follow as it is."""
+        if self.chunks is None:
+            self.chunks = []
+        if self.used:
+            self.chunks.append(PyBytes_FromStringAndSize(self.data, self.used))
+            self.flushed += self.used
+            self.used = 0
+        return 0
+
+    cdef object take(self):
+        """The bytes, or the chunks if there are some; None if it is empty."""
+        cdef object taken = self.chunks
+        if self.used + self.flushed == 0:
+            return None
+        if taken is None:
+            taken = PyBytes_FromStringAndSize(self.data, self.used)
+        else:
+            self.flush()
+        self.drop()
+        return taken
+
+    cdef int drop(self) noexcept:
+        self.chunks = None
+        if self.capacity > KEPT_CAPACITY_MAX:
+            free(self.data)
+            self.data = NULL
+            self.capacity = 0
+        return 0
+
+
+cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes) noexcept:
+    """Bytes of the body; no call is a notification."""
+    cdef Py_ssize_t length = calls.count + 1 if calls.is_batch else 0  # brackets and commas
+    cdef Py_ssize_t index, size
+    for index in range(calls.count):
+        size = PyBytes_GET_SIZE(<bytes>outcomes.each[index].value)
+        length += BEFORE_ID_BYTES + calls.each[index].text.id_length + 1
+        if size:
+            length += size + (BEFORE_ERROR_BYTES if outcomes.each[index].is_error else BEFORE_RESULT_BYTES)
+    return length
+
+
+cdef int render_into(Sink sink, Calls calls, Outcomes outcomes) except -1:
+    cdef Py_ssize_t index
+    cdef bint is_first = True
+    cdef bytes value
+    cdef Call *call
+    for index in range(calls.count):
+        call = &calls.each[index].text
+        if call.id == NULL:
+            continue
+        if calls.is_batch:
+            sink.put(b"[" if is_first else b",", 1)
+            is_first = False
+        sink.put(BEFORE_ID, BEFORE_ID_BYTES)
+        sink.put(call.id, call.id_length)
+        value = <bytes>outcomes.each[index].value
+        if PyBytes_GET_SIZE(value) > 0:
+            if outcomes.each[index].is_error:
+                sink.put(BEFORE_ERROR, BEFORE_ERROR_BYTES)
+            else:
+                sink.put(BEFORE_RESULT, BEFORE_RESULT_BYTES)
+            sink.put_value(value, outcomes.each[index].is_kept)
+        sink.put(b"}", 1)
+    if calls.is_batch and not is_first:
+        sink.put(b"]", 1)
+    return 0
+
+
+@cython.final
+cdef class Pieces(Sink):
+    """The body as a list: what is around the values in pieces that are too short to be compressed apart."""
+    cdef:
+        list pieces
+        char[APART_BYTES_MIN] _text
+        Py_ssize_t _used
+
+    cdef int put(self, const char *text, Py_ssize_t length) except -1:
+        if self._used + length >= APART_BYTES_MIN:
+            self.flush()
+            if length >= APART_BYTES_MIN:
+                self.pieces.append(text[:length])
+                return 0
+        memcpy(self._text + self._used, text, length)
+        self._used += length
+        return 0
+
+    cdef int put_value(self, bytes value, bint is_kept) except -1:
+        self.flush()
+        self.pieces.append(value)
+        return 0
+
+    cdef int flush(self) except -1:
+        if self._used:
+            self.pieces.append(self._text[:self._used])
+            self._used = 0
+        return 0
+
+
+def render(Calls calls not None, Outcomes outcomes not None):
+    if outcomes.count != calls.count or outcomes.next_pending() != calls.count:
+        raise ValueError("calls without an outcome")
+    return pieces_of(calls, outcomes)
+
+
+cdef list pieces_of(Calls calls, Outcomes outcomes):
+    cdef Pieces sink = Pieces.__new__(Pieces)
+    sink.pieces = []
+    render_into(sink, calls, outcomes)
+    sink.flush()
+    return sink.pieces or None
