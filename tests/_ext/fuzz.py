@@ -34,7 +34,7 @@ from tests._ext.avm_programs import random_case
 from tests._ext.test_append_tree import HEIGHT, ZEROS, random_leaves
 from tests._ext.test_append_tree import Tree as AppendTree
 from tests._ext.test_avm_fuzz import run_case
-from tests._ext.test_cached_responses import VIEW, Handlers
+from tests._ext.test_cached_responses import VIEW, Handlers, ask
 from tests._ext.test_cached_responses import make as make_results
 from tests._ext.test_fast_connection import Connection
 from tests._ext.test_indexed_tree import Tree as IndexedTree
@@ -43,6 +43,7 @@ from tests._ext.test_payer import Clients, paid_reader
 from tests._ext.test_simple_request import everything_read, make_reader
 from tests._ext.test_state_answers import State
 from tests._ext.test_witness_text import Iterator as Entries
+from tests.serving.sockets import post
 from tests.serving.two_paths import random_pieces
 
 from fastnode import kernels
@@ -69,6 +70,7 @@ from fastnode.archiver.layout import (
     encode_number,
 )
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
+from fastnode.errors import ServerError
 from fastnode.protocol.fields import MODULUS
 from fastnode.protocol.grumpkin import GENERATOR
 from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u48
@@ -586,7 +588,7 @@ def cached_responses_calls(dice: Random, calls: Calls) -> None:
         params = dice.choice(
             (None, b"[%d]" % dice.randrange(6000), spoiled(dice, b'["latest"]'), b"[" + text_of_field(dice))
         )
-        calls.alone("cached_responses", results.result, name, params, dice.choice((VIEW, None)))
+        calls.alone("cached_responses", ask, results, name, params, dice.choice((VIEW, None)))
         calls.alone("cached_responses", results.keep, name, params, dice.randbytes(dice.randrange(3000)))
     calls.alone("cached_responses", results.forget, dice.randrange(1000))
 
@@ -602,6 +604,34 @@ def simple_request_calls(dice: Random, calls: Calls) -> None:
         connection.receiver.is_resting = True
     descriptors = [-1] * dice.choice((0, 1, 5, 256, 257))
     calls.alone("fast_connection", kernels.fast_connection.write_each, descriptors, data)
+
+
+def calls_calls(dice: Random, calls: Calls) -> None:
+    """Values of a parser, and those that a scanner hands over."""
+    ids = (None, b"null", b"1", b'"%b"' % dice.randbytes(dice.choice((3, 300))))
+    entries = [("node_no", [], dice.choice(ids)) for _ in range(dice.choice((0, 1, 1, 3, 40)))]
+    asked = calls.alone("calls", kernels.calls.Calls, entries, is_batch=dice.random() < 0.7)
+    reader = make_reader()
+    body = b"[%b]" % b",".join(
+        b'{"id":%d,"method":"node_no","params":[%d]}' % (dice.choice((1, 9**9)), number) for number in range(5)
+    )
+    reader.answer(post(spoiled(dice, body)), 0, 5000, "view")
+    for each in (asked, reader.calls):
+        if not isinstance(each, kernels.calls.Calls):
+            continue
+        outcomes = calls.alone("calls", kernels.calls.Outcomes, dice.choice((len(each), len(each), 2)))
+        for _ in range(2 * len(each)):
+            index = dice.choice((-1, len(each), *range(len(each))))
+            calls.alone("calls", outcomes.begin_call, index)
+            calls.alone(
+                "calls", outcomes.set_result, index, dice.choice((None, b"", dice.randbytes(dice.choice((1, 9000)))))
+            )
+            calls.alone("calls", outcomes.set_error, index, ServerError("no"), b"{}")
+            calls.alone("calls", each.name, index)
+            calls.alone("calls", each.__getitem__, index)
+            calls.alone("calls", outcomes.started_ns, index)
+        calls.alone("calls", each.fill, outcomes, dice.choice(("view", None)), dice.choice((0, 1, 1 << 62)))
+        calls.alone("calls", kernels.calls.render, each, outcomes)
 
 
 def payer_calls(dice: Random, calls: Calls) -> None:
@@ -665,6 +695,7 @@ SUBJECTS: Final = (
     call_meter_calls,
     cached_responses_calls,
     simple_request_calls,
+    calls_calls,
     payer_calls,
     loop_time_calls,
     grumpkin_calls,

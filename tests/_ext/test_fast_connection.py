@@ -144,7 +144,7 @@ def test_a_write_that_ends_the_rest_is_followed_up() -> None:
 
 
 def test_a_large_result_is_written_as_it_is() -> None:
-    results = results_of()
+    results = results_of(result_bytes_max=100_000)
     connection = Connection(results=results)
     large = b'"%b"' % (b"x" * 70_000)
     results.keep("node_getNodeInfo", None, large)

@@ -20,15 +20,12 @@ class Client:
         self.budget = budget
         self.asked: list[str] = []
 
-    def prepay(self, method: str) -> float | None:
+    def pay(self, method: str) -> bool:
         self.asked.append(method)
         if self.budget < 1.0:
-            return None
+            return False
         self.budget -= 1.0
-        return 1.0
-
-    def refund(self, cost: float) -> None:
-        self.budget += cost
+        return True
 
 
 class Clients:
@@ -75,15 +72,26 @@ def test_a_call_that_its_client_may_not_make_is_left_and_not_charged() -> None:
     assert clients.clients[b"alice"].budget == 0.0
 
 
-def test_what_a_batch_has_paid_is_given_back_when_others_answer_it() -> None:
-    """Its last call has no budget left, so the whole batch is left to those who refuse that one call."""
+def test_a_batch_is_charged_call_by_call_as_it_is_answered() -> None:
+    """Its last call has no budget left, so it is handed over with two outcomes, to those who refuse that one call."""
     clients = Clients(budget=2.0)
     reader = paid_reader(clients)
     assert everything_read(reader, post(b"[%b,%b,%b]" % (ASKED, NUMBER, ASKED), "Who: alice"))[:3] == (None, 0, 0)
-    reader.payer.refund()  # of what the caller of the reader leaves too
     client = clients.clients[b"alice"]
     assert client.asked == ["node_getVersion", "node_getBlockNumber", "node_getVersion"]
-    assert client.budget == 2.0
+    assert client.budget == 0.0
+    assert reader.payer.client is client
+    assert [reader.outcomes.is_charged(index) for index in range(3)] == [True, True, False]
+    assert reader.outcomes.next_pending() == 2
+
+
+def test_a_request_that_is_left_to_others_has_cost_nothing() -> None:
+    clients = Clients()
+    reader = paid_reader(clients)
+    broken = b'{"id":1,"method":"node_getVersion","params":[nul]}'
+    for body in (b"[%b,%b]" % (ASKED, broken), broken):
+        assert everything_read(reader, post(body, "Who: alice")) == (None, 0, 0, 0)
+    assert clients.clients[b"alice"].asked == []
 
 
 def test_a_method_that_is_left_out_is_neither_answered_nor_charged() -> None:

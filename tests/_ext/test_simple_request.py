@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 from typing import Any
 
 import pytest
 from tests.serving.sockets import post
 
-from fastnode.kernels import cached_responses, call_meter, simple_request
+from fastnode.errors import ServerError
+from fastnode.kernels import cached_responses, call_meter, calls, simple_request
 
 RESULTS = {"node_getVersion": b"7", "node_getBlockNumber": b"106", "node_getNodeInfo": b'"%b"' % (b"i" * 1200)}
 BLOCKS = {bytes(31) + b"\x07": 7}
@@ -24,7 +26,6 @@ def make_reader(**options: Any) -> Any:
             "body_bytes_max": 2000,
             "depth_max": 8,
             "batch_calls_max": 5,
-            "response_bytes_max": 4000,
             "coded_bytes_min": 1024,
             "source": lambda: None,
             "renew": lambda view: None,
@@ -39,22 +40,24 @@ def make_reader(**options: Any) -> Any:
     return reader
 
 
-def results_of() -> Any:
+def results_of(result_bytes_max: int = 4000) -> Any:
     return cached_responses.CachedResponses(
         bytes_max=16_000,
-        result_bytes_max=4000,
+        result_bytes_max=result_bytes_max,
         find_block=lambda view, block_hash: BLOCKS.get(block_hash),
     )
 
 
 def everything_read(reader: Any, data: bytes, start: int = 0, bytes_max: int = 5000) -> tuple[Any, ...]:
+    """Answers; of a request that is handed over its calls, how many have results, and what is accepted."""
     answers = reader.answer(data, start, bytes_max)
-    seen = (answers, reader.position, reader.count, reader.size, reader.method)
-    if reader.body is not None:
-        seen += (reader.body, reader.end, reader.accepted)
-    if reader.method is not None:
-        seen += (reader.end, reader.params, reader.id_text, reader.accepted)
-    return seen
+    seen = (answers, reader.position, reader.count, reader.size)
+    if reader.calls is None:
+        return seen
+    asked, outcomes = reader.calls, reader.outcomes
+    made = outcomes.next_pending()
+    whole = calls.render(asked, outcomes) if made == len(asked) else None
+    return (*seen, [asked[index] for index in range(len(asked))], made, whole, reader.end, reader.accepted)
 
 
 def test_requests_are_answered_up_to_the_first_without_a_result() -> None:
@@ -62,8 +65,9 @@ def test_requests_are_answered_up_to_the_first_without_a_result() -> None:
     data = post(ASKED) * 2 + other + post(ASKED)
     answer = b'HEAD 35 END {"jsonrpc":"2.0","id":1,"result":7}'
     position = 2 * len(post(ASKED))
-    read = (answer * 2, position, 2, 2 * len(answer), "other", position + len(other), b"[1]", b'"x"', b"gzip")
-    assert everything_read(make_reader(), data) == read
+    read = (answer * 2, position, 2, 2 * len(answer))
+    handed_over = ([("other", [1], b'"x"')], 0, None, position + len(other), b"gzip")
+    assert everything_read(make_reader(), data) == read + handed_over
 
 
 def test_a_cached_response_is_sent_packed_to_who_accepts_gzip() -> None:
@@ -83,32 +87,34 @@ def test_a_body_in_a_coding_that_is_not_to_be_had_is_left_to_the_caller() -> Non
     reader = make_reader(choose_coding=lambda accepted: "deflate")
     asked = b'{"id":1,"method":"node_getNodeInfo"}'
     body = [b'{"jsonrpc":"2.0","id":1,"result":', b'"%b"' % (b"i" * 1200), b"}"]
+    entry = ("node_getNodeInfo", [], b"1")
     request = post(asked, "Accept-Encoding: deflate")
-    assert everything_read(reader, request)[1:7] == (0, 0, 0, "node_getNodeInfo", body, len(request))
+    assert everything_read(reader, request) == (None, 0, 0, 0, [entry], 1, body, len(request), b"deflate")
     request = post(b"[%b]" % asked, "Accept-Encoding: deflate")
-    assert everything_read(reader, request)[1:7] == (0, 0, 0, None, [b"[", *body, b"]"], len(request))
+    batch = [b"[" + body[0], body[1], b"}]"]
+    assert everything_read(reader, request) == (None, 0, 0, 0, [entry], 1, batch, len(request), b"deflate")
     assert everything_read(reader, post(asked))[2] == 1
 
 
 def test_what_is_not_simple_is_left_alone() -> None:
     reader = make_reader()
     for request in (post(b"[1]"), post(ASKED)[:-1], post(ASKED, version="1.0"), b"", post(ASKED, "Expect: x")):
-        assert everything_read(reader, request) == (None, 0, 0, 0, None)
+        assert everything_read(reader, request) == (None, 0, 0, 0)
 
 
 def test_answered_calls_are_counted() -> None:
     reader = make_reader()
-    calls = call_meter.CallMeter(["node_getVersion", "node_getNodeInfo"], [1000, 10**12])
+    meter = call_meter.CallMeter(["node_getVersion", "node_getNodeInfo"], [1000, 10**12])
     batches: list[int] = []
-    reader.set_meters(calls, batches.append)
+    reader.set_meters(meter, batches.append)
     reader.answer(post(ASKED) * 2 + post(b"[%b,%b]" % (ASKED, ASKED)), 0, 5000)
-    counts, nanoseconds = calls.histogram("node_getVersion")
-    assert (sum(counts), batches, calls.errors("node_getVersion")) == (4, [2], {})
+    counts, nanoseconds = meter.histogram("node_getVersion")
+    assert (sum(counts), batches, meter.errors("node_getVersion")) == (4, [2], {})
     assert 0 < nanoseconds < 10**12
-    assert sum(calls.histogram("node_getNodeInfo")[0]) == 0
+    assert sum(meter.histogram("node_getNodeInfo")[0]) == 0
     reader.set_meters(None, None)
     reader.answer(post(ASKED), 0, 5000)
-    assert sum(calls.histogram("node_getVersion")[0]) == 4
+    assert sum(meter.histogram("node_getVersion")[0]) == 4
 
 
 class Doubling:
@@ -159,3 +165,72 @@ def test_what_several_calls_of_a_batch_need_is_prepared_together() -> None:
 def test_a_start_outside_of_the_data_is_refused(start: int) -> None:
     with pytest.raises(ValueError, match="position"):
         make_reader().answer(b"P", start, 5000)
+
+
+# ---- what is handed over ----------------------------------------------------------------------------
+
+
+def table_of(**handlers: Any) -> Any:
+    results = results_of()
+    for name, handler in handlers.items():
+        results.add_method(name, keeps=False, shape=b"n", handler=handler, items_max=0, read=None)
+    return results
+
+
+def test_a_batch_is_handed_over_with_the_outcomes_that_it_has() -> None:
+    asked: list[int] = []
+
+    def double(view: Any, number: int) -> bytes:
+        asked.append(number)
+        if number == 7:
+            raise ValueError("no seven")
+        return b"%d" % (2 * number)
+
+    reader = make_reader(results=table_of(double=double))
+    batch = [call("double", text) for text in ("[1]", "[2]", "[7]", "[4]")]
+    assert reader.answer(post(b"[" + b",".join(batch) + b"]"), 0, 5000, "view") is None
+    handed, outcomes = reader.calls, reader.outcomes
+    assert (len(handed), handed.is_batch, outcomes.next_pending(), asked) == (4, True, 2, [1, 2, 7])
+    assert [handed[index] for index in range(4)] == [("double", [number], b"1") for number in (1, 2, 7, 4)]
+    assert [outcomes.size(index) for index in range(4)] == [1, 1, 0, 0]
+    assert str(outcomes.begin_call(2)) == "no seven"
+    # What has run does not run again, and what comes behind it waits.
+    handed.fill(outcomes, "view", 0)
+    assert (outcomes.next_pending(), asked) == (2, [1, 2, 7])
+    outcomes.set_error(2, ServerError("no seven"), b'{"code":7}')
+    handed.fill(outcomes, "another view", 0)
+    assert outcomes.next_pending() == 3
+    handed.fill(outcomes, "view", 0)
+    assert (outcomes.next_pending(), asked) == (4, [1, 2, 7, 4])
+    answers = b"".join(calls.render(handed, outcomes) or ())
+    assert [each.get("result", each.get("error")) for each in json.loads(answers)] == [2, 4, {"code": 7}, 8]
+
+
+def test_a_batch_that_a_slice_is_too_short_for_goes_on_where_it_was_while_its_view_is_the_one_that_is_kept_of() -> None:
+    results = table_of(double=lambda view, number: b"%d" % (2 * number))
+    reader = make_reader(results=results, batch_calls_max=100)
+    body = b"[" + b",".join(call("double", f"[{number}]") for number in range(9)) + b"]"
+    assert reader.answer(post(body) + post(ASKED), 0, 5000, "view", 1) is None
+    handed, outcomes = reader.calls, reader.outcomes
+    assert (reader.position, reader.end, outcomes.next_pending()) == (0, len(post(body)), 1)
+    handed.fill(outcomes, "view", 1)  # one at least
+    assert outcomes.next_pending() == 2
+    # The data that it came in may be overwritten.
+    assert handed.text == body
+    reader.answer(post(ASKED), 0, 5000, "view")
+    handed.fill(outcomes, "view", 2**62)
+    assert outcomes.next_pending() == 9
+    assert reader.answer(post(body), 0, 5000, "view", 1) is None
+    results.forget(107)
+    reader.calls.fill(reader.outcomes, "view", 2**62)
+    assert reader.outcomes.next_pending() == 1
+
+
+@pytest.mark.parametrize("params", [b"[nul]", b"[1,]", b'["\\x"]', b"[01]"])
+def test_a_batch_with_parameters_that_are_no_json_is_left_before_anything_has_run(params: bytes) -> None:
+    asked: list[int] = []
+    reader = make_reader(results=table_of(double=lambda view, number: asked.append(number)))
+    for name in ("double", "other"):
+        body = b"[%b,%b]" % (call("double", "[1]"), call(name, params.decode()))
+        assert reader.answer(post(body), 0, 5000, "view") is None
+        assert (reader.calls, reader.position, asked) == (None, 0, [])

@@ -263,3 +263,13 @@ def test_a_body_of_many_containers_is_refused(serve: Callable[..., RunningServer
         answer = client.ask(post(gzip.compress(body), "Content-Encoding: gzip")).json
         assert answer["error"] == {"code": -32700, "message": "Parse error: more than 100 arrays and objects"}
         assert client.ask(post(call())).json == RIGHT
+
+
+def test_long_parameters_that_are_no_json_give_their_memory_back(serve: Callable[..., RunningServer]) -> None:
+    budget = MemoryBudget(10 * MIB)
+    running = serve(Limits(), budget=budget)
+    broken = b'{"jsonrpc":"2.0","id":1,"method":"test_wait","params":[1%b,]}' % (b" " * 20 * KIB)
+    with running.connect() as client:
+        for _ in range(3):
+            assert client.ask(post(broken)).json["error"]["code"] == -32700
+        wait_until(lambda: budget.used_bytes == 0)

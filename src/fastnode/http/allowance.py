@@ -110,13 +110,17 @@ class Party:
 class Allowance:
     """One request.  Bytes may be taken by the thread that works for it; turns are the loop's."""
 
-    __slots__ = ("_is_waiting", "_slice_end", "party", "taken_bytes")
+    __slots__ = ("_is_waiting", "party", "slice_end_ns", "taken_bytes")
 
-    def __init__(self, party: Party) -> None:
+    def __init__(self, party: Party, slice_end_ns: int | None = None) -> None:
+        """``slice_end_ns``: end of the slice under way, by ``time.monotonic_ns``; by default one begins now."""
         self.party = party
         self.taken_bytes = 0
         self._is_waiting = False
-        self.begin_slice()
+        if slice_end_ns is None:
+            self.begin_slice()
+        else:
+            self.slice_end_ns = slice_end_ns
 
     # ---- memory ------------------------------------------------------------------------------
 
@@ -145,11 +149,11 @@ class Allowance:
         return self.party.is_gone
 
     def is_slice_over(self) -> bool:
-        return time.monotonic_ns() > self._slice_end
+        return time.monotonic_ns() > self.slice_end_ns
 
     def begin_slice(self) -> None:
         """Now: at its beginning, and after a wait for something else, during which others had their turns."""
-        self._slice_end = time.monotonic_ns() + self.party.turns.time.slice_ns
+        self.slice_end_ns = time.monotonic_ns() + self.party.turns.time.slice_ns
 
     async def next_turn(self) -> None:
         """Let others go first, and begin another slice."""

@@ -165,11 +165,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                 break
             answers = requests.answer(data, position, CORKED_BYTES_MAX - stream.corked_bytes, view, until_ns)
             position = scanner.answer(stream, data, position, answers, view, until_ns)
-        if requests.is_late and requests.unfinished is not None:  # the results that a batch has are where it goes on
-            self._receiver.unfinished = (requests.unfinished, view, data[requests.position : requests.end])
         if position < len(data):
             stream.receive(data[position:] if position else data)
-        if (position or requests.is_late) and time.monotonic_ns() > until_ns:  # the rest may be the scanner's too
+        if position and time.monotonic_ns() > until_ns:  # the rest may be the scanner's too
             self._uncork()
             self.settle()
         else:
@@ -322,7 +320,6 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._receiver.is_resting = True
             self._receiver.receive(data)
         else:
-            self._receiver.unfinished = None
             self._take_turn()
 
     def _take_turn(self) -> None:

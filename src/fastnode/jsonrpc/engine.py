@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, Final, TypeAlias
-
-import orjson
 
 from fastnode.errors import (
     InternalError,
@@ -51,7 +49,7 @@ from fastnode.jsonrpc.json_text import (
     read_calls,
     render,
 )
-from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable, Outcome
+from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
 from fastnode.jsonrpc.rate_limits import Client
 from fastnode.jsonrpc.refusals import answer_to
 from fastnode.kernels import call_meter, calls
@@ -78,25 +76,9 @@ COLLECTED_ON_LOOP_BYTES_MAX: Final = 1 << 20
 #: ``keep(name, params, result, view_key)``: a result that follows from a view alone, of a call by a name of its method.
 Keep: TypeAlias = Callable[[str, list[Any], bytes, object], None]
 
-#: Outcomes of the first calls of a request, whose handlers the fast path has run on a view.
-Known: TypeAlias = tuple[View | None, Sequence[Outcome]]
-
 
 def _do_nothing() -> None:
     pass
-
-
-class _Done:
-    """Where the outcome of a call goes, and what is noted with it."""
-
-    __slots__ = ("index", "name", "outcomes", "params", "started_ns")
-
-    def __init__(self, outcomes: calls.Outcomes, index: int, name: str, params: Any, started_ns: int) -> None:
-        self.outcomes = outcomes
-        self.index = index
-        self.name = name
-        self.params = params
-        self.started_ns = started_ns
 
 
 class Engine:
@@ -145,17 +127,17 @@ class Engine:
         self._meters = meters
         self.on_change()
 
-    def reader_of(self, method: BoundMethod) -> Callable[[View, bytes | None], bytes | None] | None:
-        """``read(view, params)``: a result that follows from the view alone, from the text of its parameters.
+    def reader_of(self, method: BoundMethod) -> Callable[[View, list[Any]], bytes | None] | None:
+        """``read(view, params)``: a result that follows from the view alone, from the values of its parameters.
         LeftToStrictPath for everything that :meth:`handle` has to answer.  None if the method has none, or takes long.
         """
         if not method.is_cached or method.in_thread is True:
             return None
 
-        def read(view: View, params: bytes | None) -> bytes | None:
+        def read(view: View, params: list[Any]) -> bytes | None:
             try:
-                arguments = method.decode([] if params is None else orjson.loads(params))
-            except (orjson.JSONDecodeError, RpcError):
+                arguments = method.decode(params)
+            except RpcError:
                 raise LeftToStrictPath(f"parameters of {method.name}") from None
             if method.wants_thread(arguments):
                 raise LeftToStrictPath(f"{method.name} may take long")
@@ -164,43 +146,36 @@ class Engine:
 
         return read
 
-    def context(
+    def _context(
         self, view: View | None, client: Client | None, allowance: Allowance, *, is_foreign: bool = False
     ) -> Context:
         limit = self.limits.response_bytes_max
         return Context(view, self.table.method_set, limit, client, allowance, is_foreign=is_foreign)
 
     def handle(
-        self,
-        body: bytes,
-        client: Client | None = None,
-        allowance: Allowance | None = None,
-        known: Known | None = None,
-        *,
-        is_foreign: bool = False,
+        self, body: bytes, client: Client | None = None, allowance: Allowance | None = None, *, is_foreign: bool = False
     ) -> Reply | Coroutine[Any, Any, Reply]:
         """The answer to one request body, for which ``client`` is charged.  Raises for nothing that a body can hold.
 
-        Without an ``allowance`` nothing is limited, and no other request waits.  Calls with a ``known`` outcome are not
-        run again, and all others read its view.  ``is_foreign``: a page of another site asks.
+        Without an ``allowance`` nothing is limited, and no other request waits.  ``is_foreign``: a page of another
+        site asks.
         """
-        if client is not None and (refusal := client.refusal_of_body(len(body))) is not None:
-            self.traffic.rejected["rate"] += 1
-            return error_reply(refusal)
+        if client is not None and (refusal := self._refusal_of_body(client, len(body))) is not None:
+            return refusal
         if allowance is None:
             allowance = Allowance(Party())
         # Fast path: reading a small or plain body takes less time than handing it to a thread.
         if len(body) > READ_ON_LOOP_BYTES_MAX and not _is_plain(body):
-            return self._handle_long(body, client, allowance, known, is_foreign=is_foreign)
+            return self._handle_long(body, client, allowance, is_foreign=is_foreign)
         try:
             asked = read_calls(body, self.limits, allowance.take)
         except (ParseError, WrongBatch, NodeBusy) as error:
             return self._refuse(error, client)
-        view, made = (self.view_source(), ()) if known is None else known
-        return self.answer(asked, self.context(view, client, allowance, is_foreign=is_foreign), made)
+        context = self._context(self.view_source(), client, allowance, is_foreign=is_foreign)
+        return self._answer(asked, calls.Outcomes(len(asked)), context)
 
     async def _handle_long(
-        self, body: bytes, client: Client | None, allowance: Allowance, known: Known | None, *, is_foreign: bool
+        self, body: bytes, client: Client | None, allowance: Allowance, *, is_foreign: bool
     ) -> Reply:
         try:
             allowance.take_for_waiting()
@@ -208,9 +183,32 @@ class Engine:
         except (ParseError, WrongBatch, NodeBusy) as error:
             return self._refuse(error, client)
         allowance.begin_slice()
-        view, made = (self.view_source(), ()) if known is None else known
-        reply = self.answer(asked, self.context(view, client, allowance, is_foreign=is_foreign), made)
+        context = self._context(self.view_source(), client, allowance, is_foreign=is_foreign)
+        reply = self._answer(asked, calls.Outcomes(len(asked)), context)
         return reply if isinstance(reply, Reply) else await reply
+
+    def go_on(
+        self,
+        asked: calls.Calls,
+        outcomes: calls.Outcomes,
+        view: View | None,
+        client: Client | None,
+        allowance: Allowance,
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        """The answer to calls that a scanner has found, with the outcomes that a kernel has made from the view."""
+        if client is not None and not outcomes.is_charged(0):
+            refusal = self._refusal_of_body(client, len(asked.text or b""))
+            if refusal is not None:
+                return refusal
+        return self._answer(asked, outcomes, self._context(view, client, allowance))
+
+    def _refusal_of_body(self, client: Client, size: int) -> Reply | None:
+        """The answer to a body of which nothing is read; None: it is read, which a client pays for if it is long."""
+        refusal = client.refusal_of_body(size)
+        if refusal is None:
+            return None
+        self.traffic.rejected["rate"] += 1
+        return error_reply(refusal)
 
     def _refuse(self, error: RpcError, client: Client | None) -> Reply:
         """The answer to a body that is not answered call by call; it costs what anything costs that is no call."""
@@ -222,17 +220,22 @@ class Engine:
                 self.traffic.rejected["batch_size"] += 1
         return error_reply(self._charge(client, None) or error)
 
-    def answer(
-        self, asked: calls.Calls, context: Context, known: Sequence[Outcome] = ()
+    def _answer(
+        self, asked: calls.Calls, outcomes: calls.Outcomes, context: Context
     ) -> Reply | Coroutine[Any, Any, Reply]:
-        """The answer to calls.  The handlers of the first ones have run already if their outcomes are ``known``."""
-        outcomes = calls.Outcomes(len(asked))
+        """The answer to calls, of which the first ones may have an outcome."""
         if asked.is_batch:
             self._note_batch(len(asked))
-        if context.client is not None:
-            self._charge_all(asked, outcomes, context.client)
+        made = 0
         try:
-            pending = self._fill(asked, outcomes, context, known)
+            if asked.text is not None and (made := outcomes.next_pending()):
+                self._take_over(asked, 0, made, outcomes, context)
+            if context.client is not None and made < len(asked):
+                self._charge_all(asked, outcomes, context.client)
+            if 0 < made < len(asked) and context.allowance.is_slice_over():
+                pending: Awaitable[None] | None = context.allowance.next_turn()
+            else:
+                pending = self._fill(asked, outcomes, context)
         except NodeBusy as error:
             return busy_reply(error)
         return render(asked, outcomes) if pending is None else self._answer_later(pending, asked, outcomes, context)
@@ -257,11 +260,11 @@ class Engine:
     # ---- charging ----------------------------------------------------------------------------
 
     def _charge_all(self, asked: calls.Calls, outcomes: calls.Outcomes, client: Client) -> None:
-        """Charge the calls before the first one is answered: what comes behind a batch that waits does not take its
-        budget.  One that must not be made has its outcome with that."""
-        for index in range(len(asked)):
-            name = asked[index][0]
-            refusal = self._charge(client, name)
+        """Charge calls that are pending, before the first of them is answered: what comes behind a batch that waits
+        does not take its budget.  One that must not be made has its outcome with that."""
+        for index in range(outcomes.next_pending(), len(asked)):
+            name = asked.name(index)
+            refusal = None if outcomes.is_charged(index) else self._charge(client, name)
             if refusal is not None:
                 outcomes.set_error(index, refusal, error_value(refusal))
                 if self._meters is not None and name is not None:
@@ -280,32 +283,48 @@ class Engine:
 
     # ---- calls -------------------------------------------------------------------------------
 
-    def _fill(
-        self, asked: calls.Calls, outcomes: calls.Outcomes, context: Context, known: Sequence[Outcome] = ()
-    ) -> Awaitable[None] | None:
+    def _fill(self, asked: calls.Calls, outcomes: calls.Outcomes, context: Context) -> Awaitable[None] | None:
         """Make the outcomes that are pending, in order; None: all are there.  Otherwise there is something to wait for
         first: the outcome of a call that takes its time, or the turns of others.  NodeBusy ends all of it."""
-        index, count = outcomes.next_pending(), len(asked)
+        allowance, index, count = context.allowance, outcomes.next_pending(), len(asked)
         while index < count:
-            pending = self._call(asked, index, outcomes, context, known[index] if index < len(known) else None)
-            if pending is not None:
-                return pending
+            made = index
+            if asked.text is not None:  # a kernel may go on with it
+                asked.fill(outcomes, context.view_or_none, allowance.slice_end_ns)
+                made = outcomes.next_pending(index)
+            if made > index:
+                self._take_over(asked, index, made, outcomes, context)
+            else:
+                pending = self._call(asked, index, outcomes, context)
+                if pending is not None:
+                    return pending
+            if count == 1:
+                break
             index = outcomes.next_pending(index + 1)
-            if index < count and index >= len(known) and context.allowance.is_slice_over():
-                return context.allowance.next_turn()
+            if index < count and allowance.is_slice_over():
+                return allowance.next_turn()
         return None
 
+    def _take_over(self, asked: calls.Calls, start: int, end: int, outcomes: calls.Outcomes, context: Context) -> None:
+        """Count results that a kernel has made, for which there may be no room.  NodeBusy."""
+        for index in range(start, end):
+            try:
+                context.add_result(outcomes.size(index))
+            except (ResponseTooLarge, NodeBusy) as error:
+                self._fail(asked, index, outcomes, error.with_traceback(None))
+            else:
+                if self._meters is not None:
+                    self._meters.calls.finish(asked.name(index), outcomes.started_ns(index), None)
+
     def _call(
-        self, asked: calls.Calls, index: int, outcomes: calls.Outcomes, context: Context, known: Outcome | None
+        self, asked: calls.Calls, index: int, outcomes: calls.Outcomes, context: Context
     ) -> Awaitable[None] | None:
         """Make one outcome, measured; what has to be awaited for it if it is not there at once."""
         name, params, _ = asked[index]
         if name is None:
             outcomes.set_error(index, params, error_value(params))
             return None
-        done = _Done(outcomes, index, name, params, 0 if self._meters is None else call_meter.now_ns())
-        if known is not None:
-            done.started_ns -= known[1]
+        raised = outcomes.begin_call(index)  # by a handler that has run
         try:
             method = self._methods.get(name)
             if method is None:
@@ -313,20 +332,27 @@ class Engine:
             if method.for_own_pages and context.is_foreign:
                 raise Refused(_FOREIGN, data={"code": "FOREIGN_PAGE"})
             arguments = method.decode(params)
-            if known is None and method.in_thread is not False and method.wants_thread(arguments):
-                return self._set_later(done, method, self._run_in_thread(method, arguments, context), context)
-            result = self._run(method, context, arguments) if known is None else self._known(known[0], name, context)
+            if raised is None and method.in_thread is not False and method.wants_thread(arguments):
+                running = self._run_in_thread(method, arguments, context)
+                return self._set_later(asked, index, outcomes, method, running, context)
+            result = self._run(method, context, arguments) if raised is None else self._answer_to(raised, name)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
-            self._set(done, None, self._answer_to(error, name), context)
+            self._fail(asked, index, outcomes, self._answer_to(error, name))
             return None
         if isinstance(result, UnknownBlock) and self._block_wait is not None:
             waiting = self._run_when_known(self._block_wait, method, arguments, context, result)
-            return self._set_later(done, method, waiting, context)
-        self._set(done, method, result, context)
+            return self._set_later(asked, index, outcomes, method, waiting, context)
+        self._set(asked, index, outcomes, method, result, context)
         return None
 
     async def _set_later(
-        self, done: _Done, method: BoundMethod, pending: Awaitable[bytes | RpcError | None], context: Context
+        self,
+        asked: calls.Calls,
+        index: int,
+        outcomes: calls.Outcomes,
+        method: BoundMethod,
+        pending: Awaitable[bytes | RpcError | None],
+        context: Context,
     ) -> None:
         meters = self._meters
         if meters is not None:
@@ -337,24 +363,37 @@ class Engine:
             if meters is not None:
                 meters.in_flight -= 1
         context.allowance.begin_slice()
-        self._set(done, method, result, context)
+        self._set(asked, index, outcomes, method, result, context)
 
-    def _set(self, done: _Done, method: BoundMethod | None, result: bytes | RpcError | None, context: Context) -> None:
+    def _set(
+        self,
+        asked: calls.Calls,
+        index: int,
+        outcomes: calls.Outcomes,
+        method: BoundMethod,
+        result: bytes | RpcError | None,
+        context: Context,
+    ) -> None:
         """NodeBusy, for which there is no answer but to the whole request."""
-        code = None
         if isinstance(result, RpcError):
-            code = result.code
-            done.outcomes.set_error(done.index, result, error_value(result))
-            if isinstance(result, ResponseTooLarge):
-                self.traffic.rejected["response_size"] += 1
-        else:
-            done.outcomes.set_result(done.index, result)
-            if method is not None and method.is_cached and self.keep is not None:
-                self.keep(done.name, done.params, result or b"", context.view_key)
+            self._fail(asked, index, outcomes, result)
+            return
+        outcomes.set_result(index, result)
+        name, params, _ = asked[index]
+        if method.is_cached and self.keep is not None and name is not None:
+            self.keep(name, params, result or b"", context.view_key)
         if self._meters is not None:
-            self._meters.calls.finish(done.name, done.started_ns, code)
-        if isinstance(result, NodeBusy):
-            raise result
+            self._meters.calls.finish(name, outcomes.started_ns(index), None)
+
+    def _fail(self, asked: calls.Calls, index: int, outcomes: calls.Outcomes, error: RpcError) -> None:
+        """NodeBusy as above."""
+        outcomes.set_error(index, error, error_value(error))
+        if isinstance(error, ResponseTooLarge):
+            self.traffic.rejected["response_size"] += 1
+        if self._meters is not None:
+            self._meters.calls.finish(asked.name(index), outcomes.started_ns(index), error.code)
+        if isinstance(error, NodeBusy):
+            raise error
 
     async def _run_in_thread(
         self, method: BoundMethod, arguments: list[Any], context: Context
@@ -391,13 +430,6 @@ class Engine:
             return method.run(context, arguments)
         except Exception as error:  # noqa: BLE001 - a fault is logged and counted there
             return self._answer_to(error, method.name)
-
-    def _known(self, said: bytes | Exception, name: str, context: Context) -> bytes | RpcError | None:
-        """The same of a handler that has run."""
-        if not isinstance(said, bytes):
-            return self._answer_to(said, name)
-        context.add_result(len(said))
-        return said
 
     def _answer_to(self, error: Exception, name: str) -> RpcError:
         """The log gets the traceback of a fault, the client nothing.

@@ -34,7 +34,6 @@ __all__ = [
     "Method",
     "MethodSet",
     "MethodTable",
-    "Outcome",
     "Parameter",
     "Read",
     "Signature",
@@ -50,10 +49,6 @@ METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
 def wants_development_record(method_set: MethodSet, options: frozenset[str] | None) -> bool:
     """In the set ``both`` options ask for it, and so do ways to name a block that only the development set has."""
     return options is not None if method_set == "both" else method_set == "development"
-
-
-#: Outcome of a handler: its result (empty: nothing was found) or its exception, and the nanoseconds that it took.
-Outcome: TypeAlias = tuple[bytes | Exception, int]
 
 
 class Context:
@@ -96,6 +91,10 @@ class Context:
     @property
     def has_view(self) -> bool:
         return self._view is not None
+
+    @property
+    def view_or_none(self) -> View | None:
+        return self._view
 
     @property
     def view_key(self) -> object:

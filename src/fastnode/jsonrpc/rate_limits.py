@@ -164,18 +164,18 @@ class Client:
         """True if the method is offered to this client, with or without budget."""
         return method in self._prices
 
-    def prepay(self, method: str) -> float | None:
-        """Charge a call that can be made; what it cost.  Otherwise None, and nothing is charged."""
+    def pay(self, method: str) -> bool:
+        """Charge a call that can be made.  Otherwise False, and nothing is charged."""
         price, bucket = self._prices.get(method), self._bucket
         if price is None or (bucket is not None and bucket.take(price, self._clock())):
-            return None
+            return False
         # Fast path: as _count, without the call, which would be a tenth of all that a call costs here.
         usage = self.usage
         usage.calls += 1
         usage.cost += price
         if self._spent is not None:
             self._spent[self.name] = self._spent.get(self.name, 0.0) + price
-        return price
+        return True
 
     def _count(self, cost: float, calls: int) -> None:
         self.usage.calls += calls
@@ -189,12 +189,6 @@ class Client:
         if bucket is not None:
             bucket.take(0.0, self._clock())
             bucket.give(-cost)
-
-    def refund(self, cost: float) -> None:
-        """Take back what was prepaid."""
-        self._count(-cost, -1)
-        if self._bucket is not None:
-            self._bucket.give(cost)
 
     def refusal_of_body(self, size: int) -> RateLimited | None:
         """The error for a body of ``size`` bytes, inflated, that is not worth reading; a long one is charged."""

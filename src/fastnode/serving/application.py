@@ -258,7 +258,7 @@ class RpcApplication:
         """It costs ``client`` what anything costs that is no call."""
         refusal = None if client is None else client.refusal_of(None)
         if isinstance(refusal, RateLimited):
-            return self._refuse_later(None, refusal.wait_s)
+            return self._refuse_later(None, refusal.wait_s, client)
         try:
             return events.open(target, headers, allowance, self._common_fields)
         except NodeBusy as error:
@@ -271,7 +271,7 @@ class RpcApplication:
         """
         refusal = None if client is None else client.refusal_of(DISCOVER)
         if isinstance(refusal, RateLimited):
-            return await self._refuse_later(None, refusal.wait_s)
+            return await self._refuse_later(None, refusal.wait_s, client)
         if refusal is not None:
             return self._text(HTTPStatus.NOT_FOUND)
         table = self._engine.table
@@ -391,20 +391,24 @@ class RpcApplication:
         is_foreign = self._own_pages is not None and self._own_pages.is_foreign(headers)
         reply = self._engine.handle(body, client, allowance, is_foreign=is_foreign)
         if not isinstance(reply, Reply):
-            return self._respond_later(reply, accepted, allowance)
+            return self._respond_later(reply, accepted, allowance, client)
         if not is_json_type and reply.error_code == ParseError.code:
             return self._rpc_error(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not JSON, and its Content-Type does not say it is"
             )
-        return self._respond(reply, accepted, allowance)
+        return self._respond(reply, accepted, allowance, client)
 
     def respond(
-        self, reply: Reply | Coroutine[Any, Any, Reply], accepted: bytes | None, allowance: Allowance
+        self,
+        reply: Reply | Coroutine[Any, Any, Reply],
+        accepted: bytes | None,
+        allowance: Allowance,
+        client: Client | None = None,
     ) -> Response | Coroutine[Any, Any, Response]:
-        """The response to a call in JSON; ``accepted`` is its Accept-Encoding."""
+        """The response to ``client``, which has called in JSON; ``accepted`` is its Accept-Encoding."""
         if isinstance(reply, Reply):
-            return self._respond(reply, accepted, allowance)
-        return self._respond_later(reply, accepted, allowance)
+            return self._respond(reply, accepted, allowance, client)
+        return self._respond_later(reply, accepted, allowance, client)
 
     @property
     def json_fields(self) -> bytes:
@@ -417,19 +421,19 @@ class RpcApplication:
         return self._coded_fields["gzip"]
 
     async def _respond_later(
-        self, pending: Coroutine[Any, Any, Reply], accepted: bytes | None, allowance: Allowance
+        self, pending: Coroutine[Any, Any, Reply], accepted: bytes | None, allowance: Allowance, client: Client | None
     ) -> Response:
-        response = self._respond(await pending, accepted, allowance)
+        response = self._respond(await pending, accepted, allowance, client)
         return response if isinstance(response, Response) else await response
 
     def _respond(
-        self, reply: Reply, accepted: bytes | None, allowance: Allowance
+        self, reply: Reply, accepted: bytes | None, allowance: Allowance, client: Client | None = None
     ) -> Response | Coroutine[Any, Any, Response]:
         body = reply.body
         if reply.busy is not None:
             return self._refuse_busy(reply.busy)
         if reply.retry_after_s is not None:
-            return self._refuse_later(body, reply.retry_after_s)
+            return self._refuse_later(body, reply.retry_after_s, client)
         if body is None:
             return Response(HTTPStatus.NO_CONTENT, self._common_fields, None)
         status = HTTPStatus.OK if reply.error_code is None else self._error_status
@@ -441,11 +445,13 @@ class RpcApplication:
             return self._compress_in_thread(status, coding, body, allowance)
         return Response(status, self._coded_fields[coding], self.coded.encode(body, coding))
 
-    async def _refuse_later(self, body: list[bytes] | None, retry_after_s: float) -> Response:
-        """429 for a client that has no budget for anything that it asked for."""
+    async def _refuse_later(self, body: list[bytes] | None, retry_after_s: float, client: Client | None) -> Response:
+        """429 for a client that has no budget for anything that it asked for, with the budget."""
         await asyncio.sleep(refusal_delay())
-        retry_after = header_fields(("Retry-After", str(max(1, math.ceil(retry_after_s)))))
-        return Response(HTTPStatus.TOO_MANY_REQUESTS, self._json_fields + retry_after, body or _OVER_BUDGET)
+        fields = header_fields(("Retry-After", str(max(1, math.ceil(retry_after_s)))))
+        if client is not None:
+            fields += header_fields(*client.budget_fields())
+        return Response(HTTPStatus.TOO_MANY_REQUESTS, self._json_fields + fields, body or _OVER_BUDGET)
 
     async def _compress_in_thread(
         self, status: HTTPStatus, coding: Coding, pieces: list[bytes], allowance: Allowance

@@ -4,20 +4,18 @@ What a connection receives goes to a kernel, ``fast_connection``, without Python
 at rest, the kernel ``simple_request`` finds the whole simple requests, answers them, and stops at the first that it
 does not answer:
 
-    result kept since the view was published    spliced
-    params in the usual form                    read in place, the method's direct handler called, spliced
-    simple otherwise                            its method is called here, without reading head and envelope again
+    results kept, or made by direct handlers    rendered by the kernel
+    simple otherwise                            its calls and the outcomes that they have are handed over: the engine
+                                                makes those that are pending
     anything else                               the rest of the bytes goes to the strict path as it came
 
 Both paths give the same answers, count and time the same, and hold the same limits: tests/serving/test_fast_path.py
-compares them.  Both answer for a slice of the loop's time and then let others have their turn (http/turns.py); a
-batch that a slice is too short for goes on behind the results that it has.
+compares them.  Both answer for a slice of the loop's time and then let others have their turn (http/turns.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Coroutine
 from typing import Any, Final
 
 import orjson
@@ -28,10 +26,9 @@ from fastnode.http.content_coding import choose_coding
 from fastnode.http.messages import Request, Response, ResponseWriter
 from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream
 from fastnode.jsonrpc import json_text
-from fastnode.jsonrpc.engine import READ_ON_LOOP_BYTES_MAX, Engine
-from fastnode.jsonrpc.json_text import NAME_LENGTH_MAX, Reply, busy_reply
-from fastnode.jsonrpc.methods import Outcome
-from fastnode.kernels import cached_responses, calls, simple_request
+from fastnode.jsonrpc.engine import Engine
+from fastnode.jsonrpc.json_text import busy_reply
+from fastnode.kernels import cached_responses, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
 
@@ -39,8 +36,6 @@ __all__ = ["FastPath"]
 
 #: Stands for a simple request where its answer is rendered.
 _SIMPLE: Final = Request(b"POST", b"/", {}, b"", is_http_1_0=False, keep_alive=True)
-#: Longer parameters are measured, and their memory asked for, before they are read.
-UNASKED_BYTES_MAX: Final = 1024
 #: Memory for kept results of one server.
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -64,7 +59,6 @@ class FastPath:
             body_bytes_max=limits.body_bytes_max,
             depth_max=limits.json_depth_max,
             batch_calls_max=limits.batch_calls_max,
-            response_bytes_max=limits.response_bytes_max,
             coded_bytes_min=COMPRESSED_BYTES_MIN,
             results=self.results,
             source=engine.view_source,
@@ -124,94 +118,41 @@ class FastPath:
         view: View | None,
         until_ns: int,
     ) -> int:
-        """Request by request, see http/connection.py: what the kernel has answered, and what it only describes."""
+        """Request by request, see http/connection.py: what the kernel has answered, and what it hands over."""
         requests, reader, begin = self.requests, stream.reader, position
         while True:
             if answers is not None:
                 stream.cork([answers] if isinstance(answers, bytes) else answers, requests.size)
                 reader.begun_count += requests.count
                 position = requests.position
-            is_made = requests.body is not None or requests.outcomes is not None  # no handler may run again
-            if requests.is_late or (answers is None and requests.method is None and not is_made):
+            asked, outcomes = requests.calls, requests.outcomes
+            if asked is None or outcomes is None:
                 break
-            if is_made or (requests.method is not None and stream.corked_bytes <= CORKED_BYTES_MAX):
-                end = requests.end
-                allowance = Allowance(stream.party)
-                response = self._answer_call(view, allowance)
-                if response is None:
-                    self._refund()
-                    break
-                reader.begun_count += 1
-                position = end
-                stream.enter(_SIMPLE, response, allowance)
-                if not isinstance(response, Response):
-                    break  # the others wait in the order of the strict path
-            elif requests.method is not None:
-                self._refund()
+            requests.calls = requests.outcomes = None
+            allowance = Allowance(stream.party, until_ns)
+            try:
+                if (text := asked.unread) is not None:
+                    allowance.take(len(text))
+                    asked.read(json_text.parse(text, self._engine.limits, allowance.take))
+            except ParseError:
+                allowance.give_back()
+                break
+            except NodeBusy as error:
+                response = self.application.respond(busy_reply(error), None, allowance)
+            else:
+                client = None if requests.payer is None else requests.payer.client
+                reply = self._engine.go_on(asked, outcomes, view, client, allowance)
+                response = self.application.respond(reply, requests.accepted, allowance, client)
+            position = requests.end
+            reader.begun_count += 1
+            stream.enter(_SIMPLE, response, allowance)
+            if not isinstance(response, Response):
+                break  # the others wait in the order of the strict path
             if stream.corked_bytes > CORKED_BYTES_MAX or position == len(data) or time.monotonic_ns() > until_ns:
                 break
             answers = requests.answer(data, position, CORKED_BYTES_MAX - stream.corked_bytes, view, until_ns)
         self._engine.traffic.received_bytes += position - begin
         return position
-
-    def _refund(self) -> None:
-        """The call that is described is not answered here either."""
-        if self.requests.payer is not None:
-            self.requests.payer.refund()
-
-    def _answer_call(self, view: View | None, allowance: Allowance) -> Response | Coroutine[Any, Any, Response] | None:
-        """The answer to the simple request that the kernel stopped at; None if its params are not JSON.  What
-        handlers have said already is gone on with."""
-        requests, accepted = self.requests, self.requests.accepted
-        known: list[Outcome] = requests.outcomes or []
-        if requests.body is not None:
-            return self.application.respond(Reply(requests.body), accepted, allowance)
-        if requests.batch is not None:
-            reply = self._engine.handle(requests.batch, None, allowance, known=(view, known))
-            if isinstance(reply, Reply) and reply.error_code == ParseError.code:
-                return None
-            return self.application.respond(reply, accepted, allowance)
-        try:
-            asked = self._read_call(known, allowance, view)
-        except (orjson.JSONDecodeError, ParseError):
-            return None
-        except NodeBusy as error:
-            return self.application.respond(busy_reply(error), accepted, allowance)
-        reply = self._engine.answer(asked, self._engine.context(view, None, allowance), known)
-        return self.application.respond(reply, accepted, allowance)
-
-    def _read_call(self, known: list[Outcome], allowance: Allowance, view: View | None) -> calls.Calls:
-        requests = self.requests
-        method, text = requests.method, requests.params
-        assert method is not None
-        params = self._read(text, allowance, is_usual=bool(known))
-        kept = None if known else self._kept(method, text, params, view)
-        if kept is not None:
-            known.append((kept, 0))
-        return calls.Calls([(method[:NAME_LENGTH_MAX], params, requests.id_text)], is_batch=False)
-
-    def _read(self, text: bytes | None, allowance: Allowance, *, is_usual: bool) -> list[Any]:
-        """Parameters.  JSONDecodeError or ParseError for what is left to the strict path; NodeBusy."""
-        # Fast path: short bodies cannot inflate to much, nor do such as the kernel has read.
-        if text is None or is_usual or len(text) <= UNASKED_BYTES_MAX:
-            return [] if text is None else orjson.loads(text)
-        if len(text) > READ_ON_LOOP_BYTES_MAX:
-            raise ParseError("")
-        allowance.take(len(text))
-        params: list[Any] = json_text.parse(text, self._engine.limits, allowance.take)
-        return params
-
-    def _kept(self, name: str, text: bytes | None, params: list[Any], view: View | None) -> bytes | None:
-        """A result that is kept by its params as most clients write them; from then on it is kept by this text too."""
-        if text is None or view is None or view.key is not self._view_key:
-            return None
-        usual = _text_of(params)
-        if usual is None or usual == text:
-            return None
-        found = self.results.result(name, usual, None)
-        if found is not None:
-            self.results.keep(name, text, found)
-        return found
 
     def _keep(self, name: str, params: list[Any], result: bytes, view_key: object) -> None:
         """Keep a result that the strict path has made, by its params as most clients write them."""

@@ -2,8 +2,8 @@
 
     request -> client (key, or address) -> application, which charges the client -> answer for the origin that asks
 
-On the fast path a head says who asks, once for each head of a connection, and a call is charged between being found and
-being answered (``Payer`` in _ext/wire/payer.pyi).  What is left to the strict path has not been charged.
+On the fast path a head says who asks, once for each head of a connection, and a call is charged right before its
+outcome is made (``Payer`` in _ext/wire/payer.pyi), or by the engine.  What is left to the strict path is not charged.
 Everything that could be read in two ways, and every list of origins, means the strict path.
 
 A key may be in the path, ``/v1/KEY`` and what follows, if the rules say so: from here on it is not in the target any
@@ -36,7 +36,7 @@ __all__ = ["ClientsRequests", "RateLimitGate"]
 
 #: Paths whose GET is charged for, also under a prefix.
 _CHARGED_PATHS: Final = (DOCUMENT_PATH, EVENTS_PATH)
-#: Methods whose answer depends on who asks, which the fast path does not know.
+#: Methods whose answer depends on who asks, which the kernels do not know.
 _CLIENTS_OWN: Final = frozenset({DISCOVER})
 #: Headers that say who asks.
 _TELLING: Final = (*KEY_HEADERS, b"authorization", b"x-forwarded-for")
@@ -78,8 +78,8 @@ class RateLimitGate:
         answer = self.application.on_request(request, allowance, client)
         origin = limits.allowed_origin(headers)
         if isinstance(answer, Response):
-            return _finished(answer, client, origin)
-        return _finished_later(answer, client, origin)
+            return _for_origin(answer, origin)
+        return _for_origin_later(answer, origin)
 
     def on_refusal(self, refusal: Refusal) -> Response:
         """The answer to a request that is not read to its end, for the origin that asks as far as that is known."""
@@ -131,21 +131,15 @@ class RateLimitGate:
 
 
 def _for_origin(response: Response, origin: str | None) -> Response:
+    """As it is sent to the origin that asks."""
+    if origin == "*":
+        return response
     field = b"" if origin is None else header_fields(("Access-Control-Allow-Origin", origin))
     return response._replace(fields=response.fields.replace(ANY_ORIGIN, field))
 
 
-def _finished(response: Response, client: Client | None, origin: str | None) -> Response:
-    """As it is sent: for the origin that asks, and of a refusal with the budget."""
-    if response.status is HTTPStatus.TOO_MANY_REQUESTS and client is not None:
-        response = response._replace(fields=response.fields + header_fields(*client.budget_fields()))
-    return response if origin == "*" else _for_origin(response, origin)
-
-
-async def _finished_later(
-    pending: Coroutine[Any, Any, Response], client: Client | None, origin: str | None
-) -> Response:
-    return _finished(await pending, client, origin)
+async def _for_origin_later(pending: Coroutine[Any, Any, Response], origin: str | None) -> Response:
+    return _for_origin(await pending, origin)
 
 
 class ClientsRequests:

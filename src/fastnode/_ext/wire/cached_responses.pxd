@@ -1,18 +1,9 @@
-from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport CallMeter
+from fastnode._ext.wire.calls cimport Asked, Calls, Outcome, Outcomes
 from fastnode._ext.wire.packed cimport Packed
-from fastnode._ext.wire.request_text cimport Call
-
-
-# A call of a request, and what was found for it.
-cdef struct AnsweredCall:
-    Call text
-    Py_ssize_t row              # in the meter
-    int64_t elapsed             # of a batch, if it is measured
-    PyObject *result            # bytes, borrowed while the request is answered
-    bint is_kept                # the result
+from fastnode._ext.wire.payer cimport Payer
 
 
 cdef class Method:
@@ -49,33 +40,31 @@ cdef class CachedResponses:
         dict _packed                # by result
         dict _packed_before
         Py_ssize_t _kept_bytes      # of the young results
-        readonly bint is_cached     # the result that was had last
-        readonly object outcome     # of a handler that has run without a result for here; None: none has
+        readonly int64_t version    # of what is kept
         readonly int64_t hit_count
         readonly int64_t miss_count
 
-        # calls of the batch being answered, borrowed, and up to where they were looked at
-        AnsweredCall *_batch
-        Py_ssize_t _batch_count
-        const char *_ahead
-
         Py_hash_t[ASKED_COUNT] _asked   # of params, each at the place of its last bits; long, so behind all others
 
-    cdef void set_batch(self, AnsweredCall *calls, Py_ssize_t count) noexcept
-    cdef int _look_ahead(self, Method method, const char *text, object view) except -1
+    cdef bint read(self, Calls calls, object view) except -1
+    cdef bint fill(
+        self, Calls calls, Outcomes outcomes, object view, Payer payer, int64_t until, int64_t *started
+    ) except -1
     cdef int set_rows(self, CallMeter calls) except -1
     cdef int _fill_table(self) except -1
     cdef Method find(self, const char *name, Py_ssize_t length)
-    cdef int _keep(self, Method method, bytes params, bytes result) except -1
+    cdef bint _keep(self, Method method, bytes params, bytes result) except -1
     cdef void _count_look_up(self, Method method, bint is_hit) noexcept
     cdef int _count_kept(self, Py_ssize_t size) except -1
-    cdef Packed pack(self, bytes result, bint is_kept)
+    cpdef Packed pack(self, bytes result, bint is_kept)
     cpdef Packed find_packed(self, bytes result)
     cdef int _keep_packed(self, bytes result, Packed packed, Py_ssize_t more) except -1
-    cdef bytes bare_of(self, Method method, object view)
-    cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view)
-    cdef bytes _made(self, Method method, tuple arguments)
-    cdef bytes _read(self, Method method, object view, bytes params)
-    cdef bytes _run(self, object handler, tuple arguments)
+    cdef object _bare(self, Method method, object view)
+    cdef object _kept(self, Method method, bytes params)
+    cdef object _read(self, Method method, Asked *asked, object view, Py_ssize_t *unusual_left)
+    cdef list _parsed(self, Asked *asked, Py_ssize_t *unusual_left)
+    cdef bint _make(self, Calls calls, Py_ssize_t index, Outcomes outcomes, object view) except -1
+    cdef bytes _run(self, object handler, tuple arguments, Outcome *outcome)
+    cdef int _look_ahead(self, Calls calls, Py_ssize_t index) except -1
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept
-    cdef tuple _with_number(self, tuple arguments)
+    cdef tuple _with_number(self, Method method, tuple arguments)

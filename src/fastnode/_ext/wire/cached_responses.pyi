@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from fastnode._ext.wire.calls import Calls, Outcomes
 from fastnode._ext.wire.packed import Packed
 
 class CachedResponses:
@@ -31,7 +32,7 @@ class CachedResponses:
         shape: bytes | None,
         handler: Callable[..., bytes | None] | None,
         items_max: int,
-        read: Callable[[Any, bytes | None], bytes | None] | None,
+        read: Callable[[Any, list[Any]], bytes | None] | None,
     ) -> None:
         """A method whose results are kept, or that ``handler(view, *values)`` answers when its parameters have the
         form ``shape`` (see usual_params); an empty shape is for calls without parameters.
@@ -39,7 +40,7 @@ class CachedResponses:
         A ``handler.prepare(calls)``, if there is one, is given the arguments of as many as 32 calls of a batch, before
         the first of them whose result is not kept, so that it can work out side by side what they need.
 
-        ``read(view, params)`` answers other params of at most 1 KiB, given as they came, of a method whose results
+        ``read(view, params)`` answers other params of at most 1 KiB, given as values of JSON, of a method whose results
         are kept; None: nothing here does.
         """
 
@@ -49,12 +50,8 @@ class CachedResponses:
     def keep(self, name: str, params: bytes | None, result: bytes) -> None:
         """A result of a call with params of this text, an array (None: none given); empty: nothing was found."""
 
-    def result(self, name: str, params: bytes | None, view: Any) -> bytes | None:
-        """The result of a call, empty if nothing was found; None if it has to be made elsewhere.
-
-        Without a view only cached responses are given.  A handler that has run and whose result cannot be given here
-        has left its ``outcome``; one that raises LeftToStrictPath counts as not asked.
-        """
+    def pack(self, result: bytes, is_kept: bool) -> Packed:
+        """A result compressed: once for all that is kept."""
 
     def find_packed(self, result: bytes) -> Packed | None:
         """The compressed form of a result, if it is kept."""
@@ -62,14 +59,9 @@ class CachedResponses:
     def keep_packed(self, result: bytes, packed: Packed) -> None:
         """A result that was compressed elsewhere.  It counts with its text, as it may be kept for this alone."""
 
-    #: Outcome of the handler that ran for :meth:`result` in vain: an exception, or a result that is too long;
-    #: None: no handler has run.
-    @property
-    def outcome(self) -> bytes | Exception | None: ...
+    def go_on(self, calls: Calls, outcomes: Outcomes, until_ns: int) -> None:
+        """:meth:`Calls.fill`, of which this is the part that knows the methods."""
 
-    #: The result that was had last is kept.
-    @property
-    def is_cached(self) -> bool: ...
     #: Calls of methods whose results are kept: those whose result was there, and the others.
     @property
     def hit_count(self) -> int: ...

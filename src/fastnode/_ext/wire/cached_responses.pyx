@@ -1,17 +1,25 @@
 # Results of calls, kept or made.  The stub (cached_responses.pyi) says what everything does.
 
+from orjson import dumps, loads
+
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport uint64_t
+from cpython.ref cimport Py_INCREF, PyObject
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
+from fastnode._ext.clock cimport clock_ns
+from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.usual_params cimport read_params, skip_blanks
 from fastnode.errors import LeftToStrictPath
 
 cdef enum:
     KEY_BYTES_MAX = 8192        # results of longer params are not kept; a hundred tags are shorter
-    READ_BYTES_MAX = 1024       # longer params of an unusual form are left to who asks for their memory first
+    UNUSUAL_BYTES_MAX = 1024    # params of an unusual form: more is left to who asks for their memory first
+    UNUSUAL_BYTES_OF_ALL_MAX = 4096     # in one batch
+    LONG_BYTES_MAX = 32768      # more is read in a thread
+    RESULTS_BYTES_MAX = 4194304 # of a batch; for more, others ask for the memory
     KEPT_OVERHEAD = 200         # of a result beside its bytes
     SHARES = 8                  # no result takes more than this share of the memory
     NUMBERS_MAX = 4096
@@ -105,6 +113,7 @@ cdef class CachedResponses:
     def forget(self, tip):
         cdef Method method
         self._tip = tip
+        self.version += 1
         self._numbers = {}
         self._packed = {}
         self._packed_before = {}
@@ -124,14 +133,14 @@ cdef class CachedResponses:
         else:
             self._keep(method, params, result)
 
-    cdef int _keep(self, Method method, bytes params, bytes result) except -1:
+    cdef bint _keep(self, Method method, bytes params, bytes result) except -1:
+        """Whether it is kept."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(params) + PyBytes_GET_SIZE(result) + KEPT_OVERHEAD
         if PyBytes_GET_SIZE(params) > KEY_BYTES_MAX or size > self._bytes_max // SHARES:
-            return 0
+            return False
         self._count_kept(size)
         method.young[params] = result
-        self.is_cached = True
-        return 0
+        return True
 
     cdef int _count_kept(self, Py_ssize_t size) except -1:
         """Two generations: what was asked for since the last change of them outlives the next one."""
@@ -157,7 +166,7 @@ cdef class CachedResponses:
     def kept_bytes(self):
         return self._kept_bytes
 
-    cdef Packed pack(self, bytes result, bint is_kept):
+    cpdef Packed pack(self, bytes result, bint is_kept):
         cdef Packed packed
         if not is_kept:
             return Packed(result)
@@ -185,128 +194,208 @@ cdef class CachedResponses:
     def keep_packed(self, bytes result not None, Packed packed not None):
         self._keep_packed(result, packed, PyBytes_GET_SIZE(result))
 
-    def result(self, str name not None, bytes params, view):
-        cdef Method method = self._methods.get(name)
-        self.set_batch(NULL, 0)
-        if method is None:
-            return None
-        if params is None or _is_empty(params):
-            return self.bare_of(method, view)
-        return self.result_of(method, PyBytes_AS_STRING(params), PyBytes_GET_SIZE(params), view)
+    # ---- calls -----------------------------------------------------------------------------
 
-    cdef bytes bare_of(self, Method method, object view):
-        """The result of a call without params."""
-        cdef bytes made
-        self.is_cached = True
-        self.outcome = None
-        self._count_look_up(method, method.bare is not None)
-        if method.bare is not None or view is None:
-            return method.bare
-        if method.handler is not None and PyBytes_GET_SIZE(method.shape) == 0:
-            return self._made(method, (view,))
-        if method.read is None:
-            return None
-        made = self._read(method, view, None)
-        if made is not None:
-            method.bare = made
-            self.is_cached = True
-        return made
-
-    cdef bytes result_of(self, Method method, const char *text, Py_ssize_t length, object view):
-        """The result of a call with params."""
-        cdef bytes params = None
+    cdef bint read(self, Calls calls, object view) except -1:
+        """Whether all calls have been read: so it is known that they are JSON before the first is charged or answered.
+        Long parameters of a call alone may be left to those who ask for their memory first."""
+        cdef Py_ssize_t index, unusual_left = UNUSUAL_BYTES_OF_ALL_MAX
+        cdef Asked *asked
+        cdef Method method
         cdef object found
-        cdef tuple arguments = None
-        self.is_cached = True
-        self.outcome = None
-        if method.keeps and length <= KEY_BYTES_MAX:
-            params = PyBytes_FromStringAndSize(text, length)
-            found = method.young.get(params)
-            if found is not None:
-                self.hit_count += 1
-                return <bytes>found
-            found = method.old.get(params)
+        for index in range(calls.count):
+            asked = &calls.each[index]
+            method = self.find(asked.text.name, asked.text.name_length)
+            asked.method = <PyObject *>method if method is not None else NULL
+            found = self._read(method, asked, view, &unusual_left)
+            if found is None:
+                calls.is_unread = (
+                    not calls.is_batch and UNUSUAL_BYTES_MAX < asked.text.params_length <= LONG_BYTES_MAX
+                )
+                return calls.is_unread
+            Py_INCREF(found)
+            asked.read = <PyObject *>found
+        return True
+
+    cdef object _read(self, Method method, Asked *asked, object view, Py_ssize_t *unusual_left):
+        """What the outcome of a call can be made of; None: it is not simple."""
+        cdef object found
+        cdef bytes params = None
+        cdef bytes usual
+        cdef list values
+        if method is None:
+            return self._parsed(asked, unusual_left)
+        if asked.text.is_empty:
+            return self._bare(method, view)
+        if method.keeps and asked.text.params_length <= KEY_BYTES_MAX:
+            params = PyBytes_FromStringAndSize(asked.text.params, asked.text.params_length)
+            Py_INCREF(params)
+            asked.key = <PyObject *>params
+            found = self._kept(method, params)
             self._count_look_up(method, found is not None)
             if found is not None:
-                self._keep(method, params, <bytes>found)
-                return <bytes>found
-        if view is None:
-            return None
-        if method.handler is not None:
-            arguments = read_params(method.shape, text, text + length, view, self._tip, method.items_max)
-        if arguments is not None:
-            if self._batch_count > 1 and method.prepare is not None and text > self._ahead:
-                self._look_ahead(method, text, view)
-            found = self._made(method, arguments)
-        elif params is not None and length <= READ_BYTES_MAX and method.read is not None:
-            found = self._read(method, view, params)
-        else:
-            return None
-        if found is not None and params is not None and self._is_asked_again(hash(params)):
-            self._keep(method, params, <bytes>found)
-        return <bytes>found
-
-    cdef void set_batch(self, AnsweredCall *calls, Py_ssize_t count) noexcept:
-        """The calls that are answered next, which come one after the other in one text."""
-        self._batch = calls
-        self._batch_count = count
-        self._ahead = NULL
-
-    cdef int _look_ahead(self, Method method, const char *text, object view) except -1:
-        """What this call of a batch and those that follow it need is worked out side by side."""
-        cdef list calls = []
-        cdef tuple arguments
-        cdef Py_ssize_t index
-        cdef Call *call
-        for index in range(self._batch_count):
-            call = &self._batch[index].text
-            if call.params == NULL or call.params < text or call.name_length != PyBytes_GET_SIZE(method.text):
-                continue
-            if memcmp(call.name, PyBytes_AS_STRING(method.text), call.name_length) != 0:
-                continue
-            arguments = read_params(
-                method.shape, call.params, call.params + call.params_length, view, self._tip, method.items_max
+                return found
+        if view is not None and method.handler is not None:
+            found = read_params(
+                method.shape, asked.text.params, asked.text.params + asked.text.params_length, view, self._tip,
+                method.items_max,
             )
-            if arguments is not None:
-                self._ahead = call.params
-                calls.append(arguments)
-                if len(calls) == AHEAD_MAX:
-                    break
-        if len(calls) > 1:
-            method.prepare(calls)
+            if found is not None:
+                return found
+        values = self._parsed(asked, unusual_left)
+        if values is not None and params is not None:
+            # A result that is kept by these parameters as most clients write them is kept by this text too.
+            usual = dumps(values)
+            found = None if usual == params else self._kept(method, usual)
+            if found is not None:
+                self.hit_count += 1
+                self._keep(method, params, <bytes>found)
+                return found
+        return values
+
+    cdef object _bare(self, Method method, object view):
+        """The same of a call without params."""
+        self._count_look_up(method, method.bare is not None)
+        if method.bare is not None:
+            return method.bare
+        if view is not None and method.handler is not None and PyBytes_GET_SIZE(method.shape) == 0:
+            return (view,)
+        return []
+
+    cdef object _kept(self, Method method, bytes params):
+        """A result by the text of its params, or None."""
+        cdef object found = method.young.get(params)
+        if found is None:
+            found = method.old.get(params)
+            if found is not None:
+                self._keep(method, params, <bytes>found)
+        return found
+
+    cdef list _parsed(self, Asked *asked, Py_ssize_t *unusual_left):
+        """Params of any form; None: they are no JSON, or long."""
+        if asked.text.is_empty:
+            return []
+        if asked.text.params_length > min(<Py_ssize_t>UNUSUAL_BYTES_MAX, unusual_left[0]):
+            return None
+        unusual_left[0] -= asked.text.params_length
+        try:
+            return loads(asked.text.params[:asked.text.params_length])
+        except ValueError:
+            return None
+
+    cdef bint fill(
+        self, Calls calls, Outcomes outcomes, object view, Payer payer, int64_t until, int64_t *started
+    ) except -1:
+        """Make outcomes from the first that is pending on, each of which is charged first; whether all are there, and may
+        be sent without asking for their memory."""
+        cdef Py_ssize_t index, first = outcomes.next_pending()
+        cdef Outcome *outcome
+        cdef Asked *asked
+        cdef bint is_made
+        cdef int64_t now
+        cdef Py_ssize_t bytes_left = self._result_bytes_max
+        if calls.is_unread:
+            return False
+        if calls.count > 1:
+            bytes_left = min(bytes_left, <Py_ssize_t>RESULTS_BYTES_MAX)
+        for index in range(first, calls.count):
+            outcome = &outcomes.each[index]
+            asked = &calls.each[index]
+            if outcome.is_left or (index > first and until and started[0] > until):
+                return False
+            if outcome.value != NULL:
+                continue
+            outcome.is_left = True
+            if asked.method == NULL:
+                return False
+            if payer is not None:
+                if not payer.pay((<Method>asked.method).name):
+                    return False
+                outcome.is_charged = True
+            # Fast path. If: the result is kept.  Then: it is the outcome.
+            if asked.read != NULL and type(<object>asked.read) is bytes:
+                outcome.value, asked.read = asked.read, NULL
+                outcome.is_kept = is_made = True
+            else:
+                is_made = self._make(calls, index, outcomes, view)
+            now = clock_ns()
+            outcome.elapsed = now - started[0]
+            started[0] = now
+            if not is_made:
+                return False
+            outcome.is_left = False
+            bytes_left -= PyBytes_GET_SIZE(<bytes>outcome.value)
+            if bytes_left < 0:
+                return False
+        return True
+
+    def go_on(self, Calls calls not None, Outcomes outcomes not None, int64_t until_ns):
+        cdef int64_t started = clock_ns()
+        if calls.version == self.version:
+            self.fill(calls, outcomes, calls.view, None, until_ns, &started)
+
+    cdef bint _make(self, Calls calls, Py_ssize_t index, Outcomes outcomes, object view) except -1:
+        """Whether the outcome has been made."""
+        cdef Asked *asked = &calls.each[index]
+        cdef Outcome *outcome = &outcomes.each[index]
+        cdef Method method = <Method>asked.method
+        cdef object read = <object>asked.read
+        cdef tuple arguments
+        cdef bytes found
+        if type(read) is list and asked.text.is_empty and method.bare is not None:  # since it was read
+            outcomes.set(index, method.bare)
+            outcome.is_kept = True
+            return True
+        if type(read) is tuple:
+            if calls.count > 1 and method.prepare is not None and index >= calls.ahead:
+                self._look_ahead(calls, index)
+            arguments = self._with_number(method, <tuple>read)
+            if arguments is None:  # no block has been found: others say so
+                return False
+            found = self._run(method.handler, arguments, outcome)
+        elif view is None or method.read is None:
+            return False
+        else:
+            found = self._run(method.read, (view, read), outcome)
+        if found is None:
+            return False
+        outcomes.set(index, found)
+        if PyBytes_GET_SIZE(found) > self._result_bytes_max:
+            return True
+        if asked.text.is_empty:
+            if type(read) is list:
+                method.bare = found
+                outcome.is_kept = True
+        elif asked.key != NULL and self._is_asked_again(hash(<object>asked.key)):
+            outcome.is_kept = self._keep(method, <bytes>asked.key, found)
+        return True
+
+    cdef int _look_ahead(self, Calls calls, Py_ssize_t index) except -1:
+        """What this call of a batch and those that follow it need is worked out side by side."""
+        cdef list several = []
+        cdef PyObject *method = calls.each[index].method
+        cdef object read
+        while index < calls.count and len(several) < AHEAD_MAX:
+            read = <object>calls.each[index].read
+            if calls.each[index].method == method and type(read) is tuple:
+                several.append(read)
+                calls.ahead = index + 1
+            index += 1
+        if len(several) > 1:
+            (<Method>method).prepare(several)
         return 0
 
-    cdef bytes _made(self, Method method, tuple arguments):
-        """What the handler says."""
-        self.is_cached = False
-        try:
-            if PyBytes_AS_STRING(method.shape)[0] == c"b" and type(arguments[1]) is bytes:
-                arguments = self._with_number(arguments)
-                if arguments is None:
-                    return None
-        except Exception:  # no block has been found: the strict path says so
-            return None
-        return self._run(method.handler, arguments)
-
-    cdef bytes _read(self, Method method, object view, bytes params):
-        """What the handler says to params of any form."""
-        self.is_cached = False
-        return self._run(method.read, (view, params))
-
-    cdef bytes _run(self, object handler, tuple arguments):
-        """The result; or none, and the outcome is for the caller."""
+    cdef bytes _run(self, object handler, tuple arguments, Outcome *outcome):
+        """The handler's result; None, and what it raised is noted, unless it left the call to others."""
         cdef object found
         try:
             found = handler(*arguments)
-            if found is None:
-                return b""
-            if PyBytes_GET_SIZE(<bytes?>found) <= self._result_bytes_max:
-                return <bytes>found
-            self.outcome = found
+            return b"" if found is None else <bytes?>found
         except LeftToStrictPath:
             pass
         except Exception as error:
-            self.outcome = error
+            Py_INCREF(error)
+            outcome.raised = <PyObject *>error
         return None
 
     cdef bint _is_asked_again(self, Py_hash_t params_hash) noexcept:
@@ -320,11 +409,17 @@ cdef class CachedResponses:
         place[0] = params_hash
         return False
 
-    cdef tuple _with_number(self, tuple arguments):
+    cdef tuple _with_number(self, Method method, tuple arguments):
         """The number of the block in place of its hash; None if there is no such block."""
+        cdef object number
+        if len(arguments) < 2 or PyBytes_AS_STRING(method.shape)[0] != c"b" or type(arguments[1]) is not bytes:
+            return arguments
         number = self._numbers.get(arguments[1])
         if number is None:
-            number = self._find_block(arguments[0], arguments[1])
+            try:
+                number = self._find_block(arguments[0], arguments[1])
+            except Exception:
+                return None
             if number is None:
                 return None
             if len(self._numbers) >= NUMBERS_MAX:

@@ -8,8 +8,8 @@ from typing import Any, final
 
 from fastnode.errors import RpcError
 
-#: Name, parameters as they were read, and the text of the id, None for a notification.  What is no call has no name, and
-#: its error in the place of the parameters.
+#: Name, parameters as they were read, and the text of the id, None for a notification.  What is no call has no name,
+#: and its error in the place of the parameters.
 Entry = tuple[str | None, Any, bytes | None]
 
 @final
@@ -25,6 +25,17 @@ class Calls:
     @property
     def text(self) -> bytes | None:
         """The text that a scanner has found them in; None: they are from a parser."""
+
+    def name(self, index: int) -> str | None:
+        """The name of a call, as in its entry.  IndexError."""
+
+    @property
+    def unread(self) -> bytes | None:
+        """The text of parameters of which nobody knows yet whether they are JSON: those of a call alone that are long
+        and of an unusual form.  None: all have been read."""
+
+    def read(self, params: list[Any]) -> None:
+        """The values of that text.  ValueError if there is none."""
 
     def fill(self, outcomes: Outcomes, view: Any, until_ns: int) -> None:
         """Make outcomes from the first that is pending on: one at least, then until it is later than ``until_ns`` of
@@ -53,11 +64,12 @@ class Outcomes:
     def size(self, index: int) -> int:
         """Bytes of a result or error; 0 while it is pending."""
 
-    def raised(self, index: int) -> Exception | None:
-        """The exception of a handler that has run for a call that is pending; None: none has."""
+    def begin_call(self, index: int) -> Exception | None:
+        """Begin to make an outcome, whose time counts from here, behind what a kernel took: what the handler raised
+        that has run for it there; None: none has."""
 
-    def elapsed_ns(self, index: int) -> int:
-        """What the kernel took for it, or tried it for."""
+    def started_ns(self, index: int) -> int:
+        """When a call began, by the clock of ``call_meter.now_ns``, as if it had been made without a break till now."""
 
     def is_charged(self, index: int) -> bool:
         """True if the kernel has charged the call."""

@@ -10,10 +10,11 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from fastnode._ext.clock cimport clock_ns
+from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member, Packed
 from fastnode._ext.wire.request_text cimport Call
 
 cdef enum:
-    APART_BYTES_MIN = 256       # a longer text is compressed by itself: packed.pxd
     KEPT_CAPACITY_MAX = 1048576 # of a buffer; written out, because a debug build cannot compute in an enum
     NAME_LENGTH_MAX = 1024      # of a longer name the rest is forgotten
     BEFORE_ID_BYTES = 22
@@ -66,6 +67,7 @@ cdef class Calls:
         """Let go of what has been read."""
         cdef Py_ssize_t index, count = self.count
         self.count = self.ahead = 0
+        self.is_unread = False
         for index in range(count):
             Py_XDECREF(self.each[index].key)
             Py_XDECREF(self.each[index].read)
@@ -106,11 +108,26 @@ cdef class Calls:
             params = []
         else:
             params = loads(asked.text.params[:asked.text.params_length])
-        return (
-            PyUnicode_DecodeASCII(asked.text.name, min(asked.text.name_length, NAME_LENGTH_MAX), NULL),
-            params,
-            asked.text.id[:asked.text.id_length],
-        )
+        return self._name(&asked.text), params, asked.text.id[:asked.text.id_length]
+
+    @property
+    def unread(self):
+        return self.each[0].text.params[:self.each[0].text.params_length] if self.is_unread else None
+
+    def read(self, list params not None):
+        if not self.is_unread:
+            raise ValueError("all parameters have been read")
+        Py_INCREF(params)
+        self.each[0].read = <PyObject *>params
+        self.is_unread = False
+
+    def name(self, Py_ssize_t index):
+        if self.entries is not None or not 0 <= index < self.count:
+            return self[index][0]
+        return self._name(&self.each[index].text)
+
+    cdef str _name(self, Call *call):
+        return PyUnicode_DecodeASCII(call.name, min(call.name_length, <Py_ssize_t>NAME_LENGTH_MAX), NULL)
 
     def fill(self, Outcomes outcomes not None, view, int64_t until_ns):
         if self.source is not None and view is self.view and outcomes.count == self.count:
@@ -184,7 +201,7 @@ cdef class Outcomes:
             self.errors = []
         self.errors.append(error)
 
-    def next_pending(self, Py_ssize_t start=0):
+    cpdef Py_ssize_t next_pending(self, Py_ssize_t start=0) noexcept:
         cdef Py_ssize_t index
         for index in range(max(0, start), self.count):
             if self.each[index].value == NULL:
@@ -195,13 +212,16 @@ cdef class Outcomes:
         self._check(index)
         return 0 if self.each[index].value == NULL else PyBytes_GET_SIZE(<bytes>self.each[index].value)
 
-    def raised(self, Py_ssize_t index):
+    def begin_call(self, Py_ssize_t index):
         self._check(index)
+        self.each[index].elapsed -= clock_ns()
         return None if self.each[index].raised == NULL else <object>self.each[index].raised
 
-    def elapsed_ns(self, Py_ssize_t index):
+    def started_ns(self, Py_ssize_t index):
         self._check(index)
-        return self.each[index].elapsed
+        if self.each[index].elapsed < 0:
+            return -self.each[index].elapsed
+        return clock_ns() - self.each[index].elapsed
 
     def is_charged(self, Py_ssize_t index):
         self._check(index)
@@ -214,18 +234,13 @@ cdef class Outcomes:
 # ---- rendering --------------------------------------------------------------------------------
 
 
-cdef class Sink:
-    cdef int put(self, const char *text, Py_ssize_t length) except -1:
-        raise NotImplementedError
-
-    cdef int put_value(self, bytes value, bint is_kept) except -1:
-        raise NotImplementedError
-
-
 @cython.final
-cdef class Buffer(Sink):
-    def __cinit__(self, Py_ssize_t copied_bytes_max):
+cdef class Buffer:
+    def __cinit__(self, Py_ssize_t copied_bytes_max, Py_ssize_t text_bytes_max, pack=None):
         self.copied_bytes_max = copied_bytes_max
+        self.text_bytes_max = text_bytes_max
+        self.pack = pack
+        self.member = None if pack is None else Member()
 
     def __dealloc__(self):
         free(self.data)
@@ -234,11 +249,28 @@ cdef class Buffer(Sink):
         """Be empty."""
         self.used = self.flushed = 0
         self.chunks = None
+        self.is_packing = False
+        return 0
+
+    cdef int begin_packing(self) except -1:
+        """What is put from here on goes into the member."""
+        self.member.begin()
+        self.is_packing = True
+        return 0
+
+    cdef int end_packing(self) except -1:
+        self.member.finish()
+        self.is_packing = False
         return 0
 
     cdef int put(self, const char *text, Py_ssize_t length) except -1:
         cdef Py_ssize_t wanted = self.used + length
         cdef char *larger
+        if self.is_packing:
+            return self.member.add(text, length)
+        if wanted > self.text_bytes_max:
+            self.flush()
+            wanted = length
         if wanted > self.capacity:
             wanted *= 2
             larger = <char *>realloc(self.data, wanted)
@@ -251,11 +283,14 @@ cdef class Buffer(Sink):
         return 0
 
     cdef int put_value(self, bytes value, bint is_kept) except -1:
-        if PyBytes_GET_SIZE(value) <= self.copied_bytes_max:
-            return self.put(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(value)
+        if self.is_packing and length >= APART_BYTES_MIN:
+            return self.member.add_packed(<Packed?>self.pack(value, is_kept))
+        if self.is_packing or length <= self.copied_bytes_max:
+            return self.put(PyBytes_AS_STRING(value), length)
         self.flush()
         self.chunks.append(value)
-        self.flushed += PyBytes_GET_SIZE(value)
+        self.flushed += length
         return 0
 
     cdef int flush(self) except -1:
@@ -301,72 +336,48 @@ cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes) noexcept:
     return length
 
 
-cdef int render_into(Sink sink, Calls calls, Outcomes outcomes) except -1:
+cdef inline int _put(Buffer out, const char *text, Py_ssize_t length) except -1:
+    # Fast path. If: there is room.  Then: nothing is called.
+    if out.is_packing or length > min(out.capacity, out.text_bytes_max) - out.used:
+        return out.put(text, length)
+    memcpy(out.data + out.used, text, length)
+    out.used += length
+    return 0
+
+
+cdef int render_into(Buffer out, Calls calls, Outcomes outcomes) except -1:
     cdef Py_ssize_t index
     cdef bint is_first = True
-    cdef bytes value
+    cdef PyObject *value
     cdef Call *call
     for index in range(calls.count):
         call = &calls.each[index].text
         if call.id == NULL:
             continue
         if calls.is_batch:
-            sink.put(b"[" if is_first else b",", 1)
+            _put(out, b"[" if is_first else b",", 1)
             is_first = False
-        sink.put(BEFORE_ID, BEFORE_ID_BYTES)
-        sink.put(call.id, call.id_length)
-        value = <bytes>outcomes.each[index].value
-        if PyBytes_GET_SIZE(value) > 0:
+        _put(out, BEFORE_ID, BEFORE_ID_BYTES)
+        _put(out, call.id, call.id_length)
+        value = outcomes.each[index].value
+        if PyBytes_GET_SIZE(<bytes>value) > 0:
             if outcomes.each[index].is_error:
-                sink.put(BEFORE_ERROR, BEFORE_ERROR_BYTES)
+                _put(out, BEFORE_ERROR, BEFORE_ERROR_BYTES)
             else:
-                sink.put(BEFORE_RESULT, BEFORE_RESULT_BYTES)
-            sink.put_value(value, outcomes.each[index].is_kept)
-        sink.put(b"}", 1)
+                _put(out, BEFORE_RESULT, BEFORE_RESULT_BYTES)
+            out.put_value(<bytes>value, outcomes.each[index].is_kept)
+        _put(out, b"}", 1)
     if calls.is_batch and not is_first:
-        sink.put(b"]", 1)
+        _put(out, b"]", 1)
     return 0
 
 
-@cython.final
-cdef class Pieces(Sink):
-    """The body as a list: what is around the values in pieces that are too short to be compressed apart."""
-    cdef:
-        list pieces
-        char[APART_BYTES_MIN] _text
-        Py_ssize_t _used
-
-    cdef int put(self, const char *text, Py_ssize_t length) except -1:
-        if self._used + length >= APART_BYTES_MIN:
-            self.flush()
-            if length >= APART_BYTES_MIN:
-                self.pieces.append(text[:length])
-                return 0
-        memcpy(self._text + self._used, text, length)
-        self._used += length
-        return 0
-
-    cdef int put_value(self, bytes value, bint is_kept) except -1:
-        self.flush()
-        self.pieces.append(value)
-        return 0
-
-    cdef int flush(self) except -1:
-        if self._used:
-            self.pieces.append(self._text[:self._used])
-            self._used = 0
-        return 0
-
-
 def render(Calls calls not None, Outcomes outcomes not None):
+    # Around the values there are pieces that are too short to be compressed apart.
+    cdef Buffer out = Buffer.__new__(Buffer, 0, APART_BYTES_MIN - 1)
+    cdef object taken
     if outcomes.count != calls.count or outcomes.next_pending() != calls.count:
         raise ValueError("calls without an outcome")
-    return pieces_of(calls, outcomes)
-
-
-cdef list pieces_of(Calls calls, Outcomes outcomes):
-    cdef Pieces sink = Pieces.__new__(Pieces)
-    sink.pieces = []
-    render_into(sink, calls, outcomes)
-    sink.flush()
-    return sink.pieces or None
+    render_into(out, calls, outcomes)
+    taken = out.take()
+    return [taken] if type(taken) is bytes else taken

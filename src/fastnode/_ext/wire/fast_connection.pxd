@@ -27,9 +27,7 @@ cdef class Receiver:
         public int64_t begun
         public int64_t written_bytes
         public int64_t active_ns
-        public tuple unfinished     # results of a batch, their view, and the bytes of the request; or None
 
     cdef int _receive(self, const char *data, Py_ssize_t size, bytes kept) except -1
     cpdef wake(self)
     cdef int _send(self, SimpleRequests requests) except -1
-    cdef list _resumed(self, bytes data, object view)

@@ -87,6 +87,3 @@ class Receiver:
     begun: int
     written_bytes: int
     active_ns: int
-    #: Results of the first calls of a batch that a slice was too short for, the view they are of, and the bytes of the
-    #: request: it is gone on with if the next burst begins with it.
-    unfinished: tuple[list[tuple[bytes, int]], Any, bytes] | None

@@ -97,13 +97,10 @@ cdef class Receiver:
         requests.payer = self.payer
         requests.started = started = clock_ns()
         view = requests.begin()
-        requests.scan(
-            data, size, 0, self._bytes_max, view, started + self._loop_time.slice_ns,
-            None if self.unfinished is None else self._resumed(data[:size], view),
-        )
+        requests.scan(data, size, 0, self._bytes_max, view, started + self._loop_time.slice_ns)
         # Fast path: everything received is answered, so write and wait for more.
         if requests.size == 0 or requests.position != size:
-            self._connection.receive_rest(data[:size] if kept is None else kept, requests.take(), view, started)
+            self._connection.receive_rest(data[:size] if kept is None else kept, requests.out.take(), view, started)
             return 0
         self.begun += requests.count
         self.written_bytes += requests.size
@@ -122,21 +119,15 @@ cdef class Receiver:
         cdef object answers
         if not self._is_direct and self._descriptor >= 0:
             self._is_direct = not self._transport.is_closing() and self._transport.get_write_buffer_size() == 0
-        if self._is_direct and requests._chunks is None:
-            sent = max(0, send(self._descriptor, requests._buffer, requests.size, MSG_DONTWAIT))
+        if self._is_direct and requests.out.chunks is None:
+            sent = max(0, send(self._descriptor, requests.out.data, requests.size, MSG_DONTWAIT))
             if sent == requests.size:
-                requests.drop()
+                requests.out.drop()
                 return 0
         self._is_direct = False
-        answers = requests.take()  # the transport meets errors too
+        answers = requests.out.take()  # the transport meets errors too
         if type(answers) is bytes:
             self._write(answers[sent:] if sent else answers)
         else:
             self._transport.writelines(answers)
         return 0
-
-    cdef list _resumed(self, bytes data, object view):
-        """What there is already of the batch at the beginning of the data."""
-        cdef tuple unfinished = self.unfinished
-        self.unfinished = None
-        return <list>unfinished[0] if unfinished[1] is view and data.startswith(unfinished[2]) else None

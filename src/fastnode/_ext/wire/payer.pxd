@@ -9,8 +9,7 @@ cdef class Payer:
         frozenset _left_out         # methods that are not answered here
         Py_ssize_t _body_bytes_max  # of a longer body more is charged than its calls
         dict _known                 # by head: client, length of the body, Accept-Encoding
-        object _client              # that sent the request
-        list _paid                  # for it, call by call
+        readonly object client      # that sent the request
         # of the head that was read last
         bytes _head                 # itself; None: there is none
         Py_ssize_t length           # of the body
@@ -21,4 +20,3 @@ cdef class Payer:
     ) except? NULL
     cdef tuple _identified(self, bytes head, Py_ssize_t head_bytes_max, Py_ssize_t headers_max, Py_ssize_t body_bytes_max)
     cdef bint pay(self, str method) except -1
-    cpdef refund(self)

@@ -1,14 +1,11 @@
 """Payment for the calls of a connection, when clients have budgets."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 class _Client(Protocol):
-    def prepay(self, method: str) -> float | None:
-        """Charge for a call; what it cost.  None, and nothing is charged, if the client may not make it."""
-
-    def refund(self, cost: float) -> None:
-        """Take back what was prepaid."""
+    def pay(self, method: str) -> bool:
+        """Charge for a call.  False, and nothing is charged, if the client may not make it."""
 
 class _Rules(Protocol):
     @property
@@ -19,8 +16,8 @@ class Payer:
 
     ``identify`` is given a whole head, up to the empty line, and says whose it is, and the head without what names the
     client in its target; None: that is left to the strict path.  What it says holds until ``rules`` publishes again.
-    Methods that are ``left_out`` are never answered, nor are bodies above ``body_bytes_max``, of which more is charged
-    than their calls.
+    Methods that are ``left_out`` are neither answered nor charged here; a body above ``body_bytes_max``, of which more
+    is charged than its calls, is left to the strict path.
     """
 
     def __init__(
@@ -30,5 +27,6 @@ class Payer:
         left_out: frozenset[str],
         body_bytes_max: int,
     ) -> None: ...
-    def refund(self) -> None:
-        """Take back the payment for the request that was read last: it is left to others, who charge for it."""
+    @property
+    def client(self) -> Any:
+        """The client whose head was read last."""

@@ -23,7 +23,6 @@ cdef class Payer:
         self._left_out = left_out
         self._body_bytes_max = body_bytes_max
         self._known = {}
-        self._paid = []
         self._seen = -1
 
     cdef const char *find_body(
@@ -35,8 +34,6 @@ cdef class Payer:
         cdef Py_ssize_t last = 0 if self._head is None or version != self._seen else PyBytes_GET_SIZE(self._head)
         cdef bytes head
         cdef tuple known
-        if self._paid:
-            self._paid = []
         # Fast path: the head is the last one again, and so is its client.
         if last and end - at >= last and memcmp(at, PyBytes_AS_STRING(self._head), last) == 0:
             return at + last
@@ -58,7 +55,7 @@ cdef class Payer:
                 self._known.clear()
             self._known[head] = known
         self._head = head
-        self._client = known[0]
+        self.client = known[0]
         self.length = known[1]
         self.accepted = <bytes>known[2]
         return body
@@ -83,15 +80,4 @@ cdef class Payer:
 
     cdef bint pay(self, str method) except -1:
         """Whether the client may make a call, and has paid for it."""
-        cdef object cost
-        if method in self._left_out:
-            return False
-        cost = self._client.prepay(method)
-        if cost is None:
-            return False
-        self._paid.append(cost)
-        return True
-
-    cpdef refund(self):
-        while self._paid:
-            self._client.refund(self._paid.pop())
+        return method not in self._left_out and self.client.pay(method)

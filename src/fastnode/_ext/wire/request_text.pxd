@@ -300,15 +300,3 @@ cdef inline const char *read_call(const char *at, const char *end, Py_ssize_t de
     if seen & MEMBER_METHOD == 0 or seen & MEMBER_ID == 0:
         return NULL
     return at + 1
-
-
-cdef enum:
-    BEFORE_ID_BYTES = 22        # of an answer: {"jsonrpc":"2.0","id":
-    BEFORE_RESULT_BYTES = 10    # ,"result":
-
-
-cdef inline Py_ssize_t answer_length(Call *call, Py_ssize_t result_length) noexcept:
-    cdef Py_ssize_t length = BEFORE_ID_BYTES + call.id_length + 1
-    if result_length > 0:
-        length += BEFORE_RESULT_BYTES + result_length
-    return length

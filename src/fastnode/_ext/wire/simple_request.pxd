@@ -1,8 +1,8 @@
 from libc.stdint cimport int64_t
 
 from fastnode._ext.wire.call_meter cimport CallMeter
-from fastnode._ext.wire.cached_responses cimport AnsweredCall, CachedResponses, Method
-from fastnode._ext.wire.packed cimport Member
+from fastnode._ext.wire.cached_responses cimport CachedResponses
+from fastnode._ext.wire.calls cimport Buffer, Calls, Outcomes
 from fastnode._ext.wire.payer cimport Payer
 
 
@@ -20,7 +20,6 @@ cdef class SimpleRequests:
         Py_ssize_t _body_bytes_max
         Py_ssize_t _depth_max
         Py_ssize_t _batch_calls_max
-        Py_ssize_t _results_bytes_max
         Py_ssize_t _coded_bytes_min
         # where views come from
         Published _published        # None: _source is asked each time
@@ -47,15 +46,11 @@ cdef class SimpleRequests:
         bytes _end
         CallMeter _meter
         object _add_batch
-        AnsweredCall *_calls        # of the request that was read last; owned
-        Member _member
+        Calls _calls                # of the request that is read, and their outcomes; new ones when these are handed over
+        Outcomes _outcomes
+        Buffer out                  # what is answered
         int64_t started             # of a burst whose beginning is known: now; 0: it is not
         int64_t _until              # when the slice is over; 0: never
-        char *_buffer               # owned; what is collected, but for chunks
-        Py_ssize_t _capacity
-        Py_ssize_t _used
-        list _chunks                # behind which the buffer goes on
-        Py_ssize_t _flushed
         # what the caller reads
         public bint is_open
         public bint leaves_origin
@@ -63,40 +58,19 @@ cdef class SimpleRequests:
         readonly Py_ssize_t position
         readonly Py_ssize_t count
         readonly Py_ssize_t end
-        readonly str method
-        readonly bytes params
-        readonly bytes id_text
         readonly bytes accepted
-        readonly list body
-        readonly bint is_late
-        readonly list unfinished
-        readonly bytes batch
-        readonly list outcomes
+        public Calls calls
+        public Outcomes outcomes
 
     cpdef object begin(self)
     cdef int scan(
-        self, const char *data, Py_ssize_t size, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns,
-        list unfinished
+        self, const char *data, Py_ssize_t size, Py_ssize_t start, Py_ssize_t bytes_max, object view, int64_t until_ns
     ) except -1
-    cdef object take(self)
-    cdef int drop(self) noexcept
     cdef const char *_read_head(self, const char *at, const char *end) except? NULL
     cdef const char *_read_paid_head(self, const char *at, const char *end) except? NULL
-    cdef list _with_times(self, list results)
-    cdef bint _leave_batch(
-        self, const char *at, const char *end, list results, object outcome, int64_t *started
-    ) except -1
-    cdef Py_ssize_t _read_batch(self, const char *at, const char *end) noexcept
-    cdef bint _answer_single(self, const char *at, const char *end, object view, int64_t *started) except -1
-    cdef bint _answer_batch(self, const char *at, const char *end, object view, int64_t *started) except -1
-    cdef bytes _result_of(self, AnsweredCall *call, Method method, object view)
-    cdef int64_t _lap(self, int64_t *started) noexcept
-    cdef bint _answer(self, Py_ssize_t count, bint is_batch) except -1
+    cdef bint _answer_request(self, const char *at, const char *end, object view, int64_t *started) except -1
+    cdef bint _read_calls(self, Calls calls, const char *at, const char *end) except -1
+    cdef bint _render(self) except -1
     cdef int _coding(self) except -1
-    cdef bint _can_pack(self, Py_ssize_t count, Py_ssize_t length)
-    cdef int _add_member(self, Py_ssize_t count, bint is_batch) except -1
-    cdef list _pieces(self, Py_ssize_t count, bint is_batch)
+    cdef bint _can_pack(self, Py_ssize_t length) except -1
     cdef int _begin_answer(self, bytes head, Py_ssize_t length) except -1
-    cdef int _add_call(self, AnsweredCall *call) except -1
-    cdef int _append(self, const char *data, Py_ssize_t length) except -1
-    cdef int _flush(self) except -1

@@ -6,11 +6,10 @@ A request is simple if it is
         body or the connection; names and values of headers of plain characters
     {"jsonrpc": <text>, "method": <text>, "params": [...], "id": <text, small integer or null>}, the members in any
         order with any blanks, each at most once, ``method`` and ``id`` present, no escapes outside of ``params``;
-        or an array of those, if the results of all of them can be had here
+        or an array of those
 
 and whole.  Anything else is left to the strict path (http/connection.py), byte by byte as it came; a simple request
-means the same there.  What is inside of ``params`` is read by usual_params; otherwise only where it ends *if* it is
-JSON.
+means the same there.  What is inside of ``params`` is read by usual_params, or if it is short by a parser of JSON.
 """
 
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from fastnode._ext.wire.cached_responses import CachedResponses
 from fastnode._ext.wire.call_meter import CallMeter
+from fastnode._ext.wire.calls import Calls, Outcomes
 from fastnode._ext.wire.payer import Payer
 
 _T = TypeVar("_T")
@@ -37,8 +37,8 @@ class SimpleRequests:
     """Reads the bursts of all connections of a server, one after another.
 
     Requests above ``head_bytes_max``, ``headers_max``, ``body_bytes_max`` or ``depth_max`` (arrays and objects inside
-    each other, counted generously), and batches above ``batch_calls_max`` calls, or ``response_bytes_max`` or
-    4 MiB of results, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is
+    each other, counted generously), batches above ``batch_calls_max`` calls, and those with long parameters of an
+    unusual form, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is
     sent in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip, where results that are
     kept are compressed once for all, unless more than 256 KiB have to be compressed anew; by the caller otherwise.
 
@@ -55,7 +55,6 @@ class SimpleRequests:
         body_bytes_max: int,
         depth_max: int,
         batch_calls_max: int,
-        response_bytes_max: int,
         coded_bytes_min: int,
         results: CachedResponses,
         source: Callable[[], object],
@@ -69,8 +68,7 @@ class SimpleRequests:
     #: True: a request that names a page (``Origin``) is not simple.
     leaves_origin: bool
 
-    #: Payer of the connection whose data comes next; None: calls are free.  An answered call is paid, and so is a call
-    #: that is described; a request that is left to others is not.
+    #: Payer of the connection whose data comes next; None: calls are free.  A call is charged when its outcome is made.
     payer: Payer | None
 
     def set_head(self, before_length: bytes, before_packed_length: bytes, behind_length: bytes) -> None:
@@ -84,20 +82,13 @@ class SimpleRequests:
         """The view that the next burst is answered from."""
 
     def answer(
-        self,
-        data: bytes,
-        start: int,
-        bytes_max: int,
-        view: object = None,
-        until_ns: int = 0,
-        unfinished: list[tuple[bytes, int]] | None = None,
+        self, data: bytes, start: int, bytes_max: int, view: object = None, until_ns: int = 0
     ) -> bytes | list[bytes] | None:
         """The answers to the requests of ``data`` from ``start`` on, up to the first that has to be answered elsewhere.
 
         A list of pieces if a result is large; None if the first one has to be at once.  Stops too when the answers are
         above ``bytes_max``, and between two calls when it is later than ``until_ns`` of the monotonic clock (0: never).
-        A batch at ``start`` is gone on with behind its ``unfinished`` results.  Without a view only cached responses
-        are given.  ValueError for a start outside of the data.  Afterwards:
+        Without a view only cached responses are given.  ValueError for a start outside of the data.  Afterwards:
         """
 
     #: The first byte of ``data`` that is not answered, the requests before it that are, and the bytes of their answers.
@@ -108,38 +99,15 @@ class SimpleRequests:
     @property
     def size(self) -> int: ...
 
-    #: If the request at ``position`` is a simple call that is not answered: its method; None otherwise.  Then also its
-    #: end, the text of its params (None: not given) and of its id, and what codings it accepts (None: not said).
-    @property
-    def method(self) -> str | None: ...
+    #: If the request at ``position`` is simple and is not answered: its calls, all of which are JSON unless they are
+    #: ``unread``, and the outcomes that they have: those of the first ones, whose calls are charged and not counted.
+    #: All of them have one if only the coding is missing.  None otherwise.  They hold on to the view: None is to be put
+    #: there by who takes them.
+    calls: Calls | None
+    outcomes: Outcomes | None
+
+    #: Then also its end, and what codings it accepts (None: not said).
     @property
     def end(self) -> int: ...
     @property
-    def params(self) -> bytes | None: ...
-    @property
-    def id_text(self) -> bytes: ...
-    @property
     def accepted(self) -> bytes | None: ...
-
-    #: The body of the answer to the request at ``position``, if only the coding is missing, and its calls are counted;
-    #: in pieces, each result by itself.  Then ``end`` and ``accepted`` are set, also for a batch.
-    @property
-    def body(self) -> list[bytes] | None: ...
-
-    #: The text of a simple batch at ``position`` whose results cannot all be had here; None: there is none.  Then
-    #: ``end`` and ``accepted`` are set, and it is paid.
-    @property
-    def batch(self) -> bytes | None: ...
-
-    #: Outcomes of handlers for the call or the first calls of the batch at ``position``, each a result (empty:
-    #: nothing was found) or an exception, and the nanoseconds that it took; None: none has run.  The one who answers it
-    #: goes on there.
-    @property
-    def outcomes(self) -> list[tuple[bytes | Exception, int]] | None: ...
-
-    #: True if it stopped because it is late; then ``unfinished`` has the results so far, each with the nanoseconds that
-    #: it took, of the batch at ``position``, or is None between two requests.
-    @property
-    def is_late(self) -> bool: ...
-    @property
-    def unfinished(self) -> list[tuple[bytes, int]] | None: ...
