@@ -18,6 +18,7 @@ from tests.mempool.chain import SAMPLE_CHAIN
 from fastnode.app.peers import PeerToPeer, peer_options
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord
+from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError
 from fastnode.http.allowance import MemoryBudget
@@ -36,6 +37,7 @@ from fastnode.sources.chain_file import ChainFileSource
 
 PROPOSER = EthKey(bytes(31) + b"\7")
 ADDRESS = bytes.fromhex(PROPOSER.address[2:])
+ALWAYS, UPLOADS = "alwaysReexecuteBlockProposals", "file:///blobs"
 
 
 class L1:
@@ -234,6 +236,41 @@ def test_what_was_pruned_before_this_node_was_up_to_date_is_not_judged(node: Pee
     publish_all(node)
     node.is_ready = False
     assert prune(node) == []
+
+
+#: Settings, configuration, whether the validator is in the committee: whether the published node (4.1.2) executes then.
+EXECUTED = [
+    ({"sequencer": True}, {}, False, True),
+    ({"sequencer": True, "validator_reexecute": False}, {}, True, True),
+    ({"sequencer": True}, {ALWAYS: False}, False, True),
+    ({"sequencer": True, "slash_invalid_block_penalty": 0}, {ALWAYS: False}, False, False),
+    ({"sequencer": True, "slash_invalid_block_penalty": 0}, {ALWAYS: False}, True, True),
+    ({"sequencer": True, "validator_reexecute": False}, {ALWAYS: False}, True, False),
+    ({"sequencer": True}, {ALWAYS: False, "validatorReexecute": False}, True, False),
+    ({"sequencer": True, "validator_reexecute": False, "fisherman_mode": True}, {ALWAYS: False}, False, True),
+    (
+        {"sequencer": True, "validator_reexecute": False, "blob_file_store_upload_url": UPLOADS},
+        {ALWAYS: False},
+        False,
+        True,
+    ),
+    ({}, {}, False, True),
+    ({}, {ALWAYS: False}, False, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "changes", "is_member", "expected"), EXECUTED)
+def test_what_is_executed_is_what_the_configuration_wants(
+    tmp_path: Path, settings: dict[str, Any], changes: dict[str, Any], is_member: bool, expected: bool
+) -> None:
+    made = Settings(p2p_enabled=True, p2p_port=0, **settings)
+    peers = PeerToPeer(made, tmp_path, None, wake=lambda: None)
+    peers._committees = L1(())  # the committee is ADDRESS alone
+    peers.members = lambda: [ADDRESS if is_member else bytes(20)]
+    configuration = NodeConfiguration(made)
+    peers.execute_by(configuration)
+    configuration.change(changes)
+    assert peers.proposed.executes(7) is expected
 
 
 @pytest.mark.parametrize(

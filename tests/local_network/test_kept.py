@@ -12,7 +12,13 @@ from fastnode.errors import DataDirectoryError
 from fastnode.files import replace_checked_file
 from fastnode.local_network.kept import FILE_NAME, KeptState, OpenMessage, StateFile
 
-STATE = KeptState(interval_s=2.5, coinbase=b"\1" * 20, fixed_fee=7, messages=[OpenMessage(*[b"\2" * 32] * 4)])
+STATE = KeptState(
+    interval_s=2.5,
+    coinbase=b"\1" * 20,
+    fixed_fee=7,
+    eth_per_fee_asset=10_000_000,
+    messages=[OpenMessage(*[b"\2" * 32] * 4)],
+)
 
 
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
@@ -38,7 +44,8 @@ def test_no_changed_bit_and_no_cut_is_taken_for_another_state(tmp_path: Path) ->
 
 def test_the_file_of_an_older_node_counts(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
-    path.write_bytes(orjson.dumps(STATE.to_json() | {"version": 1}))
+    older = {name: value for name, value in STATE.to_json().items() if name != "ethPerFeeAsset"}
+    path.write_bytes(orjson.dumps(older | {"version": 1}))
     file = StateFile(tmp_path)
     assert file.read() == STATE
     file.write(STATE)

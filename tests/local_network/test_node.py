@@ -111,6 +111,20 @@ def test_settings_of_building_can_be_changed_while_it_runs(network: RunningNetwo
     network.call_admin("nodeAdmin_setConfig", {"minTxsPerBlock": 1})
 
 
+def test_the_price_of_the_fee_asset_is_that_of_the_first_start(tmp_path: Path) -> None:
+    def fee(*flags: str) -> int:
+        with local_network("--data-directory", str(tmp_path / "kept"), *flags) as network:
+            return int(network.call("node_getCurrentMinFees")["feePerL2Gas"])
+
+    with local_network() as network:
+        usual = int(network.call("node_getCurrentMinFees")["feePerL2Gas"])
+    # An asset that is worth ten times as much takes a tenth of it.
+    dear = fee("--initialEthPerFeeAsset", "100000000")
+    assert 0 < dear <= usual // 10 + 1
+    assert fee() == dear
+    assert fee("--initialEthPerFeeAsset", "1000") == dear
+
+
 def test_it_describes_itself(network: RunningNetwork) -> None:
     names = {method["name"] for method in network.call("rpc.discover")["methods"]}
     assert {"fastnode_mine", "evm_snapshot", "aztecDebug_prove", "node_sendTx"} <= names

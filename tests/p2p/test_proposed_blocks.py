@@ -207,6 +207,20 @@ def test_without_what_executing_takes_nothing_is_kept(arrivals: Arrivals) -> Non
     assert (arrivals.woken, arrivals.apply()) == (0, 0)
 
 
+def test_blocks_of_slots_that_are_not_executed_are_not_kept(arrivals: Arrivals) -> None:
+    asked: list[int] = []
+
+    def executes(slot: int) -> bool:
+        asked.append(slot)
+        return False
+
+    arrivals.proposed.executes = executes
+    arrivals.proposed.offer(arrivals.proposal(arrivals.recorded.blocks[0]))
+    assert (arrivals.woken, arrivals.apply()) == (0, 0)
+    assert asked == [arrivals.recorded.blocks[0].header.global_variables.slot_number]
+    assert arrivals.proposed.counts == {"not executed": 1}
+
+
 def test_more_proposals_than_a_slot_can_have_are_not_kept(arrivals: Arrivals) -> None:
     first = arrivals.recorded.blocks[0]
     for number in range(130):

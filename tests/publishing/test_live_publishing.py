@@ -23,14 +23,19 @@ from tests.sequencing.network import warm_up
 from fastnode.errors import NoPublisher
 from fastnode.outgoing.client import ClientLimits
 from fastnode.publishing.account import AccountState
+from fastnode.publishing.forwarding import forwarded
 from fastnode.publishing.requests import OutcomeKind
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.endpoints import L1Client
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
+from fastnode.sources.l1.propose_calls import MULTICALL3
 
 pytestmark = needs_anvil
 
 HIGH = 50
+#: forward(address,bytes) as the machine has it: data to memory, a call with them and the value, revert if it fails.
+FORWARD = bytes.fromhex("60443580606460003760006000826000346004355af1601e5760006000fd5b00")
+CALLS = {"tracer": "callTracer"}
 
 
 def proposed_slots(l1: LiveL1) -> int:
@@ -56,6 +61,29 @@ def test_checkpoints_are_published_one_slot_after_the_other(l1: LiveL1) -> None:
         assert outcome.fee_wei > 0
     assert not list(l1.directory.iterdir())
     assert l1.publishers.describe()[0]["outcomes"]["published"] == 3
+
+
+def test_a_checkpoint_goes_through_a_contract_on_its_way(l1: LiveL1) -> None:
+    forwarder = b"\x0f" * 20
+    l1.anvil.call("anvil_setCode", hex_data(forwarder), hex_data(FORWARD))
+    slot = l1.next_slot
+    future = l1.start_publishing(forwarded(l1.request(slot), forwarder))
+    (waiting,) = l1.anvil.pool()
+    assert waiting["to"] == hex_data(forwarder)
+    l1.anvil.mine(l1.start_of(slot))
+    outcome = future.result(PATIENCE_S)
+    assert outcome.is_published, outcome
+    assert l1.tip() == 1
+    # What it is derived from stands in the trace of the transaction.
+    source = l1.client.run(lambda endpoint: endpoint.results([("debug_traceTransaction", [outcome.tx_hash, CALLS])])[0])
+    assert source["calls"][0]["to"] == hex_data(MULTICALL3)
+    # A refusal is explained by its calls, as without the contract.
+    late = l1.next_slot
+    future = l1.start_publishing(forwarded(replace(l1.request(late), give_up_at=None), forwarder))
+    l1.anvil.mine(l1.start_of(late + 1))
+    outcome = future.result(PATIENCE_S)
+    assert outcome.kind is OutcomeKind.FAILED
+    assert "its slot is not that of the L1 block" in outcome.reason
 
 
 def test_one_that_is_mined_after_its_slot_is_refused_with_the_reason(l1: LiveL1) -> None:

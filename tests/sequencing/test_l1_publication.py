@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fastnode.errors import CallReverted, SlotLost
-from fastnode.publishing.requests import Outcome, OutcomeKind
+from fastnode.publishing.multicall import Call
+from fastnode.publishing.requests import Outcome, OutcomeKind, Request, Success
 from fastnode.sequencing.l1_publication import L1Publication
 
 #: For what happens in other threads.
@@ -20,8 +21,9 @@ BLOBS, COMMITMENTS = [b"\1" * 131_072], (b"\2" * 48,)
 class Way:
     """To an L1 that takes everything; what was done, in its order."""
 
-    def __init__(self) -> None:
+    def __init__(self, forwarder: bytes | None = None) -> None:
         self.done: list[str] = []
+        self.sent: list[Request] = []
         self.keeper: threading.Thread | None = None
         self.failure: OSError | None = None
         self.may_keep, self.is_refused = threading.Event(), False
@@ -37,6 +39,7 @@ class Way:
             sign=lambda *_: b"",
             hand_on=lambda blobs: self.done.append(f"handed on {len(blobs)}"),
             keep=self._keep,
+            forwarder=forwarder,
         )
 
     def _keep(self, blobs: Any, commitments: Any) -> None:
@@ -53,8 +56,9 @@ class Way:
             raise CallReverted("it is refused", "")
         return SimpleNamespace(gas_used=1)
 
-    def _publish(self, _request: Any) -> Outcome:
+    def _publish(self, request: Any) -> Outcome:
         self.done.append("sent")
+        self.sent.append(request)
         return Outcome(kind=OutcomeKind.PUBLISHED, block_number=7, tx_hash="0x1")
 
     def propose(self) -> int:
@@ -66,6 +70,10 @@ class Way:
         )
         published = self.publication.propose(call, BLOBS, slot=1, checkpoint=1, attester=None, at=36, not_after=68)
         return published.block_number
+
+    def cast(self) -> None:
+        votes = [Call(bytes(20), b"a vote", 1)]
+        self.publication.cast(votes, Success(bytes(20), ()), slot=1, attester=None, not_after=68)
 
 
 def test_blobs_are_kept_by_a_thread_of_its_own_before_they_are_sent() -> None:
@@ -108,3 +116,18 @@ def test_no_stop_waits_for_the_setup_of_proofs(monkeypatch: pytest.MonkeyPatch) 
     assert thread.daemon
     may_end.set()
     thread.join(PATIENCE_S)
+
+
+def test_checkpoints_and_votes_go_through_the_contract_that_the_operator_named() -> None:
+    way = Way(forwarder=b"\x0f" * 20)
+    way.propose()
+    way.cast()
+    assert [request.target for request in way.sent] == [b"\x0f" * 20] * 2
+
+
+def test_votes_that_would_be_mined_in_the_next_slot_are_not_sent_or_taken_back() -> None:
+    way = Way()
+    way.cast()
+    (request,) = way.sent
+    # The last L1 block of the slot: the next one belongs to another proposer, whose signature this is not.
+    assert (request.give_up_at, request.slot_ends_at) == (68, 72)

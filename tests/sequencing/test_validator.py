@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from tests.building.test_recorded_chain import opened_builder
 from tests.building.test_reexecution import Proposal
+from tests.mempool.chain import SAMPLE_CHAIN
 from tests.publishing.live_l1 import address_of, test_key
 
+from fastnode.archiver.source import CheckpointRecord
 from fastnode.building.acceptance import AcceptanceLimits
 from fastnode.config.settings import Settings
 from fastnode.errors import DutyAlreadySigned, DutyConflict
@@ -32,6 +34,7 @@ from fastnode.sequencing.l1_publication import KeyDoor
 from fastnode.sequencing.slot_guard import SlotGuard
 from fastnode.sequencing.turns import Turn
 from fastnode.sequencing.validator import Validator, ValidatorParts
+from fastnode.sources.chain_file import ChainFileSource
 from fastnode.view import View
 
 KEYS = [test_key(index) for index in range(4)]
@@ -240,6 +243,24 @@ def test_a_slot_is_attested_to_once_also_after_a_restart(here: Here, network: Ne
     again = Here(here.recorded, here.directory, network)
     assert "this node has begun it before a restart" in str(again.judge())
     assert again.told.attestations == []
+
+
+def test_a_checkpoint_that_l1_has_taken_needs_no_attestation_and_is_not_refused(
+    prepared: Proposal, tmp_path: Path, network: Network
+) -> None:
+    here = Here(prepared, tmp_path, network)
+    with ChainFileSource(SAMPLE_CHAIN) as source:
+        for record in source.records():
+            if isinstance(record, CheckpointRecord) and record.published.checkpoint.blocks == prepared.blocks:
+                prepared.builder.ingestor.add_checkpoint(record.published, record.l1_to_l2_messages)
+    try:
+        for _ in range(2):
+            assert here.judge() is None
+    finally:
+        prepared.builder.ingestor.undo_above(prepared.blocks[0].number - 1)
+    assert here.told.attestations == []
+    assert here.validator.counts == {"on L1": 2}
+    assert here.validator.troubles() == {"validator": None}
 
 
 def test_a_fisherman_says_what_is_right_and_what_is_not_and_signs_nothing(here: Here) -> None:

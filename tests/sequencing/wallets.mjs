@@ -49,7 +49,7 @@ async function watch(record, tx) {
     if (receipt.status === 'dropped') {
       // The node was killed: a user sends once more.
       record.again = (record.again ?? 0) + 1;
-      try { await raw.sendTx(tx); } catch (error) { record.refused = String(error.message).slice(0, 200); return say({ lost: record }); }
+      try { await patiently(raw.sendTx.bind(raw))(tx); } catch (error) { record.refused = String(error.message).slice(0, 200); return say({ lost: record }); }
     }
     if (['checkpointed', 'proven', 'finalized'].includes(receipt.status)) {
       record.result = receipt.executionResult;
@@ -64,7 +64,7 @@ async function sendWatched(tx) {
   const record = { hash: tx.getTxHash().toString(), sent: Date.now() };
   for (let tries = 0; ; tries++) {
     try { await raw.sendTx(tx); break; } catch (error) {
-      if (!/fetch|ECONN|closed|socket|terminated/i.test(String(error)) || tries > 200) throw error;
+      if (!isAway(error) || tries > 600) throw error;
       await sleep(500);
     }
   }
@@ -73,9 +73,20 @@ async function sendWatched(tx) {
   watching.push(watch(record, tx));
 }
 
+// A node that is killed, or starting, is asked again.
+const isAway = error => /fetch|ECONN|closed|socket|terminated|50[234]/i.test(String(error) + String(error.cause ?? ''));
+const patiently = call => async (...args) => {
+  for (let tries = 0; ; tries++) {
+    try { return await call(...args); } catch (error) {
+      if (!isAway(error) || tries > 600) throw error;
+      await sleep(500);
+    }
+  }
+};
+
 const node = new Proxy(raw, {
   get: (target, key) =>
-    key === 'sendTx' ? sendWatched : typeof target[key] === 'function' ? target[key].bind(target) : target[key],
+    key === 'sendTx' ? sendWatched : typeof target[key] === 'function' ? patiently(target[key].bind(target)) : target[key],
 });
 
 // ---- L1 -------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def proposing(tmp_path: Any) -> Iterator[dict[str, Any]]:
             "sequencer": {
                 "state": "slot 101: missed",
                 **record.describe(),
-                "attestations": {"attested": 4, "refused": 1, "refusal": "slot 99: it is on L1 already"},
+                "attestations": {"attested": 4, "refused": 1, "refusal": "slot 99: the escape hatch is open"},
             },
             "prover": prover.describe(),
             "publishing": {
@@ -95,7 +95,7 @@ def test_the_page_shows_slots_accounts_signatures_and_proofs(
         for part in (
             "1 proposed, 1 missed",
             "2 blocks with 5 transactions",
-            "4, 1 refused; the newest: slot 99: it is on L1 already",
+            "4, 1 refused; the newest: slot 99: the escape hatch is open",
             "waits for epoch 9 to be complete",
             "3 epochs, 11 checkpoints; 0 failures",
             "1, not shared with other nodes",

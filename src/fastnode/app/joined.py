@@ -163,6 +163,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         peers.answer_as(validators)
         if opened.l1 is not None:
             peers.judge_proposals(chain, opened.l1, lambda: data.state, watching.accuse)
+            peers.execute_by(configuration)
             peers.hear = watching.hear
     if writing is not None:
         stack.callback(writing.close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -32,6 +32,7 @@ from fastnode.sentinel.offenses import OffenseType
 if TYPE_CHECKING:
     from fastnode.app.condition import Condition
     from fastnode.archiver.queries import ChainInfo
+    from fastnode.config.configuration import NodeConfiguration
     from fastnode.config.settings import Settings
     from fastnode.http.allowance import MemoryBudget
     from fastnode.keystore.validators import Validators
@@ -49,6 +50,9 @@ logger = logging.getLogger("fastnode.app")
 _FETCH_S = 5.0
 #: No peer for so long is worth a word.
 _LONELY_S = 60.0
+#: Keys of the configuration that say which proposed blocks are executed.
+_ALWAYS, _EXECUTES = "alwaysReexecuteBlockProposals", "validatorReexecute"
+_PENALTY = "slashBroadcastedInvalidBlockPenalty"
 
 
 #: A kind of offense, who has done it, the slot or epoch.
@@ -99,6 +103,8 @@ class PeerToPeer:
         self.on_attestation: Callable[[CheckpointAttestation], None] = lambda attestation: None
         #: Told of each attestation that holds, beside the validator.
         self.hear: Callable[[CheckpointAttestation], None] = lambda attestation: None
+        #: The validators whose keys are here.
+        self.members: Callable[[], Collection[bytes]] = lambda: ()
         self._pruned: PrunedEpochs | None = None
         #: Of peers, on their way into the chain.
         self.proposed = ProposedBlocks(wake)
@@ -209,6 +215,26 @@ class PeerToPeer:
                 pruned.pruned(newest, last_kept)
 
         l1.on_pruned = on_pruned
+
+    def execute_by(self, configuration: NodeConfiguration) -> None:
+        """Blocks of proposals are executed where the configuration wants it; what is not, nothing here attests to."""
+        settings = self._settings
+
+        def executes(slot: int) -> bool:
+            if configuration[_ALWAYS] or not settings.sequencer:
+                return bool(configuration[_ALWAYS])
+            if settings.fisherman_mode or settings.blob_file_store_upload_url is not None:
+                return True
+            return bool(configuration[_EXECUTES]) and (configuration[_PENALTY] > 0 or self._has_member(slot))
+
+        self.proposed.executes = executes
+        configuration.on_change((_ALWAYS, _EXECUTES, _PENALTY), lambda _new, _changed: None)
+
+    def _has_member(self, slot: int) -> bool:
+        """Whether a validator whose key is here is in the committee of a slot."""
+        committees = self._committees
+        committee = None if committees is None else committees.committee_of(slot // self._epoch_duration)
+        return not set(self.members()).isdisjoint(committee or ())
 
     def _attested(self, attestation: CheckpointAttestation) -> None:
         self.on_attestation(attestation)

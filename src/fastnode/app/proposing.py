@@ -176,6 +176,7 @@ class Proposing:
         condition.mention(self._validator.troubles)
         views.subscribe(self._validator.on_committed)
         peers.on_checkpoint, peers.on_attestation = self._validator.offer, pool.add
+        peers.members = publishing.keys.attesters
         look_s = self._opened.settings.validator_attestations_polling_interval_ms / 1000
         return PeerAttestations(gossip, pool, look_s)
 

@@ -53,6 +53,8 @@ class Publishing:
         self._slot_s = chain.slot_duration
         self._chain_id = chain.l1_chain_id
         self._validators = validators
+        forwarder = settings.seq_publisher_forwarder_address
+        self._forwarder = None if forwarder is None else encode.from_hex(forwarder)
         self._from_settings: Keystore | None = None
         if validators.keystore is None and names_keys(settings):
             self._from_settings = keystore_of_settings(settings)
@@ -131,6 +133,7 @@ class Publishing:
             sign=self.door.sign_message,
             hand_on=self._hand_on,
             keep=self._own_blobs.keep,
+            forwarder=self._forwarder,
         )
 
     def for_proofs(self) -> L1Publication:

@@ -24,7 +24,6 @@ _FIELD_BYTES = 32
 
 _CIRCUITS = needs.missing("circuits of its own, which this node does not have")
 _BOT = needs.missing("a transaction bot, which this node does not have")
-_DEPLOYMENT = needs.missing("a deployment of contracts: this node deploys none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,8 +235,10 @@ class BuildingSettings:
         10_000_000,
         Integer(1, _GAS_MAX),
         BUILDING,
-        "Price of the fee asset in a new deployment, in 1e-12 ETH; the default is 0.00001 ETH.",
-        needs=_DEPLOYMENT,
+        "Price of the fee asset in a new local network, in 1e-12 ETH; the default is 0.00001 ETH. One that is kept "
+        "has the price that it began with.",
+        needs=needs.LOCAL_NETWORK,
+        environment=("AZTEC_INITIAL_ETH_PER_FEE_ASSET",),
         flags=("--initialEthPerFeeAsset",),
     )
     bot_min_fee_padding: int = setting(

@@ -21,8 +21,6 @@ _MILLISECONDS_MAX = 1 << 40
 _PERCENT_MAX = 100_000
 _KEYS = "private keys, 0x and 64 hex digits each, separated by commas"
 
-_TESTS = needs.missing("a contract that tests of other nodes deploy")
-
 
 @dataclass(frozen=True, kw_only=True)
 class PublishingSettings:
@@ -91,8 +89,8 @@ class PublishingSettings:
         None,
         HexText(_ADDRESS_BYTES),
         PUBLISHING,
-        "Contract that every transaction is sent through, for tests of other nodes.",
-        needs=_TESTS,
+        "Contract with forward(address,bytes) that checkpoints and votes are sent through; for tests.",
+        needs=needs.SEQUENCER,
         environment=("SEQ_PUBLISHER_FORWARDER_ADDRESS",),
     )
     publisher_balance_min_eth: float = setting(

@@ -27,10 +27,8 @@ _ADDRESS_BYTES = 20
 #: 10 units of the staking asset.
 _PENALTY = 10 * 10**18
 
+_ATTESTING = needs.Need("--sequencer and --p2p-enabled", lambda settings: settings.sequencer and settings.p2p_enabled)
 _PROVER_OF_ITS_OWN = needs.missing("a prover of its own, which this node does not have: --prover-command names one")
-_VALIDATOR_CLIENT = needs.missing(
-    "a validator client of its own, which this node does not have: it executes what it attests to"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +69,10 @@ class ValidatorSettings:
         True,
         Boolean(),
         VALIDATOR,
-        "Execute a proposed block before attesting to it.",
-        needs=_VALIDATOR_CLIENT,
+        "Execute the proposed blocks of others, which attesting to them takes. Switched off, they are executed all "
+        "the same while alwaysReexecuteBlockProposals (nodeAdmin_setConfig) is on, as it is at the start, and with "
+        "--blob-file-store-upload-url or --fisherman-mode.",
+        needs=_ATTESTING,
         environment=("VALIDATOR_REEXECUTE",),
     )
     validate_max_l2_block_gas: int | None = setting(

@@ -22,12 +22,13 @@ from fastnode.protocol.header import GasFees
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
 
-__all__ = ["MANA_TARGET", "LocalFees", "mana_of"]
+__all__ = ["ETH_PER_FEE_ASSET", "MANA_TARGET", "LocalFees", "mana_of"]
 
 #: An idle L1, as anvil's is after a while.
 QUIET_L1: Final = L1Fees(base_fee=7, blob_fee=1)
 MANA_TARGET: Final = 100_000_000
 PROVING_COST_PER_MANA: Final = 100
+#: In 1e-12 ETH, where a deployment names no other.
 ETH_PER_FEE_ASSET: Final = 10_000_000
 #: Checkpoints over which excess mana is added up; more than it takes any excess to be used up.
 EXCESS_CHECKPOINTS: Final = 256
@@ -36,12 +37,20 @@ EXCESS_CHECKPOINTS: Final = 256
 class LocalFees:
     """A source of prices for the mempool and for blocks.
 
-    ``usage`` gives the mana used beyond the target so far, and that of the newest checkpoint.
+    ``usage`` gives the mana used beyond the target so far, and that of the newest checkpoint; ``eth_per_fee_asset``
+    is the price of the fee asset, in 1e-12 ETH.
     """
 
-    def __init__(self, epoch_duration: int, mana_limit: int, usage: Callable[[], tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        epoch_duration: int,
+        mana_limit: int,
+        usage: Callable[[], tuple[int, int]],
+        eth_per_fee_asset: int = ETH_PER_FEE_ASSET,
+    ) -> None:
         self._pricing = ManaPricing(MANA_TARGET, mana_limit, epoch_duration, PROVING_COST_PER_MANA)
         self._usage = usage
+        self.eth_per_fee_asset = eth_per_fee_asset
         self.l1_fees = QUIET_L1
         #: Price of L2 gas that holds instead of the model's; None: the model's does.
         self.fixed: int | None = None
@@ -58,7 +67,7 @@ class LocalFees:
 
     def _parent(self) -> FeeHeader:
         excess, used = self._usage()
-        return FeeHeader(excess, used, ETH_PER_FEE_ASSET)
+        return FeeHeader(excess, used, self.eth_per_fee_asset)
 
 
 def mana_of(chain: ChainView) -> tuple[int, int]:

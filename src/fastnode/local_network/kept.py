@@ -18,6 +18,7 @@ from fastnode.errors import DatabaseFull, DatabaseUnwritable, DataDirectoryError
 from fastnode.files import read_checked_file, replace_checked_file
 from fastnode.kernels import encode
 from fastnode.local_network.clock import ChainTime
+from fastnode.local_network.fees import ETH_PER_FEE_ASSET
 from fastnode.protocol.fees import L1Fees
 from fastnode.records import dataclass
 
@@ -95,6 +96,8 @@ class KeptState:
     coinbase: bytes | None = None
     fixed_fee: int | None = None
     l1_fees: L1Fees | None = None
+    #: Price of the fee asset, in 1e-12 ETH; None: a new network's, as the settings say.
+    eth_per_fee_asset: int | None = None
     snapshots: list[SnapshotRecord] = field(default_factory=list)
     snapshot_count: int = 0
     messages: list[OpenMessage] = field(default_factory=list)
@@ -110,6 +113,7 @@ class KeptState:
             "coinbase": None if self.coinbase is None else self.coinbase.hex(),
             "fixedFee": None if self.fixed_fee is None else str(self.fixed_fee),
             "l1Fees": None if self.l1_fees is None else [str(fee) for fee in self.l1_fees],
+            "ethPerFeeAsset": self.eth_per_fee_asset,
             "snapshots": [snapshot.to_json() for snapshot in self.snapshots],
             "snapshotCount": self.snapshot_count,
             "messages": [message.to_json() for message in self.messages],
@@ -129,6 +133,8 @@ class KeptState:
             coinbase=None if coinbase is None else bytes.fromhex(coinbase),
             fixed_fee=None if fee is None else int(fee),
             l1_fees=None if fees is None else L1Fees(*map(int, fees)),
+            # Older nodes had no other price.
+            eth_per_fee_asset=record.get("ethPerFeeAsset", ETH_PER_FEE_ASSET),
             snapshots=[SnapshotRecord.from_json(item) for item in record["snapshots"]],
             snapshot_count=record["snapshotCount"],
             messages=[OpenMessage.from_json(item) for item in record["messages"]],

@@ -481,6 +481,9 @@ class LocalNetwork:
         kept = self.kept
         self.miner.coinbase = self.options.coinbase if kept.coinbase is None else kept.coinbase
         self.miner.fee_recipient = self.options.fee_recipient
+        if kept.eth_per_fee_asset is None:
+            kept.eth_per_fee_asset = self.options.eth_per_fee_asset
+        self.fees.eth_per_fee_asset = kept.eth_per_fee_asset
         self.fees.fixed = kept.fixed_fee
         if kept.l1_fees is not None:
             self.fees.l1_fees = kept.l1_fees

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastnode.building.acceptance import AcceptanceLimits
 from fastnode.building.budget import BuildingLimits
 from fastnode.kernels import encode
+from fastnode.local_network.fees import ETH_PER_FEE_ASSET
 from fastnode.local_network.genesis import MANA_LIMIT
 from fastnode.local_network.mining import COINBASE
 from fastnode.protocol.fields import ZERO_FIELD
@@ -31,7 +32,8 @@ class Fork(NamedTuple):
 class LocalNetworkOptions:
     """How blocks are built unless that is changed while the network runs.
 
-    ``interval_s`` None: no block without a reason.  ``finality_lag`` in checkpoints.
+    ``interval_s`` None: no block without a reason.  ``finality_lag`` in checkpoints.  ``eth_per_fee_asset``: of a new
+    network, in 1e-12 ETH.
     """
 
     limits: BuildingLimits
@@ -41,6 +43,7 @@ class LocalNetworkOptions:
     manual_proving: bool = False
     coinbase: bytes = COINBASE
     fee_recipient: bytes = ZERO_FIELD
+    eth_per_fee_asset: int = ETH_PER_FEE_ASSET
     #: Limits for checkpoints that others built.
     acceptance: AcceptanceLimits = AcceptanceLimits()
     #: Takes the chain, as a chain file, when the node stops.
@@ -74,6 +77,7 @@ def options_of(settings: Settings, chain: ChainInfo, valid_txs_per_block_min: in
         manual_proving=settings.manual_proving,
         coinbase=COINBASE if coinbase is None else encode.from_hex(coinbase),
         fee_recipient=ZERO_FIELD if fee_recipient is None else encode.from_hex(fee_recipient),
+        eth_per_fee_asset=settings.initial_eth_per_fee_asset,
         acceptance=AcceptanceLimits.of(settings),
         dump_file=settings.dump_state or settings.state,
         fork_sources=allowed_sources(settings),

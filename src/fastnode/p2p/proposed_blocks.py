@@ -79,12 +79,17 @@ class ProposedBlocks:
         self._waiting: dict[bytes, _Waiting] = {}
         self._executed: OrderedDict[bytes, None] = OrderedDict()
         self.parts: ExecutionParts | None = None
+        #: Whether blocks of a slot are executed; of others the transactions alone are had.
+        self.executes: Callable[[int], bool] = lambda slot: True
         #: Proposed blocks by what became of them.
         self.counts: Counter[str] = Counter()
 
     def offer(self, proposal: BlockProposal) -> None:
         """A proposal of the slot's proposer, whose transactions are here."""
         if self.parts is None:
+            return
+        if not self.executes(proposal.slot):
+            self.counts["not executed"] += 1
             return
         block = ProposedBlock(
             header=proposal.header,

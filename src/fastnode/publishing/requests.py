@@ -41,7 +41,8 @@ class Request:
     """``what`` names it in the log (``checkpoint 7 of slot 12``).  Times are L1's, in seconds.
 
     ``slot_ends_at``: it is not sent at this time or later; ``give_up_at``: it is taken back then.  ``is_direct``: the
-    one call is the transaction itself, without Multicall3.
+    one call is the transaction itself, without Multicall3; ``sent``: target and data of the transaction where these are
+    others (:mod:`fastnode.publishing.forwarding`).
     """
 
     what: str
@@ -52,6 +53,7 @@ class Request:
     slot_ends_at: int | None = None
     give_up_at: int | None = None
     is_direct: bool = False
+    sent: tuple[bytes, bytes] | None = None
 
     def __post_init__(self) -> None:
         if not self.calls or (self.is_direct and len(self.calls) != 1):
@@ -59,10 +61,14 @@ class Request:
 
     @property
     def target(self) -> bytes:
+        if self.sent is not None:
+            return self.sent[0]
         return self.calls[0].target if self.is_direct else MULTICALL3
 
     @property
     def data(self) -> bytes:
+        if self.sent is not None:
+            return self.sent[1]
         return self.calls[0].data if self.is_direct else bundle(self.calls)
 
 

@@ -23,6 +23,7 @@ from fastnode.protocol.kzg_proofs import load_setup
 from fastnode.publishing import digests
 from fastnode.publishing.envelope import BlobBundle
 from fastnode.publishing.fees import GAS_MAX, gas_limit
+from fastnode.publishing.forwarding import forwarded
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.propose import NO_ATTESTATIONS, EpochProof, InvalidateCall, ProposeCall
 from fastnode.publishing.requests import Outcome, Request, Success
@@ -136,7 +137,7 @@ class L1Publication:
     """``allowed``: accounts that may pay for a validator, None: all; ``sign``: by an account, what needs no lock.
 
     ``hand_on`` gets the blobs of what is about to be sent, by their versioned hashes; ``keep`` writes them, with their
-    commitments, where this node finds them again, OSError.
+    commitments, where this node finds them again, OSError.  ``forwarder``: the contract that transactions go through.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class L1Publication:
         sign: Callable[[bytes, bytes], bytes],
         hand_on: Callable[[Mapping[bytes, bytes]], None] = lambda blobs: None,
         keep: Callable[[Sequence[bytes], Sequence[bytes]], None] = lambda blobs, commitments: None,
+        forwarder: bytes | None = None,
     ) -> None:
         self._publishers = publishers
         self._hand_on = hand_on
@@ -155,6 +157,7 @@ class L1Publication:
         self._allowed = allowed
         self._sign = sign
         self._keep = keep
+        self._forwarder = forwarder
 
     @property
     def simulator(self) -> Simulator:
@@ -229,7 +232,8 @@ class L1Publication:
             keeping.result()
         except OSError as error:
             raise SlotLost(f"the blobs cannot be kept: {error.strerror}") from error
-        outcome = account.publish(
+        outcome = self._publish(
+            account,
             Request(
                 what=what,
                 calls=(*before, inner, *votes),
@@ -238,7 +242,7 @@ class L1Publication:
                 bundle=bundle,
                 slot_ends_at=slot_end,
                 give_up_at=not_after,
-            )
+            ),
         )
         if outcome.block_number is not None:
             on_mined(outcome.logs)
@@ -250,18 +254,25 @@ class L1Publication:
         """An account that would pay now.  SlotLost when none could."""
         return self._choose(attester).address
 
-    def cast(self, votes: Sequence[Call], success: Success, *, slot: int, attester: bytes | None) -> Sequence[Any]:
-        """Send votes without a checkpoint: logs of the transaction once L1 has it, ``success`` or not.  SlotLost."""
+    def cast(
+        self, votes: Sequence[Call], success: Success, *, slot: int, attester: bytes | None, not_after: int
+    ) -> Sequence[Any]:
+        """Send votes without a checkpoint: logs of the transaction once L1 has it, ``success`` or not.  SlotLost.
+
+        ``not_after``: time of the last L1 block of the slot.  In a later one they would count as those of the next
+        slot's proposer, and be refused.
+        """
         slot_end = self._facts().start_of_slot(slot + 1)
-        outcome = self._choose(attester).publish(
+        outcome = self._publish(
+            self._choose(attester),
             Request(
                 what=f"votes of slot {slot}",
                 calls=tuple(votes),
                 success=success,
                 gas=gas_limit(0, others=sum(vote.gas for vote in votes)),
                 slot_ends_at=slot_end,
-                give_up_at=slot_end,
-            )
+                give_up_at=not_after,
+            ),
         )
         if outcome.block_number is None:
             raise SlotLost(outcome.reason or str(outcome.kind))
@@ -270,14 +281,15 @@ class L1Publication:
     def invalidate(self, call: InvalidateCall) -> Published:
         """Take a checkpoint back, and nothing else.  SlotLost."""
         facts = self._facts()
-        outcome = self._choose(None).publish(
+        outcome = self._publish(
+            self._choose(None),
             Request(
                 what=f"taking checkpoint {call.number} back",
                 calls=(Call(facts.rollup, call.call_data()),),
                 success=Success(facts.rollup, (_INVALIDATED,)),
                 gas=_INVALIDATION_GAS,
                 is_direct=True,
-            )
+            ),
         )
         if not outcome.is_published:
             raise SlotLost(outcome.reason or str(outcome.kind))
@@ -294,18 +306,22 @@ class L1Publication:
             simulated = self._publishers.simulator.simulate(call, account.address, at, what=what)
         except (NoPublisher, CallReverted, UpstreamError) as error:
             raise EpochNotProven(str(error)) from error
-        outcome = account.publish(
+        outcome = self._publish(
+            account,
             Request(
                 what=what,
                 calls=(call,),
                 success=Success(facts.rollup, (_PROOF_VERIFIED,)),
                 gas=min(GAS_MAX, gas_limit(simulated.gas_used)),
                 is_direct=True,
-            )
+            ),
         )
         if not outcome.is_published:
             raise EpochNotProven(outcome.reason or str(outcome.kind))
         return outcome.tx_hash or ""
+
+    def _publish(self, account: L1Publisher, request: Request) -> Outcome:
+        return account.publish(forwarded(request, self._forwarder))
 
     def _choose(self, attester: bytes | None) -> L1Publisher:
         try:

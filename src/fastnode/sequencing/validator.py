@@ -55,6 +55,10 @@ class _NotYetError(Exception):
     """A checkpoint cannot be judged now: something that it is compared with is not here."""
 
 
+class _OnL1Error(Exception):
+    """A checkpoint needs no attestation any more: L1 has taken it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatorParts:
     """``view``: the newest, None once the node stops; ``was_executed`` says so of a block by the archive root after it;
@@ -137,6 +141,11 @@ class Validator:
     def _judge(self, proposal: CheckpointProposal) -> None:
         try:
             count = self._attest(proposal)
+        except _OnL1Error:
+            # Others were enough; as after a restart, when what was gossiped meanwhile comes late.
+            self.counts["on L1"] += 1
+            shown = log_facts(slot=proposal.slot, archive=proposal.archive_root)
+            logger.info("a checkpoint is on L1 before it was attested to", extra=shown)
         except (SlotLost, DutyError, HaDatabaseError, SigningError, UpstreamError, DecodeError) as error:
             self._refuse(proposal, str(error))
         except Exception as error:
@@ -157,7 +166,7 @@ class Validator:
         logger.warning("a checkpoint is not attested to", extra=shown)
 
     def _attest(self, proposal: CheckpointProposal) -> int:
-        """With how many keys.  SlotLost, with the reason, and what signing raises."""
+        """With how many keys.  SlotLost, with the reason, _OnL1Error, and what signing raises."""
         parts = self._parts
         if parts.is_paused():
             raise SlotLost("the node is paused")
@@ -188,7 +197,7 @@ class Validator:
     def _await_right(self, facts: RollupFacts, proposal: CheckpointProposal) -> None:
         """Look until the checkpoint is found right, as what it is compared with may still be on its way.
 
-        SlotLost when it is wrong, or its slot is over before that can be said.
+        SlotLost when it is wrong, or its slot is over before that can be said; _OnL1Error.
         """
         clock = L1Time(lambda: self._parts.reader.newest_timestamp, self._parts.reader.slot_duration)
         while not self._is_stopping:
@@ -215,9 +224,9 @@ class Validator:
         return [block for block in found if block is not None], chain
 
     def _check(self, facts: RollupFacts, proposal: CheckpointProposal, blocks: list[L2Block], chain: ChainView) -> None:
-        """SlotLost unless the checkpoint is what its blocks give, and within the limits; _NotYetError."""
+        """SlotLost unless the checkpoint is what its blocks give, and within the limits; _NotYetError, _OnL1Error."""
         if not blocks:
-            raise SlotLost("it is on L1 already")
+            raise _OnL1Error
         number = chain.tips.checkpointed.checkpoint.number + 1
         for block in blocks:
             if block.checkpoint_number != number:

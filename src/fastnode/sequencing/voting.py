@@ -181,7 +181,11 @@ class Voting:
                 return
             try:
                 calls, success = [vote.call for vote in votes], votes[0].success
-                logs = self._parts.publisher.cast(calls, success, slot=turn.slot, attester=turn.proposer)
+                reader = self._parts.reader
+                end = reader.seen()[0].start_of_slot(turn.slot + 1)
+                logs = self._parts.publisher.cast(
+                    calls, success, slot=turn.slot, attester=turn.proposer, not_after=end - reader.slot_duration
+                )
                 self.note(votes, logs)
             except (SlotLost, UpstreamError) as error:
                 self._failed(votes, str(error))
