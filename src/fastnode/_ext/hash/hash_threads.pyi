@@ -18,7 +18,10 @@ class PendingHash:
         """True if :meth:`result` comes at once."""
 
     def result(self) -> bytes:
-        """The hash, 32 bytes, waited for without the interpreter; ValueError for an element not below the modulus."""
+        """The hash, 32 bytes, waited for without the interpreter; ValueError for an element not below the modulus.
+
+        A thread of a higher priority than theirs hashes itself when they have finished nothing for 20 ms.
+        """
 
 def start_hash(fields: bytes) -> PendingHash:
     """Begin the hash of n elements (32 * n bytes, n from 1); the bytes are copied.

@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #if defined(__linux__)
 #include <sys/resource.h>
+#include <unistd.h>
 #endif
 
 #define ELEMENT_BYTES 32
@@ -18,6 +20,9 @@
 #define PAIR 2
 /* What the threads leave to the one that answers requests, as by nice(1). */
 #define NICENESS 10
+/* Threads that have finished nothing for so long get no processor: others of the machine have a higher priority. */
+#define PATIENCE_NS 20000000
+#define SECOND_NS 1000000000
 
 typedef enum { WAITING, RUNNING, DONE } job_state;
 
@@ -28,6 +33,7 @@ struct hash_job {
     job_state state;
     int is_wanted;
     int outcome;
+    int64_t since; /* when it was started */
     uint8_t hash[HASH_BYTES];
     pthread_cond_t done;
 };
@@ -40,6 +46,47 @@ static size_t threads_running, threads_wanted, threads_idle;
 static hash_runs_function hash_runs;
 static lanes_function lanes;
 static hash_counts counts;
+/* When a thread has last finished something, and what they leave to others. */
+static int64_t finished_at;
+static int niceness;
+
+/* ---- time and priorities --------------------------------------------------------------------- */
+
+#if defined(__linux__)
+#define CLOCK CLOCK_MONOTONIC
+#else
+#define CLOCK CLOCK_REALTIME /* the only one of its conditions */
+#endif
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK, &now);
+    return (int64_t)now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+static void start_condition(pthread_cond_t *condition)
+{
+#if defined(__linux__)
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+#else
+    pthread_cond_init(condition, NULL);
+#endif
+}
+
+/* Whether the calling thread is one that should not wait for threads of a lower priority. */
+static int comes_before_threads(void)
+{
+#if defined(__linux__)
+    return getpriority(PRIO_PROCESS, 0) < niceness;
+#else
+    return 0;
+#endif
+}
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
@@ -64,6 +111,17 @@ static hash_job *take_after(hash_job *before)
         last = before;
     job->next = NULL;
     return job;
+}
+
+/* 0 when it is not there. */
+static int take_out(const hash_job *job)
+{
+    hash_job *before = NULL, *other = first;
+    for (; other && other != job; other = other->next)
+        before = other;
+    if (other)
+        take_after(before);
+    return other != NULL;
 }
 
 static void forget(hash_job *job)
@@ -156,20 +214,22 @@ static void finish(hash_job *job)
         forget(job);
 }
 
-/* Linux alone has a priority for each thread; elsewhere it would be the whole process. */
+/* Linux alone has a priority for each thread; elsewhere it would be the whole process.  A thread has that of the one that
+ * began it, which may have stepped back itself: what counts is that of the process. */
 static void step_back(void)
 {
 #if defined(__linux__)
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICENESS);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, (id_t)getpid()) + NICENESS);
+    niceness = getpriority(PRIO_PROCESS, 0);
 #endif
 }
 
 static void *work(void *unused)
 {
     (void)unused;
-    step_back();
     hash_job *batch[BATCH_MAX];
     pthread_mutex_lock(&lock);
+    step_back();
     for (;;) {
         while (!first) {
             threads_idle++;
@@ -182,6 +242,7 @@ static void *work(void *unused)
         pthread_mutex_lock(&lock);
         counts.batches++;
         counts.runs += n;
+        finished_at = now_ns();
         for (size_t i = 0; i < n; i++)
             finish(batch[i]);
     }
@@ -257,7 +318,8 @@ hash_job *hash_threads_start(const uint8_t *elements, size_t count)
     memcpy(job->elements, elements, count * ELEMENT_BYTES);
     job->count = count;
     job->is_wanted = 1;
-    pthread_cond_init(&job->done, NULL);
+    start_condition(&job->done);
+    job->since = now_ns();
 
     pthread_mutex_lock(&lock);
     start_threads();
@@ -281,12 +343,58 @@ int hash_threads_is_done(hash_job *job)
     return is_done;
 }
 
+/* The caller hashes a job that no thread gets to; 0 without memory.  Under the lock, which it leaves meanwhile. */
+static int hash_here(hash_job *job, uint8_t hash[HASH_BYTES], int *outcome)
+{
+    if (job->state == WAITING && take_out(job)) {
+        job->state = RUNNING;
+        pthread_mutex_unlock(&lock);
+        hash_alone(job);
+        pthread_mutex_lock(&lock);
+        counts.batches++;
+        counts.runs++;
+        finish(job);
+        return 1;
+    }
+    /* A thread has begun it, and may have lost its processor: it finishes it some day. */
+    size_t size = job->count * ELEMENT_BYTES;
+    uint8_t *elements = malloc(size);
+    if (!elements)
+        return 0;
+    memcpy(elements, job->elements, size);
+    pthread_mutex_unlock(&lock);
+    *outcome = hash_runs(elements, job->count, 1, hash);
+    free(elements);
+    pthread_mutex_lock(&lock);
+    return 1;
+}
+
+static void wait_until(pthread_cond_t *condition, int64_t due)
+{
+    struct timespec time = {.tv_sec = (time_t)(due / SECOND_NS), .tv_nsec = (long)(due % SECOND_NS)};
+    pthread_cond_timedwait(condition, &lock, &time);
+}
+
 int hash_threads_wait(hash_job *job, uint8_t hash[HASH_BYTES])
 {
+    int outcome = 0, is_here = 0; /* hashed by the caller */
+    int waits = 0;                /* as long as it takes */
     pthread_mutex_lock(&lock);
-    while (job->state != DONE)
-        pthread_cond_wait(&job->done, &lock);
+    while (job->state != DONE && !is_here) {
+        int64_t due = (job->since > finished_at ? job->since : finished_at) + PATIENCE_NS;
+        if (waits)
+            pthread_cond_wait(&job->done, &lock);
+        else if (now_ns() < due)
+            wait_until(&job->done, due);
+        else if (!comes_before_threads() || !hash_here(job, hash, &outcome))
+            waits = 1;
+        else
+            is_here = 1;
+    }
+    int is_done = job->state == DONE;
     pthread_mutex_unlock(&lock);
+    if (!is_done)
+        return outcome;
     memcpy(hash, job->hash, HASH_BYTES);
     return job->outcome;
 }
@@ -296,12 +404,8 @@ void hash_threads_drop(hash_job *job)
     pthread_mutex_lock(&lock);
     job->is_wanted = 0;
     int is_mine = job->state != RUNNING;
-    if (job->state == WAITING) {
-        hash_job *before = NULL;
-        for (hash_job *other = first; other && other != job; other = other->next)
-            before = other;
-        take_after(before);
-    }
+    if (job->state == WAITING)
+        take_out(job);
     pthread_mutex_unlock(&lock);
     if (is_mine)
         forget(job);

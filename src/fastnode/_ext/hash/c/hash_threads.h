@@ -33,7 +33,8 @@ hash_job *hash_threads_start(const uint8_t *elements, size_t count);
 
 int hash_threads_is_done(hash_job *job);
 
-/* Wait for the hash, as often as one likes: 0, or -1 when an element is not below the modulus. */
+/* Wait for the hash, as often as one likes: 0, or -1 when an element is not below the modulus.  Who has a higher priority
+ * than the threads hashes itself when they get no processor. */
 int hash_threads_wait(hash_job *job, uint8_t hash[HASH_BYTES]);
 
 /* The end of a job.  It may have no waiter; one that has not begun is not hashed any more. */
