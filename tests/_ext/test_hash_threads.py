@@ -163,7 +163,7 @@ def _batches_of(count: int) -> int:
     assert [item.result() for item in pending] == [poseidon2.hash_fields(run) for run in runs]
     runs_after, batches_after = kernel.counts()
     assert runs_after - runs_before >= count
-    # What an earlier test's waiter has hashed itself a thread may finish only now.
+    # A thread may finish only now what an earlier test's waiter has hashed itself.
     return batches_after - batches_before if runs_after - runs_before == count else count
 
 

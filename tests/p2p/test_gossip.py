@@ -199,6 +199,31 @@ def test_without_peers_a_message_may_be_published_again() -> None:
     assert table.gossip.publish(Topic.TX, b"tx", table.now) == 1
 
 
+def test_a_message_that_is_kept_goes_to_peers_that_come_and_that_come_back_while_it_is_of_use() -> None:
+    table = Table()
+
+    def given(peer: str) -> list[bytes]:
+        return [item[1] for item in table.told("message").get(peer, [])]  # type: ignore[index]
+
+    topic, first, second = Topic.BLOCK_PROPOSAL, pack(b"first")[1], pack(b"second")[1]
+    # As of a proposer whose only peer has just closed the connection.
+    assert table.gossip.publish(topic, b"first", table.now, until=table.now + 10) == 0
+    assert table.gossip.publish(topic, b"first", table.now) is None
+    table.add("peer 0")
+    assert given("peer 0") == [first]
+    table.hear("peer 0", wire.subscriptions([NAMES[topic]]))
+    assert given("peer 0") == [], "it has it"
+    assert table.gossip.publish(topic, b"second", table.now, until=table.now + 10) == 1
+    assert given("peer 0") == [second]
+    table.gossip.remove_peer("peer 0", table.now)
+    table.add("peer 0")
+    assert given("peer 0") == [first, second], "one of them may have been under way"
+    table.beat(15)
+    table.said()
+    table.add("peer 1")
+    assert given("peer 1") == [], "their time is over"
+
+
 def test_what_a_peer_offers_is_asked_for_and_a_broken_promise_is_held_against_it() -> None:
     table = Table(2)
     _, identity = sent(b"tx")

@@ -74,7 +74,7 @@ def test_a_checkpoint_goes_through_a_contract_on_its_way(l1: LiveL1) -> None:
     outcome = future.result(PATIENCE_S)
     assert outcome.is_published, outcome
     assert l1.tip() == 1
-    # What it is derived from stands in the trace of the transaction.
+    # The trace of the transaction has what the chain is derived from.
     source = l1.client.run(lambda endpoint: endpoint.results([("debug_traceTransaction", [outcome.tx_hash, CALLS])])[0])
     assert source["calls"][0]["to"] == hex_data(MULTICALL3)
     # A refusal is explained by its calls, as without the contract.

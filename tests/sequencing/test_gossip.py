@@ -39,7 +39,7 @@ def told(txs: SignedTxs | None) -> BlockProposal:
         header=BLOCK.header, index_within_checkpoint=BLOCK.index, archive=SimpleNamespace(root=root)
     )
     digest = digests.block_proposal(BLOCK.header, BLOCK.index, in_hash, root, HASHES)
-    speaker = ValidatorGossip(lambda topic, payload: sent.append((topic, payload)))
+    speaker = ValidatorGossip(lambda topic, payload, _slot: sent.append((topic, payload)))
     speaker.tell_block(block, in_hash, HASHES, signed(digest), txs)
     [(topic, payload)] = sent
     assert topic is Topic.BLOCK_PROPOSAL

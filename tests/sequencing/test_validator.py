@@ -59,7 +59,7 @@ class Told:
         self.pool = AttestationPool()
         self.gossip = ValidatorGossip(self.publish)
 
-    def publish(self, topic: Topic, payload: bytes) -> None:
+    def publish(self, topic: Topic, payload: bytes, _slot: int) -> None:
         if topic is Topic.CHECKPOINT_ATTESTATION:
             self.attestations.append(CheckpointAttestation.from_buffer(payload))
         else:

@@ -251,11 +251,15 @@ class PeerToPeer:
         """What peers have under this hash, in its binary form, not checked; empty while the network does not run."""
         return () if self._network is None else self._fetch(bytes(32), [tx_hash], {tx_hash}, "")
 
-    def publish(self, topic: Topic, payload: bytes) -> None:
-        """PeerUnavailable when the network does not run."""
-        if self._network is None:
+    def publish(self, topic: Topic, payload: bytes, slot: int) -> None:
+        """To the peers that are here, and to those that come while the slot lasts.  PeerUnavailable when the network
+        does not run."""
+        if self._network is None or self._mempool is None:
             raise PeerUnavailable("the peer-to-peer network is not running")
-        self._network.publish(topic, payload)
+        clock = self._mempool.clock
+        keep_s = clock.genesis_time + (slot + 1) * clock.slot_duration - clock.now()
+        # One slot ahead at most: a clock that is wrong keeps nothing for long.
+        self._network.publish(topic, payload, keep_s=min(max(0.0, keep_s), 2 * clock.slot_duration))
 
     def start(self) -> None:
         """StartError when the port cannot be had."""

@@ -21,7 +21,7 @@ from typing import Final
 from fastnode.errors import PeerFault
 from fastnode.kernels import peer_frames
 from fastnode.p2p import gossip_wire as wire
-from fastnode.p2p.gossip_cache import MessageCache, Pending, PendingMessages, SeenMessages, Verdict
+from fastnode.p2p.gossip_cache import KeptMessages, MessageCache, Pending, PendingMessages, SeenMessages, Verdict
 from fastnode.p2p.gossip_wire import PRUNE_BACKOFF_S, GossipOptions, Incoming
 from fastnode.p2p.limits import Limits
 from fastnode.p2p.scores import PeerScores
@@ -79,6 +79,7 @@ class Gossip:
         self._backoff: dict[tuple[str, str], float] = {}  # topic, peer
         self._seen = SeenMessages(self.options.seen_ttl_s, self.options.seen_count_max * len(self._names))
         self._cache = MessageCache(self.options.cache_windows, self.options.gossiped_windows)
+        self._kept = KeptMessages()
         self._pending = PendingMessages()
         self._promises: dict[bytes, dict[str, float]] = {}
         self._output: dict[str, list[bytes]] = {}
@@ -103,6 +104,7 @@ class Gossip:
         for promised in self._promises.values():
             promised.pop(peer, None)
         self._output.pop(peer, None)
+        self._kept.forget_peer(peer)
         self.scores.remove(peer, now)
 
     def knows(self, peer: str) -> bool:
@@ -113,7 +115,7 @@ class Gossip:
 
     @property
     def held_bytes(self) -> int:
-        return self._pending.held_bytes + self._cache.held_bytes
+        return self._pending.held_bytes + self._cache.held_bytes + self._kept.held_bytes
 
     # ---- output ------------------------------------------------------------------------------
 
@@ -149,7 +151,7 @@ class Gossip:
             raise PeerFault(f"gossip: {error}") from error
         if left_out:
             self.counts["", "left out"] += left_out
-        self._subscribe(peer, state, subscriptions)
+        self._subscribe(peer, state, subscriptions, now)
         taken = [found for message in messages if (found := self._take(peer, *message, now)) is not None]
         self._on_iwant(peer, iwant)
         self._control(
@@ -160,12 +162,14 @@ class Gossip:
         self._on_prune(peer, prune, now)
         return taken
 
-    def _subscribe(self, peer: str, state: _Peer, subscriptions: list[tuple[bool, bytes]]) -> None:
+    def _subscribe(self, peer: str, state: _Peer, subscriptions: list[tuple[bool, bytes]], now: float) -> None:
         for is_wanted, raw in subscriptions:
             name = raw.decode("utf-8", "replace")
             if name not in self._topics:
                 continue
             if is_wanted:
+                if name not in state.topics:
+                    self._give_kept(peer, name, now)
                 state.topics.add(name)
             else:
                 state.topics.discard(name)
@@ -321,8 +325,19 @@ class Gossip:
             self._seen.forget(identity)
         return True
 
-    def publish(self, topic: Topic, payload: bytes, now: float) -> int | None:
-        """To how many peers a message of ours went; None if it was seen before.  With none it may be tried again."""
+    def _give_kept(self, peer: str, name: str, now: float) -> None:
+        """Send a peer, which takes part in the topic from now on, what this node has published there."""
+        sent = self._kept.take_for(peer, name, now)
+        for each in sent:
+            self._send(peer, wire.message(name, each))
+        self.counts[self._topics[name].value, "published"] += len(sent)
+
+    def publish(self, topic: Topic, payload: bytes, now: float, *, until: float = 0.0) -> int | None:
+        """To how many peers a message of ours went; None if it was seen before.
+
+        ``until``: who takes part in the topic later, and before then, gets it too, as one that has just lost its
+        connection.  Otherwise one that went to no peer may be tried again.
+        """
         name = self._names.get(topic)
         if name is None:
             return 0
@@ -331,7 +346,9 @@ class Gossip:
         if identity in self._seen:
             return None
         peers = self._publish_to(name)
-        if not peers:
+        if now < until:
+            self._kept.put(name, sent, until, set(peers))
+        elif not peers:
             return 0
         seen = self._seen.add(identity, name, now)
         seen.verdict, seen.judged_at = Verdict.ACCEPT, now
@@ -406,6 +423,7 @@ class Gossip:
         for name in self.mesh:
             self._gossip(name)
         self._cache.shift()
+        self._kept.forget_old(now)
         self._seen.forget_old(now)
 
     def _count_broken_promises(self, now: float) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from fastnode.p2p.topics import Topic
 from fastnode.records import dataclass
 
-__all__ = ["MessageCache", "Pending", "PendingMessages", "Seen", "SeenMessages", "Verdict"]
+__all__ = ["KeptMessages", "MessageCache", "Pending", "PendingMessages", "Seen", "SeenMessages", "Verdict"]
 
 #: Messages that wait for their verdict; what comes beyond is not taken, and may come again.
 _PENDING_MAX: Final = 1000
@@ -23,6 +23,11 @@ _PENDING_BYTES_OF_PEER_MAX: Final = 8 << 20
 _CACHE_BYTES_MAX: Final = 64 << 20
 #: How often one peer gets one message that it asks for (gossipsub 1.1).
 _RETRANSMISSIONS_MAX: Final = 3
+
+
+#: Of messages that are kept for peers that come.
+_KEPT_MAX: Final = 128
+_KEPT_BYTES_MAX: Final = 32 << 20
 
 
 class Verdict(Enum):
@@ -163,3 +168,43 @@ class MessageCache:
             self._sent.pop(message_id, None)
             self.held_bytes -= len(sent)
         self._windows.append([])
+
+
+@dataclass(slots=True)
+class _Kept:
+    topic: str
+    sent: bytes
+    until: float
+    #: Peers that have it.
+    peers: set[str]
+
+
+class KeptMessages:
+    """Messages of this node for peers that come, or come back, while they are of use."""
+
+    def __init__(self) -> None:
+        self._messages: deque[_Kept] = deque()
+        self.held_bytes = 0
+
+    def put(self, topic: str, sent: bytes, until: float, peers: set[str]) -> None:
+        """``peers`` have it.  The oldest make room."""
+        self._messages.append(_Kept(topic, sent, until, peers))
+        self.held_bytes += len(sent)
+        while len(self._messages) > _KEPT_MAX or self.held_bytes > _KEPT_BYTES_MAX:
+            self.held_bytes -= len(self._messages.popleft().sent)
+
+    def take_for(self, peer: str, topic: str, now: float) -> list[bytes]:
+        """Messages that a peer lacks of a topic, in which it takes part from now on; it has them then."""
+        found = [kept for kept in self._messages if kept.topic == topic and now < kept.until and peer not in kept.peers]
+        for kept in found:
+            kept.peers.add(peer)
+        return [kept.sent for kept in found]
+
+    def forget_peer(self, peer: str) -> None:
+        """Take note that a peer is gone, perhaps with what was on its way to it."""
+        for kept in self._messages:
+            kept.peers.discard(peer)
+
+    def forget_old(self, now: float) -> None:
+        while self._messages and self._messages[0].until <= now:
+            self.held_bytes -= len(self._messages.popleft().sent)

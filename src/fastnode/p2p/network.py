@@ -173,11 +173,14 @@ class PeerNetwork:
             future.cancel()
             raise PeerUnavailable(f"the peer-to-peer network has not answered within {timeout_s} s") from None
 
-    def publish(self, topic: Topic, payload: bytes) -> int | None:
-        """To how many peers it went at once; None if it had been seen.  PeerUnavailable when it does not run."""
+    def publish(self, topic: Topic, payload: bytes, *, keep_s: float = 0.0) -> int | None:
+        """To how many peers it went at once; None if it had been seen.  PeerUnavailable when it does not run.
+
+        ``keep_s``: so long it goes to peers that come, too.
+        """
 
         async def publish(overlay: Overlay) -> int | None:
-            return overlay.publish(topic, payload)
+            return overlay.publish(topic, payload, keep_s)
 
         return self._call(publish, _CALL_S)
 

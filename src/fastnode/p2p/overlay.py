@@ -189,9 +189,10 @@ class Overlay:
         with suppress(PeerFault):  # what is held already is held: only newcomers are refused
             self._memory.hold(self.gossip.held_bytes)
 
-    def publish(self, topic: Topic, payload: bytes) -> int | None:
-        """To how many peers it went; None if it was known."""
-        count = self.gossip.publish(topic, payload, self._loop.time())
+    def publish(self, topic: Topic, payload: bytes, keep_s: float) -> int | None:
+        """To how many peers it went; None if it was known.  ``keep_s``: so long it goes to those that come, too."""
+        now = self._loop.time()
+        count = self.gossip.publish(topic, payload, now, until=now + keep_s)
         self._flush()
         return count
 

@@ -29,12 +29,14 @@ _ENVELOPE_BYTES: Final = 64
 
 
 class ValidatorGossip:
-    """``publish`` sends to all peers; PeerUnavailable.  Signatures are r 32 | s 32 | v 1.
+    """``publish`` sends to all peers what is of use while a slot lasts; PeerUnavailable.
+
+    Signatures are r 32 | s 32 | v 1.
 
     What cannot be told is told of in the log: a checkpoint whose attestations are all here needs no peer.
     """
 
-    def __init__(self, publish: Callable[[Topic, bytes], None]) -> None:
+    def __init__(self, publish: Callable[[Topic, bytes, int], None]) -> None:
         self._publish = publish
 
     def tell_block(
@@ -52,13 +54,13 @@ class ValidatorGossip:
         payload = proposal.to_buffer()
         if txs is not None and len(payload) > Topic.BLOCK_PROPOSAL.bytes_max - _ENVELOPE_BYTES:
             payload = replace(proposal, txs=None).to_buffer()
-        self._send(Topic.BLOCK_PROPOSAL, payload)
+        self._send(Topic.BLOCK_PROPOSAL, payload, block.header.global_variables.slot_number)
 
     def tell_checkpoint(self, checkpoint: Checkpoint, signature: bytes) -> CheckpointProposal:
         """After all of its blocks."""
         modifier = checkpoint.fee_asset_price_modifier
         proposal = CheckpointProposal.of(checkpoint.header, checkpoint.archive.root, modifier, signature)
-        self._send(Topic.CHECKPOINT_PROPOSAL, proposal.to_buffer())
+        self._send(Topic.CHECKPOINT_PROPOSAL, proposal.to_buffer(), proposal.slot)
         return proposal
 
     def tell_attestation(self, proposal: CheckpointProposal, signature: bytes) -> None:
@@ -69,10 +71,10 @@ class ValidatorGossip:
             wire_signature(signature),
             proposal.signature,
         )
-        self._send(Topic.CHECKPOINT_ATTESTATION, attestation.to_buffer())
+        self._send(Topic.CHECKPOINT_ATTESTATION, attestation.to_buffer(), proposal.slot)
 
-    def _send(self, topic: Topic, payload: bytes) -> None:
+    def _send(self, topic: Topic, payload: bytes, slot: int) -> None:
         try:
-            self._publish(topic, payload)
+            self._publish(topic, payload, slot)
         except PeerUnavailable as error:
             logger.warning("peers are not told", extra=log_facts(topic=topic.value, reason=str(error)))
