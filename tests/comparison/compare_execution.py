@@ -36,8 +36,8 @@ SCRIPT = Path(__file__).with_name("execution.mjs")
 CASES_AT_ONCE = 24
 #: How the errors of limits begin that only this node has.
 GIVEN_UP = "Public execution needs more than"
-#: So many programs after one another are told of.
-PROGRESS = 5_000
+#: Seconds between two lines that say how far it is.
+TOLD_S = 60
 #: Kinds of differences that are printed, and cases of each.
 SHOWN_KINDS, SHOWN_CASES = 40, 2
 
@@ -61,7 +61,7 @@ class Comparison:
     def __init__(self, node: PublishedNode, *, over_trees: bool, save: TextIO | None, is_recorded: bool) -> None:
         self._node = node
         self._is_recorded = is_recorded
-        self._begun = time.monotonic()
+        self._begun = self._told = time.monotonic()
         self._trees = Trees(BASE)
         self._base: Any = base_state()
         if over_trees:
@@ -73,12 +73,13 @@ class Comparison:
         self.agreed: list[tuple[Json, str]] = []
 
     def run(self, cases: Sequence[Json]) -> None:
-        told, ours = self.programs, list[tuple[Json, list[TxEffect]]]()
+        ours: list[tuple[Json, list[TxEffect]]] = []
         answers = self._node.ask_all(cases, lambda: ours.extend(outcome(self._base, case) for case in cases))
         for case, (found, effects), answer in zip(cases, ours, answers, strict=True):
             self._judge(case, found, effects, answer)
-        if self.programs // PROGRESS > told // PROGRESS:
-            seconds = time.monotonic() - self._begun
+        if time.monotonic() - self._told > TOLD_S:
+            self._told = time.monotonic()
+            seconds = self._told - self._begun
             print(f"{self.programs} programs, {sum(self.kinds.values())} cases differ, {seconds:.0f} s", flush=True)
 
     def _judge(self, case: Json, found: Json, effects: list[TxEffect], answer: Json) -> None:

@@ -25,21 +25,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
+from tests.comparison.kept_hashes import KeptHashes
 from tests.comparison.message_cases import attested_cases, message_cases
-from tests.comparison.pool_sequences import PoolHere, sequences, steps_there
+from tests.comparison.pool_sequences import PoolWalk, sequences
 from tests.comparison.published_node import PublishedNode, folder_of
 from tests.comparison.record_cases import blob_cases, record_cases, record_json_cases
 from tests.comparison.transaction_cases import binary_cases, json_cases
-from tests.comparison.transaction_differences import differences, explanation, pool_difference, pool_explanation
+from tests.comparison.transaction_differences import differences, explanation, pool_difference
 from tests.comparison.transaction_outcomes import Answers, Json, world
 from tests.comparison.transaction_recording import write_recording
 from tests.p2p.bent_messages import cases as bent_cases
 from tests.p2p.bent_messages import question_of, record
 
 SCRIPT = Path(__file__).with_name("transactions.mjs")
-AT_ONCE = 16
+AT_ONCE = 32
 #: Seconds between two lines that say how far it is.
 TOLD_S = 60
 SHOWN_KINDS, SHOWN_CASES = 60, 2
@@ -57,6 +58,14 @@ KINDS: Final[Mapping[str, Callable[[int], Iterator[Json]]]] = {
 }
 
 
+class Batch(NamedTuple):
+    """Cases, what they come to here, and hashes that were computed for them."""
+
+    cases: Sequence[Json]
+    ours: Sequence[Json]
+    hashes: Mapping[str, str]
+
+
 class Comparison:
     """Cases put to both, and what became of them."""
 
@@ -64,20 +73,26 @@ class Comparison:
         self._node, self._save = node, save
         keys, contracts = (bytes.fromhex(node.hello[name][2:]) for name in ("vkTreeRoot", "protocolContractsHash"))
         self._answers = Answers((keys, contracts))
+        self._hashes = KeptHashes()
         self.outcomes: collections.Counter[str] = collections.Counter()
         self.explained: collections.Counter[str] = collections.Counter()
         self.kinds: collections.Counter[str] = collections.Counter()
         self.agreed: list[tuple[Json, Json]] = []
         self.there: list[Json] = []
 
-    def run(self, kind: str, cases: Sequence[Json]) -> None:
-        if kind == "pools":
-            for case in cases:
-                self._run_pool(case)
-            self._node.ask({"op": "world", "made": world()})  # a pool has one of its own
-            return
-        ours: list[Json] = []
-        self.there = self._node.ask_all(cases, lambda: ours.extend(map(self._answers, cases)))
+    def close(self) -> None:
+        self._hashes.close()
+        self._node.close()
+
+    def prepare(self, cases: Sequence[Json]) -> Batch:
+        """Answer here, before the published node is asked: what was hashed for that is told to it."""
+        ours = list(map(self._answers, cases))
+        return Batch(cases, ours, self._hashes.taken())
+
+    def run(self, kind: str, batch: Batch, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """``meanwhile`` is called while the published node answers."""
+        cases, ours = batch.cases, batch.ours
+        self.there = self._node.ask_all([{**cases[0], "hashes": batch.hashes}, *cases[1:]], meanwhile)
         for case, here, there in zip(cases, ours, self.there, strict=True):
             read = "refused" if "refused" in here else here.get("verdict") or str((here.get("rpc") or ["read"])[0])
             self.outcomes[f"{kind}: {read}"] += 1
@@ -91,33 +106,45 @@ class Comparison:
             else:
                 self.explained.update({str(row) for row in rows.values()})
 
-    def _run_pool(self, case: Json) -> None:
+    def run_pool(self, case: Json) -> None:
         """Up to the first step that differs and is not explained."""
-        here, answers, is_plain = PoolHere(case), list[Json](), True
-        self._node.ask({"op": "pool", "made": case["made"], **case["options"]})
-        try:
-            for place, (step, sent) in enumerate(zip(case["steps"], steps_there(case), strict=True)):
-                mined_before = {tx_hash for tx_hash in here.hashes if here.is_mined(tx_hash)}
-                events = here.pool.events.copy()
-                ours, there = here.step(step), self._node.ask(sent)
-                answers.append(ours)
-                self.outcomes[f"pools: {step['do']} {' '.join(map(str, (ours['answer'] or [])[:2]))}"] += 1
-                name = pool_difference(step, ours, there)
-                if name is None:
-                    continue
-                causes = {cause for cause, count in here.pool.events.items() if count > events[cause]}
-                reason = pool_explanation(case, step, mined_before, causes, ours, there)
-                if reason is None:
-                    self._note("pools", {**case, "steps": case["steps"][: place + 1]}, name, ours, there)
-                    return
-                is_plain = False
-                self.explained[reason] += 1
-                extra = [tx_hash for tx_hash in there["pending"] if tx_hash not in ours["pending"]]
-                self._node.ask({"op": "step", "do": "drop", "hashes": extra, "all": []})
-            if is_plain:
-                self.agreed.append((case, {"answers": answers}))
-        finally:
-            here.close()
+        walk = PoolWalk(case)
+        drops: dict[int, Json] = {}
+        while (found := self._first_difference(walk, drops)) is not None:
+            place, name, there = found
+            reason = walk.explanation(place, there)
+            if reason is None:
+                steps = case["steps"][: place + 1]
+                self._note("pools", {**case, "steps": steps}, name, walk.answers[place], there)
+                return
+            self.explained[reason] += 1
+            extra = [tx_hash for tx_hash in there["pending"] if tx_hash not in walk.answers[place]["pending"]]
+            drops[place] = {"op": "step", "do": "drop", "hashes": extra, "all": []}
+        for step, ours in zip(case["steps"], walk.answers, strict=True):
+            self.outcomes[f"pools: {step['do']} {' '.join(map(str, (ours['answer'] or [])[:2]))}"] += 1
+        if not drops:
+            self.agreed.append((case, {"answers": walk.answers}))
+
+    def _first_difference(self, walk: PoolWalk, drops: Mapping[int, Json]) -> tuple[int, str, Json] | None:
+        """The step, what differs, and what is said there; behind the steps of ``drops`` the pool there has less."""
+        case, questions = walk.case, list[tuple[int | None, Json]]()
+        for place, sent in enumerate(walk.sent):
+            questions.append((place, sent))
+            if place in drops:
+                questions.append((None, drops[place]))
+        asked = [{"op": "pool", "made": case["made"], "hashes": self._hashes.taken(), **case["options"]}]
+        answers = self._node.ask_all([*asked, *(question for _, question in questions)])[1:]
+        for (place, _), there in zip(questions, answers, strict=True):
+            if place is None or place in drops:
+                continue
+            name = pool_difference(case["steps"][place], walk.answers[place], there)
+            if name is not None:
+                return place, name, there
+        return None
+
+    def leave_pools(self) -> None:
+        """Each pool has a chain of its own; what comes next has the usual one."""
+        self._node.ask({"op": "world", "made": world()})
 
     def _note(self, kind: str, case: Json, name: str, here: Json, there: Json) -> None:
         shown = [json.dumps(item.get(name, item.get("refused", item))) for item in (here, there)]
@@ -146,34 +173,80 @@ def _started(folder: Path) -> PublishedNode:
     return node
 
 
+class _Progress:
+    """Tells how far a kind is, once in a while; ``is_over`` after so many seconds."""
+
+    def __init__(self, comparison: Comparison, kind: str, seconds: float) -> None:
+        self._comparison, self._kind, self._seconds = comparison, kind, seconds
+        self._begun = self._told = time.monotonic()
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if time.monotonic() - self._told > TOLD_S:
+            self._told = time.monotonic()
+            self.tell()
+
+    def tell(self) -> None:
+        differ, seconds = sum(self._comparison.kinds.values()), time.monotonic() - self._begun
+        print(f"{self._done} {self._kind}, {differ} differ, {seconds:.0f} s", flush=True)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() - self._begun > self._seconds
+
+
 def _run_kind(comparison: Comparison, kind: str, options: argparse.Namespace) -> None:
     """Up to the number of cases, or of seconds."""
-    wanted = max(1, options.cases // 100) if kind == "pools" else options.cases
-    source, done, begun, told = KINDS[kind](options.seed), 0, time.monotonic(), time.monotonic()
-    while done < wanted and time.monotonic() - begun < options.seconds:
-        cases = list(itertools.islice(source, min(1 if kind == "pools" else AT_ONCE, wanted - done)))
-        if not cases:
-            break
-        comparison.run(kind, cases)
-        done += len(cases)
-        if not options.record:
-            comparison.agreed.clear()
-        if time.monotonic() - told > TOLD_S:
-            told = time.monotonic()
-            print(f"{done} {kind}, {sum(comparison.kinds.values())} differ, {told - begun:.0f} s", flush=True)
-    print(f"{done} {kind}, {sum(comparison.kinds.values())} differ, {time.monotonic() - begun:.0f} s", flush=True)
+    progress = _Progress(comparison, kind, options.seconds)
+    source = KINDS[kind](options.seed)
+    if kind == "pools":
+        for case in itertools.islice(source, max(1, options.cases // 100)):
+            comparison.run_pool(case)
+            progress.add(1)
+            if progress.is_over:
+                break
+        comparison.leave_pools()
+    else:
+        for batch in _batches(comparison, kind, itertools.islice(source, options.cases)):
+            progress.add(batch)
+            if not options.record:
+                comparison.agreed.clear()
+            if progress.is_over:
+                break
+    progress.tell()
+
+
+def _batches(comparison: Comparison, kind: str, source: Iterator[Json]) -> Iterator[int]:
+    """Sizes of what is compared: the next is made up and answered here while the published node has one."""
+    following: list[Batch] = []
+
+    def prepare() -> None:
+        cases = list(itertools.islice(source, AT_ONCE))
+        if cases:
+            following.append(comparison.prepare(cases))
+
+    prepare()
+    while following:
+        batch = following.pop()
+        comparison.run(kind, batch, prepare)
+        yield len(batch.cases)
 
 
 def _record_verdicts(comparison: Comparison) -> None:
     questions = [question_of(case) for case in bent_cases()]
-    comparison.run("bent", questions)
+    comparison.run("bent", comparison.prepare(questions))
     record([answer["verdict"] for answer in comparison.there])
 
 
 def _replay(comparison: Comparison, path: Path) -> None:
     for line in path.read_text().splitlines():
         row = json.loads(line)
-        comparison.run(row["kind"], [row["case"]])
+        if row["kind"] == "pools":
+            comparison.run_pool(row["case"])
+            comparison.leave_pools()
+        else:
+            comparison.run(row["kind"], comparison.prepare([row["case"]]))
         print(json.dumps({"here": row["here"], "there": row["there"]}))
 
 
@@ -201,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for kind in options.what.split(","):
                 _run_kind(comparison, kind, options)
     finally:
-        node.close()
+        comparison.close()
         if save is not None:
             save.close()
     comparison.report()

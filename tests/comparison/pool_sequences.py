@@ -23,6 +23,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from tests.comparison.transaction_cases import Pieces, word
+from tests.comparison.transaction_differences import pool_explanation
 from tests.comparison.transaction_outcomes import Json, bases, ledger_of, text, world
 
 from fastnode.errors import Refused
@@ -300,3 +301,26 @@ def steps_there(case: Json) -> Iterator[Json]:
             hashes[str(text(tx.hash))] = None
             sent["tx"] = base64.b64encode(tx.to_buffer()).decode()
         yield {**sent, "all": list(hashes)}
+
+
+class PoolWalk:
+    """A sequence, gone through here: what each step came to, and how the published pool is asked for it."""
+
+    def __init__(self, case: Json) -> None:
+        self.case, self.answers, self.sent = case, list[Json](), list(steps_there(case))
+        #: By step: what the pool had in blocks before, and why it has let go of others with it.
+        self._mined_before, self._causes = list[set[str]](), list[set[str]]()
+        here = PoolHere(case)
+        try:
+            for step in case["steps"]:
+                self._mined_before.append({tx_hash for tx_hash in here.hashes if here.is_mined(tx_hash)})
+                events = here.pool.events.copy()
+                self.answers.append(here.step(step))
+                self._causes.append({cause for cause, count in here.pool.events.items() if count > events[cause]})
+        finally:
+            here.close()
+
+    def explanation(self, place: int, there: Json) -> str | None:
+        """The row that explains what is said there of a step."""
+        step, ours = self.case["steps"][place], self.answers[place]
+        return pool_explanation(self.case, step, self._mined_before[place], self._causes[place], ours, there)

@@ -8,6 +8,7 @@ its public calls and their calldata, the shape of the binary form, its class log
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Any, Final
 from tests.comparison.json_changes import change_json
 from tests.comparison.transaction_outcomes import ALLOWED, Json, bases
 
-from fastnode.kernels import poseidon2
+from fastnode.kernels import hash_threads, poseidon2
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS, split_fields
@@ -47,6 +48,10 @@ TIMES = (0, 999_999, 1_000_000, 1_000_001, 1 << 53, (1 << 64) - 1)
 LENGTHS = (0, 1, 2, 5, 6, 15, 16, 17, 3022, 3023, 3024, (1 << 32) - 1)
 
 
+#: Transactions whose hashes threads compute together.
+HASHED_AT_ONCE = 32
+
+
 def word(value: int) -> bytes:
     return value.to_bytes(FIELD_BYTES, "big")
 
@@ -66,6 +71,7 @@ class Pieces:
         #: Counts that are not those of what follows, by what they count.
         self.counts: dict[str, int] = {}
         self.tail, self.length = b"", -1
+        self._pending: hash_threads.PendingHash | None = None
         self.put(layout.EXPIRATION, LATE.to_bytes(8, "big"))
 
     @property
@@ -79,14 +85,23 @@ class Pieces:
     def put(self, place: int, value: bytes) -> None:
         self.data[place : place + len(value)] = value
 
-    def _computed_hash(self) -> bytes:
+    def start(self) -> None:
+        """Let threads compute the hash, beside those of others."""
         plan, separator = (
             (layout.PUBLIC_PLAN, SEPARATOR_PUBLIC_TX_HASH)
             if self.is_public
             else (layout.PRIVATE_PLAN, SEPARATOR_PRIVATE_TX_HASH)
         )
+        if self.is_hashed:
+            with contextlib.suppress(ValueError):
+                self._pending = hash_threads.start_hash(plan.run(bytes(self.data), word(separator)))
+
+    def _computed_hash(self) -> bytes:
+        if self._pending is None:
+            self.start()
+        pending, self._pending = self._pending, None
         try:
-            return poseidon2.hash_fields(plan.run(bytes(self.data), word(separator)))
+            return self.hash if pending is None else pending.result()
         except ValueError:
             return self.hash
 
@@ -94,7 +109,14 @@ class Pieces:
         return (self.counts.get(name, value) % (1 << 8 * width)).to_bytes(width, "big")
 
     def buffer(self) -> bytes:
-        parts = [self._computed_hash() if self.is_hashed else self.hash, bytes(self.data)]
+        return self._under(self._computed_hash())
+
+    @property
+    def size(self) -> int:
+        return len(self._under(self.hash))
+
+    def _under(self, tx_hash: bytes) -> bytes:
+        parts = [tx_hash, bytes(self.data)]
         parts += [self._count("proof", len(self.proof) // FIELD_BYTES, 4), bytes(self.proof)]
         parts += [self._count("class logs", len(self.class_logs), 1), *map(bytes, self.class_logs)]
         parts.append(self._count("calldata", len(self.calldata), 1))
@@ -254,7 +276,7 @@ def _given_calldata(source: random.Random, tx: Pieces) -> None:
 
 
 def _shape(source: random.Random, tx: Pieces) -> None:
-    whole = len(tx.buffer())
+    whole = tx.size
     which = source.randrange(8)
     if which == 0:
         tx.tail = source.randbytes(source.choice((1, 2, 31, 32, 100)))
@@ -364,9 +386,14 @@ def binary_cases(seed: int) -> Iterator[Json]:
     source = random.Random(f"transactions {seed}")
     choose = _bases(source)
     while True:
-        base, pieces = choose()
-        names, tx = _changed(source, pieces)
-        yield {"op": "tx", "changes": names, "base": base, "data": base64.b64encode(tx.buffer()).decode()}
+        made = []
+        for _ in range(HASHED_AT_ONCE):
+            base, pieces = choose()
+            names, tx = _changed(source, pieces)
+            tx.start()
+            made.append((base, names, tx))
+        for base, names, tx in made:
+            yield {"op": "tx", "changes": names, "base": base, "data": base64.b64encode(tx.buffer()).decode()}
 
 
 _TEXT_CHANGES: Final[tuple[Callable[[str], Any], ...]] = (

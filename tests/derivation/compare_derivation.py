@@ -12,7 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ import click
 from tests.conftest import NodeProcess
 from tests.derivation.followers import (
     LOGS,
+    PATIENCE_S,
     DerivationError,
     PublishedNodeLost,
     compare_content,
@@ -55,8 +56,16 @@ def _say_nothing(_: str) -> None:
 class Session:
     """One L1 with its followers, for some scenarios."""
 
-    def __init__(self, stack: ExitStack, ports: Sequence[int], name: str, with_published: bool) -> None:
+    def __init__(
+        self,
+        stack: ExitStack,
+        ports: Sequence[int],
+        name: str,
+        with_published: bool,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         """``ports``: PORTS of them that are free."""
+        self._patience_s = patience_s
         self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="derivation-")))
         l1_port, *self.always, late, late_admin, port, admin = ports
         self.late = [late, late_admin]
@@ -99,7 +108,7 @@ class Session:
         self.quiets += 1
         for tries_left in reversed(range(TRIES)):
             with self.taking("settle"):
-                false = settle(self.proposer, ports, self.reference)
+                false = settle(self.proposer, ports, self.reference, self._patience_s)
             self.false += false
             if self.reference is None or false:
                 break
@@ -112,7 +121,7 @@ class Session:
                     raise
                 self.l1.skip(1)
         with self.taking("health"):
-            require_healthy(self.proposer, node, ports[0])
+            require_healthy(self.proposer, node, ports[0], self._patience_s)
 
     @contextmanager
     def taking(self, what: str) -> Iterator[None]:
@@ -157,24 +166,49 @@ class Session:
         self.quiet()
 
 
-def minimise(actions: list[dict[str, Any]], port: int, with_published: bool) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Terms:
+    """``port``: the first of PORTS; ``patience_s``: until followers that have not seen the same have failed."""
+
+    port: int
+    with_published: bool
+    patience_s: float
+    say: Say
+
+    def session(self, stack: ExitStack, name: str) -> Session:
+        """A session of one L1; what does not start on a busy machine is tried again."""
+        for tries_left in reversed(range(TRIES)):
+            with ExitStack() as started:
+                ports = range(self.port, self.port + PORTS)
+                try:
+                    found = Session(started, ports, f"{name}-{tries_left}", self.with_published, self.patience_s)
+                except (AssertionError, OSError) as error:
+                    if not tries_left:
+                        raise
+                    click.echo(f"  not started: {str(error)[-300:]}")
+                    continue
+                stack.push(started.pop_all())
+                return found
+        raise AssertionError
+
+
+def minimise(actions: list[dict[str, Any]], terms: Terms) -> list[dict[str, Any]]:
     """Leave out what the difference does not need; each try has an L1 of its own."""
     at = 0
     while at < len(actions):
         fewer = actions[:at] + actions[at + 1 :]
-        if fails(fewer, port, with_published):
+        if fails(fewer, replace(terms, say=_say_nothing)):
             actions = fewer
         else:
             at += 1
     return actions
 
 
-def fails(actions: list[dict[str, Any]], port: int, with_published: bool, say: Say = _say_nothing) -> bool:
+def fails(actions: list[dict[str, Any]], terms: Terms) -> bool:
     with ExitStack() as stack:
-        name = f"alone-{port}-{time.monotonic_ns()}"
-        session = Session(stack, range(port, port + PORTS), name, with_published)
+        session = terms.session(stack, f"alone-{terms.port}-{time.monotonic_ns()}")
         try:
-            session.run(actions, say)
+            session.run(actions, terms.say)
         except DerivationError as error:
             click.echo(f"  {len(actions)} actions: {str(error)[:300]}")
             return True
@@ -207,18 +241,17 @@ class Results:
             click.echo(f"the published node stood still {count} times: {line}")
 
 
-def run_group(seeds: Sequence[int], port: int, with_published: bool, results: Results, say: Say) -> int:
+def run_group(seeds: Sequence[int], terms: Terms, results: Results) -> int:
     """Scenarios one after the other on one L1, up to the first that fails; how many were run."""
     with ExitStack() as stack:
-        name = f"{port}-{seeds[0]}-{os.getpid()}"
-        session = Session(stack, range(port, port + PORTS), name, with_published)
+        session = terms.session(stack, f"{terms.port}-{seeds[0]}-{os.getpid()}")
         for place, seed in enumerate(seeds):
             actions, began = scenario(seed), time.monotonic()
             click.echo(f"scenario {seed} ({len(actions)} actions)")
             results.scenarios += 1
             results.kinds += kinds(actions)
             try:
-                session.run(actions, say)
+                session.run(actions, terms.say)
                 if place == len(seeds) - 1:
                     session.start_late()
             except PublishedNodeLost as error:
@@ -253,11 +286,24 @@ def _seeds(text: str) -> list[int]:
 @click.option("--group", default=GROUP, metavar="N", help="Scenarios that follow one another on one L1.")
 @click.option("--port", default=22000, metavar="P", help=f"First of {PORTS} ports.")
 @click.option("--minimise", "is_minimised", is_flag=True, help="Leave out of a failing scenario what it does not need.")
+@click.option(
+    "--patience",
+    default=PATIENCE_S,
+    metavar="S",
+    help="Seconds until followers that have not seen the same have failed: more where the machine has others to serve.",
+)
 @click.option("--alone", is_flag=True, help="Without the published node: only against what is right.")
 @click.option("--actions", metavar="FILE", help="A scenario from a file in place of seeds.")
 @click.option("--verbose", is_flag=True, help="Every action.")
 def main(
-    seeds: str, group: int, port: int, is_minimised: bool, alone: bool, actions: str | None, verbose: bool
+    seeds: str,
+    group: int,
+    port: int,
+    is_minimised: bool,
+    patience: float,
+    alone: bool,
+    actions: str | None,
+    verbose: bool,
 ) -> None:
     """Let fastnode and the published node follow the same hostile L1, and compare all that they say of it.
 
@@ -266,24 +312,24 @@ def main(
     """
     if not alone and not IS_THERE:
         raise click.UsageError("FASTNODE_TEST_REFERENCE and FASTNODE_TEST_BLOBS name the published node, or --alone")
-    say: Say = click.echo if verbose else _say_nothing
+    terms = Terms(port, not alone, patience, click.echo if verbose else _say_nothing)
     if actions is not None:
-        sys.exit(_run_alone(json.loads(Path(actions).read_text()), port, not alone, is_minimised, say))
+        sys.exit(_run_alone(json.loads(Path(actions).read_text()), terms, is_minimised))
     waiting, results = _seeds(seeds), Results()
     while waiting:
         count = len(results.failed)
-        done = run_group(waiting[:group], port, not alone, results, say)
+        done = run_group(waiting[:group], terms, results)
         waiting = waiting[done:]
         if is_minimised and len(results.failed) > count:
-            _run_alone(scenario(results.failed[-1]), port, not alone, is_minimised, say)
+            _run_alone(scenario(results.failed[-1]), terms, is_minimised)
     results.show()
     sys.exit(1 if results.failed else 0)
 
 
-def _run_alone(found: list[dict[str, Any]], port: int, with_published: bool, is_minimised: bool, say: Say) -> int:
-    has_failed = fails(found, port, with_published, say)
+def _run_alone(found: list[dict[str, Any]], terms: Terms, is_minimised: bool) -> int:
+    has_failed = fails(found, terms)
     if has_failed and is_minimised:
-        click.echo(json.dumps(minimise(found, port, with_published)))
+        click.echo(json.dumps(minimise(found, terms)))
     return int(has_failed)
 
 

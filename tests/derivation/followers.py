@@ -22,15 +22,16 @@ from tests.sequencing.published_node import COMMAND, ask, wait_for
 from fastnode.development.accepted_differences import documented_row
 from fastnode.development.compare_nodes import IGNORED_KEYS, Question, asking, compare
 
-#: Until both have seen the same of an L1 that goes on slowly.
+#: Until both have seen the same of an L1 that goes on slowly, on a machine that has time for them.
 PATIENCE_S = 30.0
 #: After so long without a change L1 has another block: much is looked at once a block.
 STILL_S = 1.5
 BLOCKS_MAX = 6
 #: After so long with a new L1 block it is decided what becomes of a checkpoint of which nobody says what is right.
 UNSURE_S = 2.5
-HEALTHY_S = 20.0
 NEWEST_ASKED = 8
+#: So often the published node is started until it runs.
+STARTS = 5
 
 
 #: What the published node logs when it cannot go on for a reason of its own, and the row of docs/compatibility.md.
@@ -65,8 +66,11 @@ def published(l1_port: int, ports: tuple[int, int], blobs: str) -> Iterator[int]
         "LOG_LEVEL": os.environ.get("LOG_LEVEL", "warn"),
     }
     start = [*COMMAND, "start", str(l1_port), str(port), str(admin), "0"]
-    subprocess.run(start, env=os.environ | settings, check=False, stdout=subprocess.DEVNULL)
     try:
+        for _ in range(STARTS):  # its parts have seconds to find one another, which a busy machine may not give them
+            if not subprocess.run(start, env=os.environ | settings, check=False, stdout=subprocess.DEVNULL).returncode:
+                break
+            subprocess.run([*COMMAND, "stop", str(port)], check=True, stdout=subprocess.DEVNULL)
         wait_for(lambda: ask(port, "node_getL2Tips"))
         yield port
     finally:
@@ -108,13 +112,15 @@ def is_same(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
     return ours == theirs or bool(documented_row(("node_getL2Tips", []), ours, theirs))
 
 
-def settle(proposer: Proposer, ports: Sequence[int], reference: int | None) -> Counter[str]:
+def settle(
+    proposer: Proposer, ports: Sequence[int], reference: int | None, patience_s: float = PATIENCE_S
+) -> Counter[str]:
     """Wait until all have seen the same; L1 goes on while they have not.  DerivationError.
 
     While L1 has a checkpoint whose content its committee should not have attested to, only fastnode must be where it
     belongs: what becomes of that checkpoint on both is what this returns.
     """
-    deadline, mined, still = time.monotonic() + PATIENCE_S, 0, time.monotonic()
+    deadline, mined, still = time.monotonic() + patience_s, 0, time.monotonic()
     if reference is not None:  # it looks for nothing in an L1 that is not longer than it was
         proposer.l1.skip(proposer.l1.highest + 1 - proposer.l1.number)
     while True:
@@ -191,7 +197,7 @@ def where_they_differ(one: Any, other: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {str(one)[:140]} / {str(other)[:140]}"
 
 
-def require_healthy(proposer: Proposer, node: NodeProcess, port: int) -> None:
+def require_healthy(proposer: Proposer, node: NodeProcess, port: int, patience_s: float = PATIENCE_S) -> None:
     """Ready where everything on L1 is good; alive and without a fault of its own anywhere."""
     if node.process.poll() is not None:
         raise DerivationError(f"the node has ended: {node.log.read_text()[-2000:]}")
@@ -205,7 +211,7 @@ def require_healthy(proposer: Proposer, node: NodeProcess, port: int) -> None:
     chain = proposer.chain()
     if any(built.verdict != "good" for built in chain[1:]):
         return
-    deadline = time.monotonic() + HEALTHY_S
+    deadline = time.monotonic() + patience_s
     while True:
         status, text = _get(port, "/readyz")
         if status == 200:

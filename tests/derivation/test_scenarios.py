@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from tests.derivation.compare_derivation import PORTS, Session
+from tests.derivation import compare_derivation
+from tests.derivation.compare_derivation import PORTS, TRIES, Session, Terms
 from tests.derivation.scenario import kinds, scenario
 from tests.ports import free_ports
 from tests.publishing.live_l1 import needs_anvil
@@ -30,3 +31,39 @@ def test_a_seed_is_a_scenario() -> None:
 @pytest.mark.parametrize("kind", ["propose", "reorg", "messages", "prove", "expire", "late", "restart", "invalidate"])
 def test_scenarios_have_all_kinds_of_actions(kind: str) -> None:
     assert any(kinds(scenario(seed))[kind] for seed in range(1, 60))
+
+
+class _Slow:
+    """In the place of a session: starts with the last of some tries, and says what was closed."""
+
+    def __init__(self, fails: int) -> None:
+        self.fails, self.names, self.closed = fails, list[str](), list[str]()
+
+    def __call__(self, stack: ExitStack, ports: range, name: str, with_published: bool, patience_s: float) -> _Slow:
+        assert (list(ports), with_published, patience_s) == (list(range(9000, 9000 + PORTS)), True, 50.0)
+        self.names.append(name)
+        stack.callback(self.closed.append, name)
+        if len(self.names) <= self.fails:
+            raise AssertionError("no line 'serving'")
+        return self
+
+
+TERMS = Terms(port=9000, with_published=True, patience_s=50.0, say=lambda _: None)
+
+
+def test_what_does_not_start_is_closed_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = _Slow(fails=TRIES - 1)
+    monkeypatch.setattr(compare_derivation, "Session", slow)
+    with ExitStack() as stack:
+        assert TERMS.session(stack, "x") is slow
+        assert slow.closed == slow.names[:-1]
+    assert len(set(slow.names)) == TRIES
+    assert slow.closed == slow.names
+
+
+def test_what_never_starts_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = _Slow(fails=TRIES)
+    monkeypatch.setattr(compare_derivation, "Session", slow)
+    with ExitStack() as stack, pytest.raises(AssertionError, match="serving"):
+        TERMS.session(stack, "x")
+    assert slow.closed == slow.names
