@@ -16,6 +16,7 @@ compares them.  Both answer for a slice of the loop's time and then let others h
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -131,9 +132,9 @@ class FastPath:
             requests.calls = requests.outcomes = None
             allowance = Allowance(stream.party, until_ns)
             try:
-                if (text := asked.unread) is not None:
-                    allowance.take(len(text))
-                    asked.read(json_text.parse(text, self._engine.limits, allowance.take))
+                if unread := asked.unread_bytes:
+                    allowance.take(unread)
+                    asked.read(partial(json_text.parse, limits=self._engine.limits, take=allowance.take))
             except ParseError:
                 allowance.give_back()
                 break

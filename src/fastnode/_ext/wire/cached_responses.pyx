@@ -18,7 +18,7 @@ cdef enum:
     KEY_BYTES_MAX = 8192        # results of longer params are not kept; a hundred tags are shorter
     UNUSUAL_BYTES_MAX = 1024    # params of an unusual form: more is left to who asks for their memory first
     UNUSUAL_BYTES_OF_ALL_MAX = 4096     # in one batch
-    LONG_BYTES_MAX = 32768      # more is read in a thread
+    LONG_BYTES_MAX = 32768      # in one request; more is read in a thread
     RESULTS_BYTES_MAX = 4194304 # of a batch; for more, others ask for the memory
     KEPT_OVERHEAD = 200         # of a result beside its bytes
     SHARES = 8                  # no result takes more than this share of the memory
@@ -198,8 +198,8 @@ cdef class CachedResponses:
 
     cdef bint read(self, Calls calls, object view) except -1:
         """Whether all calls have been read: so it is known that they are JSON before the first is charged or answered.
-        Long parameters of a call alone may be left to those who ask for their memory first."""
-        cdef Py_ssize_t index, unusual_left = UNUSUAL_BYTES_OF_ALL_MAX
+        Long parameters may be left to those who ask for their memory first."""
+        cdef Py_ssize_t index, unusual_left = UNUSUAL_BYTES_OF_ALL_MAX, long_left = LONG_BYTES_MAX
         cdef Asked *asked
         cdef Method method
         cdef object found
@@ -209,10 +209,13 @@ cdef class CachedResponses:
             asked.method = <PyObject *>method if method is not None else NULL
             found = self._read(method, asked, view, &unusual_left)
             if found is None:
-                calls.is_unread = (
-                    not calls.is_batch and UNUSUAL_BYTES_MAX < asked.text.params_length <= LONG_BYTES_MAX
-                )
-                return calls.is_unread
+                if not _is_long(asked, unusual_left):
+                    return False
+                long_left -= asked.text.params_length
+                if long_left < 0:
+                    return False
+                calls.is_unread = True
+                continue
             Py_INCREF(found)
             asked.read = <PyObject *>found
         return True
@@ -275,7 +278,7 @@ cdef class CachedResponses:
         """Params of any form; None: they are no JSON, or long."""
         if asked.text.is_empty:
             return []
-        if asked.text.params_length > min(<Py_ssize_t>UNUSUAL_BYTES_MAX, unusual_left[0]):
+        if _is_long(asked, unusual_left[0]):
             return None
         unusual_left[0] -= asked.text.params_length
         try:
@@ -426,6 +429,11 @@ cdef class CachedResponses:
                 self._numbers.clear()
             self._numbers[arguments[1]] = number
         return (arguments[0], number) + arguments[2:]
+
+
+cdef inline bint _is_long(Asked *asked, Py_ssize_t unusual_left) noexcept:
+    """Whether params of an unusual form are read by others."""
+    return asked.text.params_length > min(<Py_ssize_t>UNUSUAL_BYTES_MAX, unusual_left)
 
 
 cdef bint _is_empty(bytes params) except -1:

@@ -37,7 +37,7 @@ cdef class Calls:
         object source               # makes outcomes of these calls; None: nobody does
         object view                 # that they are answered from
         int64_t version             # of what is kept
-        bint is_unread              # the only call has long parameters of an unusual form, of which nobody knows anything
+        bint is_unread              # there are long parameters of an unusual form, of which nobody knows anything
         Py_ssize_t ahead            # calls that were looked at together
 
     cdef str _name(self, Call *call)

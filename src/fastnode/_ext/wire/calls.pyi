@@ -3,7 +3,7 @@
 scanner, or parser -> Calls, Outcomes (all pending) -> kernel, engine: fill -> Outcomes (none pending) -> render
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from fastnode.errors import RpcError
@@ -30,12 +30,12 @@ class Calls:
         """The name of a call, as in its entry.  IndexError."""
 
     @property
-    def unread(self) -> bytes | None:
-        """The text of parameters of which nobody knows yet whether they are JSON: those of a call alone that are long
-        and of an unusual form.  None: all have been read."""
+    def unread_bytes(self) -> int:
+        """Bytes of parameters of which nobody knows yet whether they are JSON, as they are long and of an unusual form.
+        Nothing has been charged or run then; 0: all have been read."""
 
-    def read(self, params: list[Any]) -> None:
-        """The values of that text.  ValueError if there is none."""
+    def read(self, parse: Callable[[bytes], list[Any]]) -> None:
+        """Have their values read from their texts; errors of ``parse``."""
 
     def fill(self, outcomes: Outcomes, view: Any, until_ns: int) -> None:
         """Make outcomes from the first that is pending on: one at least, then until it is later than ``until_ns`` of

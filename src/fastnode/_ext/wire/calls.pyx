@@ -111,14 +111,24 @@ cdef class Calls:
         return self._name(&asked.text), params, asked.text.id[:asked.text.id_length]
 
     @property
-    def unread(self):
-        return self.each[0].text.params[:self.each[0].text.params_length] if self.is_unread else None
+    def unread_bytes(self):
+        cdef Py_ssize_t index, total = 0
+        if self.is_unread:
+            for index in range(self.count):
+                if self.each[index].read == NULL:
+                    total += self.each[index].text.params_length
+        return total
 
-    def read(self, list params not None):
-        if not self.is_unread:
-            raise ValueError("all parameters have been read")
-        Py_INCREF(params)
-        self.each[0].read = <PyObject *>params
+    def read(self, parse):
+        cdef Py_ssize_t index
+        cdef Call *call
+        cdef list params
+        for index in range(self.count if self.is_unread else 0):
+            if self.each[index].read == NULL:
+                call = &self.each[index].text
+                params = <list?>parse(call.params[:call.params_length])
+                Py_INCREF(params)
+                self.each[index].read = <PyObject *>params
         self.is_unread = False
 
     def name(self, Py_ssize_t index):

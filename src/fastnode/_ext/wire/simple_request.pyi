@@ -37,8 +37,8 @@ class SimpleRequests:
     """Reads the bursts of all connections of a server, one after another.
 
     Requests above ``head_bytes_max``, ``headers_max``, ``body_bytes_max`` or ``depth_max`` (arrays and objects inside
-    each other, counted generously), batches above ``batch_calls_max`` calls, and those with long parameters of an
-    unusual form, are not simple.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is
+    each other, counted generously), and batches above ``batch_calls_max`` calls are not simple, nor are very long
+    parameters of an unusual form.  A body of more than ``coded_bytes_min`` bytes for a client that names codings is
     sent in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip, where results that are
     kept are compressed once for all, unless more than 256 KiB have to be compressed anew; by the caller otherwise.
 
@@ -100,7 +100,7 @@ class SimpleRequests:
     def size(self) -> int: ...
 
     #: If the request at ``position`` is simple and is not answered: its calls, all of which are JSON unless they are
-    #: ``unread``, and the outcomes that they have: those of the first ones, whose calls are charged and not counted.
+    #: unread, and the outcomes that they have: those of the first ones, whose calls are charged and not counted.
     #: All of them have one if only the coding is missing.  None otherwise.  They hold on to the view: None is to be put
     #: there by who takes them.
     calls: Calls | None
