@@ -7,16 +7,18 @@ import functools
 import http.server
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.cli.forked import Forker
 from tests.conftest import clean_environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
@@ -104,15 +106,35 @@ def test_a_hundred_mistakes_are_tried() -> None:
     assert len({row.command for row in rows()}) == len(rows())
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.mistake)
-def test_a_mistake_is_told_with_what_to_do(row: Row, shell: dict[str, str], tmp_path: Path) -> None:
-    """Until all words are there, or the command ends."""
-    if "setpriv" in shell["UNPRIVILEGED"] and "$UNPRIVILEGED" in row.command and shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not here")
-    said = ""
+@pytest.fixture(scope="module")
+def forker() -> Iterator[Forker]:
+    forker = Forker(PATIENCE_S)
+    yield forker
+    forker.stop()
+
+
+def words_of(command: str, shell: dict[str, str]) -> tuple[str, dict[str, str], list[str]] | None:
+    """What comes before, the names that are set and the words of a call of fastnode; None if only a shell can do it."""
+    before, _, call = command.rpartition("; ")
+    if re.search(r"\$\{|\$UNPRIVILEGED|\|", command) or re.match(r"([A-Z]\w*=\S* )*fastnode\b", call) is None:
+        return None
+    words = shlex.split(re.sub(r"\$([A-Z]+)", lambda name: shell[name[1]], call))
+    at = words.index("fastnode")
+    return before, dict(word.split("=", 1) for word in words[:at]), words[at + 1 :]
+
+
+def lines_of(command: str, shell: dict[str, str], directory: Path, forker: Forker) -> Generator[str, None, None]:
+    """What a command says, until it ends or has said enough."""
+    parts = words_of(command, shell)
+    if parts is not None:
+        before, names, words = parts
+        if before:
+            subprocess.run(["bash", "-c", before], cwd=directory, env=shell, timeout=PATIENCE_S, check=True)
+        yield from forker.run(words, shell | names, directory)
+        return
     with subprocess.Popen(
-        ["bash", "-c", row.command],
-        cwd=tmp_path,
+        ["bash", "-c", command],
+        cwd=directory,
         env=shell,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -124,13 +146,23 @@ def test_a_mistake_is_told_with_what_to_do(row: Row, shell: dict[str, str], tmp_
         timer.start()
         try:
             assert process.stdout is not None
-            for line in process.stdout:
-                said += line
-                if all(word in said for word in row.words):
-                    break
+            yield from process.stdout
         finally:
             timer.cancel()
             end(process)
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.mistake)
+def test_a_mistake_is_told_with_what_to_do(row: Row, shell: dict[str, str], tmp_path: Path, forker: Forker) -> None:
+    """Until all words are there, or the command ends."""
+    if "setpriv" in shell["UNPRIVILEGED"] and "$UNPRIVILEGED" in row.command and shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not here")
+    said = ""
+    with contextlib.closing(lines_of(row.command, shell, tmp_path, forker)) as lines:
+        for line in lines:
+            said += line
+            if all(word in said for word in row.words):
+                break
     assert [word for word in row.words if word not in said] == [], said
     assert "Traceback" not in said
     assert "internal error" not in said

@@ -10,6 +10,14 @@ from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError
 
+#: A sequencer that shares its keys with others.
+SIGNS = {
+    "sequencer": True,
+    "l1_rpc_urls": ("http://127.0.0.1:1",),
+    "blob_file_store_urls": ("https://127.0.0.1/blobs",),
+    "validator_ha_signing_enabled": True,
+}
+
 
 def test_the_defaults_make_sense() -> None:
     check_settings(Settings())
@@ -22,6 +30,12 @@ def test_the_defaults_make_sense() -> None:
         ({"sequencer": True}, "--sequencer: checkpoints are published on L1, so the chain must be read there"),
         ({"sequencer": True, "local_network": True}, "--sequencer: a local network builds its own blocks"),
         ({"validator_ha_signing_enabled": True}, "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs"),
+        (SIGNS | {"validator_ha_node_id": "a"}, "VALIDATOR_HA_SIGNING_ENABLED: redundant validators need VALIDATOR_HA"),
+        (
+            SIGNS | {"validator_ha_database_url": "postgresql://host/name"},
+            "VALIDATOR_HA_SIGNING_ENABLED: redundant validators need VALIDATOR_HA_NODE_ID too",
+        ),
+        ({"validator_ha_database_url": "mysql://host"}, "--validator-ha-database-url: each location begins with"),
         ({"validator_ha_pool_min": 11}, "VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX"),
         (
             {"slash_min_penalty_percentage": 3},

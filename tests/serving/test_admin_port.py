@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 from collections.abc import Callable
@@ -38,6 +39,8 @@ def test_a_key_that_is_shown_once_opens_the_admin_port_after_every_start(
     assert ask(node, "node_nothing")[0] == 401
     assert node.stop() == 0
     assert key not in node.log.read_text()
+    assert HASH_FILE.parts == ("admin", "api_key_hash")
+    assert (tmp_path / "data" / HASH_FILE).read_text().strip() == hashlib.sha256(key.encode()).hexdigest()
 
     node = start_node(*arguments).wait_until_serving()
     assert node.output.read_text() == ""

@@ -283,6 +283,7 @@ _MESSAGE_METHODS: Final = [
         read=_is_message_synced,
         shape=b"f",
         is_cached=True,
+        replaced_by="node_getL1ToL2MessageCheckpoint",
         release=Signature("boolean", (Parameter("l1ToL2Message", FIELD),)),
     ),
     Method(
@@ -290,6 +291,7 @@ _MESSAGE_METHODS: Final = [
         summary="L2-to-L1 messages of an epoch by checkpoint, block and transaction.",
         handler=_get_l2_to_l1_messages,
         in_thread=True,
+        replaced_by="node_getL2ToL1MembershipWitness",
         **common("Fr[][][][]", Parameter("epoch", _EPOCH)),
     ),
 ]

@@ -75,11 +75,15 @@ def document(methods: Sequence[Method], method_set: MethodSet = "both", *, url: 
     offered = [method for method in methods if not method.name.startswith(_RESERVED_PREFIX)]
     served = [method for method in offered if method.signature(method_set) is not None]
     described = [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)]
+    names = {method.name for method in served}
+    replaced = {method.name for method in served if method.replaced_by in names}
     if url is None:
         for method in described:
             if method["name"].startswith(_ADMIN_PREFIX):
                 method["servers"] = [_ADMIN_SERVER]
     for method in described:
+        if method["name"] in replaced:
+            method["deprecated"] = True
         whole = pascal(method["name"])
         for content in (*method["params"], method["result"]):
             content["schema"] = titled(content["schema"], whole + pascal(content["name"]))

@@ -25,7 +25,7 @@ def methods(uploads: SnapshotUploads | None) -> list[Method]:
         try:
             uploads.start(location)
         except SnapshotError as error:
-            raise InvalidParams(f"parameter location (position 1): {error}") from error
+            raise InvalidParams(f"Invalid params: location (parameter 1): {error}") from error
 
     return [
         Method(

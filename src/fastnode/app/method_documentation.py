@@ -43,6 +43,7 @@ def overview(methods: Iterable[Method]) -> str:
     for method in methods:
         sets = [name for name in ("release", "development") if method.signature(name) is not None]
         summary = method.summary.replace("|", "\\|")
-        which, state = "both" if len(sets) == 2 else sets[0], STATES.get(method.name, "")
+        which = "both" if len(sets) == 2 else sets[0]
+        state = STATES.get(method.name, f"deprecated: use `{method.replaced_by}`" if method.replaced_by else "")
         lines.append(f"| `{method.name}` | {which} | {summary} | {state} |")
     return "\n".join(lines) + "\n"

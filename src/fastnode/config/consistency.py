@@ -19,6 +19,7 @@ _SCHEMES: Final = {
     "snapshot-upload-locations": ("file:///", "s3://", "gs://"),
     "blob-file-store-urls": ("file:///", "http://", "https://", "s3://", "gs://"),
     "blob-file-store-upload-url": ("file:///", "s3://", "gs://"),
+    "validator-ha-database-url": ("postgresql://", "postgres://"),
 }
 
 
@@ -42,13 +43,7 @@ def check_settings(settings: Settings) -> None:
         raise SettingError(f"--port and --admin-port are both {settings.port}: choose another one for one of them")
     if settings.bus_publish and settings.bus_url is None:
         raise SettingError("--bus-publish: say where the bus is with --bus-url")
-    if settings.validator_ha_signing_enabled and not settings.sequencer:
-        raise SettingError(
-            "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs without --sequencer, so there is nothing to "
-            "agree on with other nodes; leave it out (a signer of your own takes its locks with fastnode.ha.duties)"
-        )
-    if settings.validator_ha_pool_min > settings.validator_ha_pool_max:
-        raise SettingError("VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX")
+    _check_redundancy(settings)
     if settings.slash_min_penalty_percentage > settings.slash_max_penalty_percentage:
         raise SettingError("SLASH_MIN_PENALTY_PERCENTAGE is above SLASH_MAX_PENALTY_PERCENTAGE")
     if settings.workers and settings.local_network:
@@ -60,6 +55,24 @@ def check_settings(settings: Settings) -> None:
     _check_packages(settings)
     _check_files(settings)
     _check_locations(settings)
+
+
+def _check_redundancy(settings: Settings) -> None:
+    if settings.validator_ha_signing_enabled and not settings.sequencer:
+        raise SettingError(
+            "VALIDATOR_HA_SIGNING_ENABLED: nothing in this node signs without --sequencer, so there is nothing to "
+            "agree on with other nodes; leave it out (a signer of your own takes its locks with fastnode.ha.duties)"
+        )
+    if settings.validator_ha_signing_enabled:
+        needed = {
+            "VALIDATOR_HA_DATABASE_URL": settings.validator_ha_database_url,
+            "VALIDATOR_HA_NODE_ID": settings.validator_ha_node_id,
+        }
+        missing = [name for name, value in needed.items() if value is None]
+        if missing:
+            raise SettingError(f"VALIDATOR_HA_SIGNING_ENABLED: redundant validators need {' and '.join(missing)} too")
+    if settings.validator_ha_pool_min > settings.validator_ha_pool_max:
+        raise SettingError("VALIDATOR_HA_POOL_MIN is above VALIDATOR_HA_POOL_MAX")
 
 
 def _check_packages(settings: Settings) -> None:

@@ -213,6 +213,8 @@ class Method:
     for_own_pages: bool = False
     #: True if the answers follow from the view alone: they are kept until the next one.
     is_cached: bool = False
+    #: Name of the method that takes its place: where that one is served, this one is deprecated.
+    replaced_by: str | None = None
 
     def read_in(self, method_set: MethodSet) -> Read | None:
         """The reader of a set."""
