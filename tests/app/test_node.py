@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pty
+import select
 import shutil
 import signal
 import socket
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import NodeProcess
+from tests.conftest import ADMIN_KEY_HASH, NO_FIXED_PORTS, PATIENCE_S, NodeProcess, clean_environment
 from tests.mempool.made import made_txs
 from tests.ports import free_port
 
@@ -274,6 +275,25 @@ def test_a_signal_stops_the_node_with_exit_code_0(start_node: Callable[..., Any]
     assert node.stop(number) == 0
     assert lines(node, "stopping")[0]["signal"] == number.name
     assert node.entries()[-1]["message"] == "stopped"
+
+
+def test_a_node_without_standard_streams_serves_and_stops(short_chain: Path) -> None:
+    """Their numbers must not become those of sockets."""
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "fastnode", "start", "--node", *NO_FIXED_PORTS, f"--ready-fd={writer}"]
+    command += ["--chain-file", str(short_chain), "--admin-api-key-hash", ADMIN_KEY_HASH]
+    closing = ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash"]
+    with os.fdopen(reader) as ready:
+        process = subprocess.Popen([*closing, *command], pass_fds=(writer,), env=clean_environment())
+        try:
+            os.close(writer)
+            assert select.select([ready], [], [], PATIENCE_S)[0]
+            assert "url" in json.loads(ready.readline())
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+            process.wait(PATIENCE_S)
 
 
 def test_a_node_without_limits_has_nothing_to_read_again_and_goes_on(start_node: Callable[..., Any]) -> None:

@@ -116,7 +116,7 @@ def forker() -> Iterator[Forker]:
 def words_of(command: str, shell: dict[str, str]) -> tuple[str, dict[str, str], list[str]] | None:
     """What comes before, the names that are set and the words of a call of fastnode; None if only a shell can do it."""
     before, _, call = command.rpartition("; ")
-    if re.search(r"\$\{|\$UNPRIVILEGED|\|", command) or re.match(r"([A-Z]\w*=\S* )*fastnode\b", call) is None:
+    if re.search(r"\$\{|\$UNPRIVILEGED|[<>]", call) or re.match(r"([A-Z]\w*=\S* )*fastnode\b", call) is None:
         return None
     words = shlex.split(re.sub(r"\$([A-Z]+)", lambda name: shell[name[1]], call))
     at = words.index("fastnode")

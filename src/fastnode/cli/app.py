@@ -6,12 +6,14 @@ Exit codes: 0 done; 1 a command failed for a reason that its one line on standar
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
-from typing import Final, NoReturn, cast
+from itertools import pairwise
+from typing import Final, NoReturn, TextIO, cast
 
 import click
 
@@ -33,6 +35,10 @@ _DEBUG_ENVIRONMENT = "FASTNODE_DEBUG"
 #: Commands that log, and the names of the environment that make their lines JSON.
 _LOGGING: Final = (["start"], ["import"], ["export"], ["db"])
 _LOG_JSON: Final = ("SVC_LOG_JSON", "LOG_JSON")
+
+#: What text programs make of two hyphens: an en dash, an em dash.
+_DASHES: Final = "\u2013\u2014"
+_SWITCH_VALUES: Final = frozenset({"true", "false", "yes", "no", "on", "off", "0", "1"})
 
 #: Where each command is: its module in this package, and its name there.  Only the command that is called is imported.
 _PLACES: Final = {
@@ -99,6 +105,7 @@ root.commands = cast(MutableMapping[str, click.Command], _Commands())
 
 def main() -> NoReturn:
     """Runs the command line and ends the process."""
+    _occupy_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what no locale of this machine can write is no reason to end
             stream.reconfigure(errors="backslashreplace")
@@ -126,7 +133,7 @@ def main() -> NoReturn:
         wanted = _show_traceback_if_wanted()
         from fastnode.extras import advice_for
 
-        known = advice_for(error) or _database_failure(error)
+        known = advice_for(error) or _database_failure(error) or _full_disk(error)
         if known is not None:
             _fail(known, EXIT_FAILED)
         if not wanted:
@@ -141,6 +148,18 @@ def _code_of(error: FastnodeError) -> int:
     return EXIT_SETTINGS if is_of_settings else EXIT_FAILED
 
 
+def _occupy_closed_streams() -> None:
+    """A standard stream that was closed (``>&-``): no socket or database may get its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    errors: TextIO | None = sys.stderr
+    if errors is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
 def _usage_message(error: click.UsageError) -> str:
     """Click's sentence on one line, and where to read more."""
     if isinstance(error, click.NoSuchOption):
@@ -153,9 +172,22 @@ def _usage_message(error: click.UsageError) -> str:
         if error.possibilities:
             message += f"; did you mean {' or '.join(sorted(error.possibilities))}?"
     else:
-        message = error.format_message().rstrip(".")
+        message = error.format_message().rstrip(".") + _advice_for_words(error.ctx)
     command = error.ctx.command_path if error.ctx is not None else "fastnode"
     return f"{message} (see {command} --help)"
+
+
+def _advice_for_words(context: click.Context | None) -> str:
+    """What to write instead of words that were meant as options or their values."""
+    for word in sys.argv[1:]:
+        if word[:1] in _DASHES:
+            return f"; {word} begins with a dash, not with hyphens: write --{word.lstrip(_DASHES + '-')}"
+    options = [option for option in context.command.params if isinstance(option, click.Option)] if context else []
+    switches = {name for option in options if option.is_flag for name in (*option.opts, *option.secondary_opts)}
+    for name, word in pairwise(sys.argv):
+        if name in switches and word.lower() in _SWITCH_VALUES:
+            return f"; {name} is a switch: it takes no value"
+    return ""
 
 
 def _shown(error: Exception) -> str:
@@ -175,6 +207,13 @@ def _database_failure(error: Exception) -> str | None:
     from fastnode.storage.database import reason_of
 
     return f"a database cannot be read: {reason_of(error)}; fastnode db check tells whether it is damaged, and which"
+
+
+def _full_disk(error: Exception) -> str | None:
+    """What to say where nothing more can be written; None for other errors."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"what this command writes has no room: {error.strerror}"
+    return None
 
 
 def _show_traceback_if_wanted() -> bool:

@@ -42,6 +42,8 @@ PUBLIC_PREFIX = "node_"
 ADMIN_PREFIX = "nodeAdmin_"
 
 _METHOD_NOT_FOUND = -32601
+#: In the error of a call with too few of them.
+_LACKS_PARAMETERS = ") is required"
 _SUGGESTIONS_MAX = 3
 #: As difflib counts it: 1 is the same.
 _LIKENESS_MIN = 0.75
@@ -111,6 +113,8 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
             say(f"the key is taken from --api-key or {key_name}{is_elsewhere}", err=True)
         if isinstance(answer["error"], dict) and answer["error"].get("code") == _METHOD_NOT_FOUND:
             _suggest(method)
+        if len(parameters) == 1 and parameters[0].startswith("[") and _LACKS_PARAMETERS in str(answer["error"]):
+            say("parameters are words of their own: leave the brackets around them out", err=True)
         return 1
     if "result" in answer:
         _print_json(answer["result"])

@@ -12,16 +12,19 @@ The hash is that of the key's text, not of the bytes that its digits encode, so 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import logging
+import os
 import re
 import secrets
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TextIO
 
 from fastnode.errors import DataDirectoryError, ServerError, SettingError, StartError
 from fastnode.files import replace_file
@@ -120,8 +123,11 @@ def introduce(key: AdminKey) -> None:
     """
     if key.digest is None or key.new_key is None:
         return
+    output: TextIO | None = sys.stdout
     try:
-        print(_banner(key), flush=True)
+        if output is None:  # it was closed before this process began
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        print(_banner(key), file=output, flush=True)
     except (OSError, ValueError) as error:  # also of an encoding, with all of the text in it
         reason = error.strerror if isinstance(error, OSError) else type(error).__name__
         raise StartError(

@@ -16,6 +16,7 @@ A damaged block is never read as if it were whole:
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import weakref
@@ -124,7 +125,8 @@ def open_leveldb(
             raise DataDirectoryError(
                 f"the data directory {path.parent} is in use by another fastnode process"
             ) from error
-        raise DataDirectoryError(f"cannot open the database {path}: {reason}") from error
+        advice = "; let the node have more (ulimit -n)" if os.strerror(errno.EMFILE) in reason else ""
+        raise DataDirectoryError(f"cannot open the database {path}: {reason}{advice}") from error
     except OSError as error:
         raise DataDirectoryError(f"cannot use the data directory {path.parent}: {error.strerror}") from error
 

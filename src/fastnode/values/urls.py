@@ -22,11 +22,35 @@ def is_http_url(text: str) -> bool:
 
 def check_url(text: str, setting: str) -> str:
     """``text``, if it is an http:// or https:// URL; SettingError, which names the setting, otherwise."""
-    if "://" not in text and is_http_url(meant := f"http://{text}"):
+    meant = _meant_by(text)
+    if meant is not None:
         raise SettingError(f"{setting}: a URL begins with http:// or https://; is {without_secrets(meant)} meant?")
+    if _has_impossible_port(text):
+        raise SettingError(f"{setting}: the port of a URL is a whole number from 1 to 65535")
     if not is_http_url(text):
         raise SettingError(f"{setting} {without_secrets(text)!r} is no http:// or https:// URL")
     return text
+
+
+def _meant_by(text: str) -> str | None:
+    """A URL for what has no scheme, or one slash or none behind it; None for what has a scheme, or makes no URL."""
+    if "://" in text:
+        return None
+    scheme, _, rest = text.partition(":")
+    has_scheme = scheme in _SCHEMES and not rest.isdigit()
+    url = f"{scheme}://{rest.lstrip('/')}" if has_scheme else f"http://{text}"
+    return url if is_http_url(url) else None
+
+
+def _has_impossible_port(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    try:
+        return parts.port == 0
+    except ValueError:
+        return True
 
 
 def host_of(url: str) -> str:
