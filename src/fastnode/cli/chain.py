@@ -118,7 +118,7 @@ def check(resolved: Resolved[Settings], quick: bool, as_json: bool) -> int:
     if not quick:
         counts["transactions"] = report.transactions
     if as_json:
-        found = {"clean": report.clean, "quick": quick, **counts}
+        found = {"clean": report.clean, **({"quick": True} if quick else {}), **counts}
         say(json.dumps(found | {"problems": report.problems, "notes": report.notes}, indent=2, ensure_ascii=False))
         return 0 if report.clean else 1
     for note in report.notes:
