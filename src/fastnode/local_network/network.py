@@ -468,6 +468,8 @@ class LocalNetwork:
 
     def _take_kept(self) -> None:
         self.kept = self._file.read()
+        if self.kept.eth_per_fee_asset is None:
+            self.kept.eth_per_fee_asset = self.options.eth_per_fee_asset
         self.clock.time = self.kept.time
         self.kept.messages = open_messages(self._ingestor.view, self.kept.messages)
 
@@ -481,9 +483,8 @@ class LocalNetwork:
         kept = self.kept
         self.miner.coinbase = self.options.coinbase if kept.coinbase is None else kept.coinbase
         self.miner.fee_recipient = self.options.fee_recipient
-        if kept.eth_per_fee_asset is None:
-            kept.eth_per_fee_asset = self.options.eth_per_fee_asset
-        self.fees.eth_per_fee_asset = kept.eth_per_fee_asset
+        if kept.eth_per_fee_asset is not None:
+            self.fees.eth_per_fee_asset = kept.eth_per_fee_asset
         self.fees.fixed = kept.fixed_fee
         if kept.l1_fees is not None:
             self.fees.l1_fees = kept.l1_fees
