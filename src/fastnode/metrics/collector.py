@@ -28,7 +28,7 @@ from prometheus_client.utils import floatToGoString
 
 from fastnode import __version__, kernels
 from fastnode.archiver.progress import IngestionProgress
-from fastnode.errors import InternalError, InvalidParams, RateLimited, RpcError
+from fastnode.errors import RateLimited
 from fastnode.http.health import Health
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, LIMITS, OTHER
 from fastnode.log_index.known_tags import KnownTags
@@ -60,7 +60,7 @@ __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "rende
 #: Codes of JSON-RPC for calls of no known method: no JSON, no request, no such method.
 _CODES_WITHOUT_METHOD: Final = (-32700, -32600, -32601)
 #: Codes that any method may answer: parameters, a fault of this node, everything else.
-_CODES: Final = (InvalidParams.code, InternalError.code, RpcError.code)
+_CODES: Final = (-32602, -32603, -32000)
 
 #: Counts every method name that is not in the table.
 #: Databases, by their directories in the data directory.
