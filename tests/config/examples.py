@@ -14,7 +14,7 @@ from fastnode.values.numbers import Amount, Integer, Number, Seconds, Size
 from fastnode.values.texts import HexText, UrlPath
 
 DATA = Path(__file__).parents[1] / "data"
-#: A record that is known already: it replaces itself.
+#: A record that is known already: nothing changes.
 RECORD = Path(releases.__file__).parents[2] / "data" / "releases" / "4.json"
 
 

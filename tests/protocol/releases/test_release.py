@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -71,6 +72,12 @@ def test_a_version_belongs_to_the_release_of_its_first_number(version: str, name
 )
 def test_versions_of_one_release_differ_in_receipts(version: str, has_phases: bool) -> None:
     assert FOUR.has_phased_receipts(version) is has_phases
+
+
+def test_a_record_that_is_known_already_changes_nothing() -> None:
+    before = releases.known()
+    releases.add(copy.copy(FOUR))
+    assert all(new is old for new, old in zip(releases.known(), before, strict=True))
 
 
 def test_a_record_of_a_file_adds_a_release_in_its_place(tmp_path: Path, record: dict[str, Any]) -> None:

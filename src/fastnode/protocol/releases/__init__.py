@@ -46,9 +46,11 @@ def known() -> tuple[Release, ...]:
 
 
 def add(release: Release) -> None:
-    """Know one more release, in its place in the order; one of the same roots or name is replaced by it."""
+    """Know one more release, in its place in the order; another one of the same roots or name is replaced by it."""
     global _known
     with _CHANGING:
+        if release in _known:
+            return
         others = [old for old in _known if old.roots != release.roots and old.name != release.name]
         _known = tuple(sorted((*others, release), key=lambda one: one.major))
 
