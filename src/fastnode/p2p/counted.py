@@ -50,5 +50,15 @@ REQUESTS: Final = (
 )
 #: Blocks of proposals, by what becomes of them.
 PROPOSED_BLOCKS: Final = (
-    *("invalid", "known", "late", "not judged", "rejected", "stored", "too many", "transactions missing"),
+    *(
+        "invalid",
+        "known",
+        "late",
+        "not executed",
+        "not judged",
+        "rejected",
+        "stored",
+        "too many",
+        "transactions missing",
+    ),
 )
