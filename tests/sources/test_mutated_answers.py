@@ -96,4 +96,4 @@ def test_a_follower_goes_on_after_any_exception(
         node.follower.chores = lambda: None
         grow(chain, upstream)
         node.wait_for(chain)
-        assert not any(node.follower.faults().values())
+        node.wait(lambda: not any(node.follower.faults().values()))
