@@ -365,7 +365,7 @@ class Bus:
         """The newest message on each of the subjects, asked for side by side."""
 
         async def work(client: Client) -> list[Message | None]:
-            return await _all(_direct(client, f"$JS.API.DIRECT.GET.{stream}.{subject}", b"") for subject in subjects)
+            return await _all(lambda subject: _direct(client, f"$JS.API.DIRECT.GET.{stream}.{subject}", b""), subjects)
 
         return self._run(work, REQUEST_S + 0.02 * len(subjects))
 
@@ -559,14 +559,14 @@ def _has_stopped_reading(client: Client) -> bool:
     return task is not None and task.done()
 
 
-async def _all(requests: Any) -> list[Message | None]:
+async def _all(ask: Callable[[str], Awaitable[Message | None]], subjects: Sequence[str]) -> list[Message | None]:
     window = asyncio.Semaphore(WINDOW)
 
-    async def one(request: Awaitable[Message | None]) -> Message | None:
+    async def one(subject: str) -> Message | None:
         async with window:
-            return await request
+            return await ask(subject)  # made here: those that are given up before their turn leave nothing behind
 
-    return list(await asyncio.gather(*(one(request) for request in requests)))
+    return list(await asyncio.gather(*map(one, subjects)))
 
 
 async def _direct(client: Client, subject: str, data: bytes) -> Message | None:
