@@ -144,6 +144,10 @@ class Proposer:
                 return built
         return None
 
+    def has_hidden_blobs(self) -> bool:
+        """Tell that followers wait for blobs of what L1 has."""
+        return any(built.is_hidden for built in self.chain()[1:])
+
     # ---- building ----------------------------------------------------------------------------------
 
     def _go_to(self, parent: Built) -> None:

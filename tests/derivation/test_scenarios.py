@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from tests.derivation import compare_derivation
 from tests.derivation.compare_derivation import PORTS, TRIES, Session, Terms
+from tests.derivation.followers import is_same
 from tests.derivation.scenario import kinds, scenario
 from tests.ports import free_ports
 from tests.publishing.live_l1 import needs_anvil
@@ -67,3 +69,27 @@ def test_what_never_starts_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack, pytest.raises(AssertionError, match="serving"):
         TERMS.session(stack, "x")
     assert slow.closed == slow.names
+
+
+def _tips(finalized: int, proven: int = 2) -> dict[str, Any]:
+    places = {"checkpointed": 3, "proven": proven, "finalized": finalized}
+    return {
+        name: {"checkpoint": {"number": number}, "block": {"number": number, "hash": f"0x{number:064x}"}}
+        for name, number in places.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("theirs", "is_waiting", "same"),
+    [
+        (_tips(1), False, True),
+        (_tips(0), False, False),
+        (_tips(0), True, True),
+        (_tips(2), True, False),
+        (_tips(0, proven=1), True, False),
+    ],
+)
+def test_only_the_published_finalized_tip_may_stand_and_only_while_blobs_are_missing(
+    theirs: dict[str, Any], is_waiting: bool, same: bool
+) -> None:
+    assert is_same(_tips(1), theirs, is_waiting=is_waiting) is same
