@@ -178,7 +178,8 @@ def test_an_admin_port_that_does_not_answer_is_an_error_without_its_address() ->
 
 @pytest.mark.parametrize("url", ["", "host:8880", "ftp://host", "http://", "http://host:0x1"])
 def test_an_address_or_a_key_that_is_none_stops_the_start_and_is_not_repeated(url: str) -> None:
-    with pytest.raises(SettingError, match=r"^--upstream-admin-url( .* is no http|: a URL begins with http)"):
+    complaint = r"( .* is no http|: a URL begins with http|: the port of a URL is a whole number)"
+    with pytest.raises(SettingError, match=rf"^--upstream-admin-url{complaint}"):
         AdminQuestions(url, None)
     with pytest.raises(SettingError, match=r"^--upstream-admin-api-key is no key$"):
         AdminQuestions("http://host", "sec\nret")
