@@ -185,6 +185,18 @@ class NodeProcess:
             with error:
                 return str(error.read().decode())
 
+    def components(self) -> dict[str, Any]:
+        """What /status says of each part, whatever its status."""
+        request = urllib.request.Request(f"{self.url}/status", headers={"Accept": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+                body = response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                body = error.read()
+        components: dict[str, Any] = json.loads(body)["components"]
+        return components
+
     def call(self, method: str, *parameters: object) -> Any:
         """The answer to one call, as a dict."""
         return self._ask(self.url, method, parameters)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -47,15 +45,7 @@ class AttackedNode:
 
     def components(self) -> dict[str, Any]:
         """What /status says of each part."""
-        request = urllib.request.Request(f"{self.process.url}/status", headers={"Accept": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
-                body = response.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                body = error.read()
-        components: dict[str, Any] = json.loads(body)["components"]
-        return components
+        return self.process.components()
 
     def wrong(self) -> dict[str, Any]:
         """Parts that are not well, with the reason."""

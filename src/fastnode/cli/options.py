@@ -103,9 +103,9 @@ def _show_help(context: click.Context, _parameter: click.Parameter, value: bool)
 
 
 def _show_all(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    context.meta[_WANTED] = _ALL
-    _show_help(context, parameter, value)
-    del context.meta[_WANTED]
+    if value:
+        context.meta[_WANTED] = _ALL
+        _show_help(context, parameter, value)
 
 
 def _show_group(context: click.Context, parameter: click.Parameter, name: str | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -60,14 +59,7 @@ def _wait_for_tip(node: Any, tip: int) -> None:
 
 
 def _status(node: Any) -> dict[str, Any]:
-    request = urllib.request.Request(f"{node.url}/status", headers={"Accept": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
-            body = response.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            body = error.read()
-    components: dict[str, Any] = json.loads(body)["components"]
+    components: dict[str, Any] = node.components()
     return components
 
 
