@@ -61,7 +61,7 @@ SUBJECTS: dict[str, tuple[tuple[str, str], ...]] = {
     "flags of transactions that are neither 0 nor 1": ((IN_TRANSACTIONS, "flags_that_are_neither_0_nor_1"),),
     # From peers.
     "bytes behind a message or none at its end: read, and forwarded as they came": (
-        ("p2p/test_nodes.py", "what_is_behind_a_transaction_is_not_looked_at_and_handed_on_as_it_came"),
+        ("p2p/test_nodes.py", "a_transaction_that_published_nodes_take_is_handed_on_as_it_came"),
         (FROM_PEERS, "forms_of_messages_that_published_nodes_read"),
     ),
     "proposals that published nodes punish": ((FROM_PEERS, "proposals_that_published_nodes_punish"),),

@@ -164,7 +164,8 @@ class Answers:
         buffer, claimed = tx.to_buffer(), tx.hash if tx.claimed_hash is None else tx.claimed_hash
         assert len(buffer) == tx.size
         result = self._validator.validate(tx, self._ledger, self._fees, is_simulation=True)
-        judgement = judgement_of(result, is_old_double_spend=False)
+        gossiped = self._validator.validate(tx, self._ledger, self._fees, is_simulation=True, may_wait_for_price=True)
+        judgement = judgement_of(gossiped, is_old_double_spend=False)
         penalty = None if judgement is None or judgement.penalty is None else judgement.penalty.name[0]
         left_out, reason = self._check(tx, self._executor), self._validator.integrity_reason(tx)
         entry = PoolEntry.of(tx)

@@ -411,6 +411,7 @@ def test_a_low_price_is_skipped_not_invalid(validator: TxValidator, chain_ledger
     result = validator.validate(tx, chain_ledger, MIN_FEES)
     assert result.to_json() == {"result": "skipped", "reason": [validation.FEE_TOO_LOW]}
     assert not result.is_valid
+    assert validator.validate(tx, chain_ledger, MIN_FEES, may_wait_for_price=True).is_valid
 
 
 def test_an_invalid_tx_with_a_low_price_is_invalid(validator: TxValidator, chain_ledger: BookLedger) -> None:
@@ -455,6 +456,7 @@ def test_a_proof_is_looked_at_when_nothing_else_is_wrong(
     assert _reasons(validator, chain_ledger, wrong) == [validation.WRONG_CHAIN]
     assert _reasons(validator, chain_ledger, cheap) == [validation.FEE_TOO_LOW]
     assert not judge.verdicts
+    assert _reasons(validator, chain_ledger, cheap, may_wait_for_price=True) == [NO_VERIFIER]
     result = validator.validate(recorded_tx(PRIVATE), chain_ledger, MIN_FEES)
     assert result == TxValidationResult("skipped", (NO_VERIFIER,), (NO_VERIFIER,))
     assert result.needs_other_judge

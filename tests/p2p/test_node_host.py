@@ -29,7 +29,7 @@ def host(*stored: bytes, reasons: tuple[str, ...] = ()) -> NodeHost:
     pool = SimpleNamespace(is_waiting=lambda tx_hash: False, protect=lambda hashes, slot: None)
     result = TxValidationResult("invalid", reasons, ())
     judge = SimpleNamespace(verifies=False)
-    mempool: Any = SimpleNamespace(judge=judge, pool=pool, validate=lambda tx, view, client: result)
+    mempool: Any = SimpleNamespace(judge=judge, pool=pool, validate=lambda tx, view, may_wait_for_price, client: result)
     chain = SimpleNamespace(
         tips=SimpleNamespace(checkpointed=SimpleNamespace(block=SimpleNamespace(number=0))),
         tip_number=len(stored),

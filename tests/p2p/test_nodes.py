@@ -18,7 +18,10 @@ from fastnode.p2p.enr import NodeRecord
 from fastnode.p2p.identity import KEY_FILE, Identity
 from fastnode.p2p.options import StaticPeer
 from fastnode.p2p.topics import Topic
+from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_data import TxData
 
 Start = Callable[..., Any]
 
@@ -33,8 +36,15 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def is_pending(node: Any, tx: dict[str, Any]) -> bool:
-    return bool(node.call("node_getTxReceipt", hash_of(tx))["result"]["status"] == "pending")
+def is_pending(node: Any, tx_hash: str) -> bool:
+    return bool(node.call("node_getTxReceipt", tx_hash)["result"]["status"] == "pending")
+
+
+def with_no_price(tx: Tx) -> Tx:
+    """The same, paying nothing for its gas."""
+    data = bytearray(tx.data.buffer)
+    data[layout.MAX_FEES : layout.MAX_FEES + 32] = bytes(32)
+    return Tx(TxData.from_buffer(bytes(data)), tx.proof, tx.class_logs, tx.calldata)
 
 
 def test_a_transaction_sent_to_one_node_is_pending_at_all(
@@ -56,10 +66,10 @@ def test_a_transaction_sent_to_one_node_is_pending_at_all(
     early, late = made_txs(2)
     assert "error" not in second.call("node_sendTx", early)
     for node in (first, third):
-        wait_until(lambda node=node: is_pending(node, early))
+        wait_until(lambda node=node: is_pending(node, hash_of(early)))
     assert "error" not in third.call("node_sendTx", late)
     for node in (first, second):
-        wait_until(lambda node=node: is_pending(node, late))
+        wait_until(lambda node=node: is_pending(node, hash_of(late)))
 
     assert first.call("node_getNodeInfo")["result"]["enr"] == record
     found = NodeRecord.from_text(record)
@@ -71,10 +81,10 @@ def test_a_transaction_sent_to_one_node_is_pending_at_all(
     assert NodeRecord.from_text(again.call("node_getEncodedEnr")["result"]).peer_id == found.peer_id
 
 
-def test_what_is_behind_a_transaction_is_not_looked_at_and_handed_on_as_it_came(
+def test_a_transaction_that_published_nodes_take_is_handed_on_as_it_came(
     start_node: Start, sample_chain: Path, tmp_path: Path
 ) -> None:
-    """Published nodes read and forward it; who has it from them must not pay for it."""
+    """With bytes behind it, or a price below today's: who has it from them must not pay for it."""
     node = start_node(
         f"--data-directory={tmp_path / 'node'}",
         f"--chain-file={sample_chain}",
@@ -84,8 +94,9 @@ def test_what_is_behind_a_transaction_is_not_looked_at_and_handed_on_as_it_came(
     wait_until(lambda: node.readiness().startswith("OK"))
     address = StaticPeer("127.0.0.1", node.wait_for_line("on the peer-to-peer network")["port"])
     version = "00-31337-322813fd-3658137161-2672340d-1dd2644a"
-    txs = list(made_txs(2))
-    payloads = [Tx.from_json(tx).to_buffer() + tail for tx, tail in zip(txs, (b"\0", bytes(1000)), strict=True)]
+    txs = list(map(Tx.from_json, made_txs(3)))
+    txs[2] = with_no_price(txs[2])
+    payloads = [tx.to_buffer() + tail for tx, tail in zip(txs, (b"\0", bytes(1000), b""), strict=True)]
     with running() as start:
         sender, other = (start(host=FakeHost(version), static_peers=(address,)) for _ in range(2))
         for peer in (sender, other):
@@ -93,7 +104,7 @@ def test_what_is_behind_a_transaction_is_not_looked_at_and_handed_on_as_it_came(
         for tx, payload in zip(txs, payloads, strict=True):
             sender.network.publish(Topic.TX, payload)
             other.host.wait_for(payload)
-            wait_until(lambda tx=tx: is_pending(node, tx))
+            wait_until(lambda tx=tx: is_pending(node, hex_text(tx.hash)))
         assert [len(peer.network.snapshot.peers) for peer in (sender, other)] == [1, 1], "nobody is left"
 
 

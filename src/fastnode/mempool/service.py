@@ -348,15 +348,17 @@ class Mempool:
         *,
         is_simulation: bool = False,
         skip_fee_enforcement: bool = False,
+        may_wait_for_price: bool = False,
         client: str = "",
     ) -> TxValidationResult:
-        """Verdict on a transaction for the next block.  ``client``: who asks, so that each has its turn."""
+        """Verdict on a transaction for the next block, or a later one with ``may_wait_for_price``.  ``client``: who asks, so that each has its turn."""
         return self.validator.validate(
             tx,
             ViewLedger(view),
             self._fees.current(view),
             is_simulation=is_simulation,
             skip_fee_enforcement=skip_fee_enforcement,
+            may_wait_for_price=may_wait_for_price,
             client=client,
         )
 

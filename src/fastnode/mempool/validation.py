@@ -13,7 +13,7 @@
     proof            what the verifier says            not in a simulation
 
 All rules run; the reasons are put together.  A price below the current one makes the result ``skipped``
-rather than ``invalid``, because prices fall again; and so does what this node cannot judge: a proof without a
+rather than ``invalid``, because prices fall again (nodes keep and forward it when a peer sends it); and so does what this node cannot judge: a proof without a
 verifier, or values of the network that it does not know.  The class id rule is that of release 4.3.
 """
 
@@ -217,11 +217,13 @@ class TxValidator:
         *,
         is_simulation: bool = False,
         skip_fee_enforcement: bool = False,
+        may_wait_for_price: bool = False,
         client: str = "",
     ) -> TxValidationResult:
         """All rules on one transaction, against the ledger's moment and the current minimum fees.
 
-        ``client``: who asks, for the verifier's queue.
+        ``may_wait_for_price``: a price below the current one is no reason.  ``client``: who asks, for the verifier's
+        queue.
         """
         _ = tx.data.tx_hash  # before the place, which other threads need meanwhile
         with interpreter.BUSY:
@@ -231,7 +233,7 @@ class TxValidator:
             is_invalid = len(reasons) > len(unjudged)
             if not skip_fee_enforcement:
                 gas_reason, makes_invalid = self._gas_and_fees(tx, ledger, min_fees)
-                if gas_reason is not None:
+                if gas_reason is not None and not (may_wait_for_price and gas_reason == FEE_TOO_LOW):
                     reasons.append(gas_reason)
                     is_invalid |= makes_invalid
         if not is_simulation and not reasons:

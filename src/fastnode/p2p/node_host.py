@@ -184,7 +184,8 @@ class NodeHost:
             return Judgement(Verdict.IGNORE, None, "the chain is not new enough here")
         if self._mempool.pool.is_waiting(tx.hash):
             return Judgement(Verdict.IGNORE, None, "known")
-        result = self._mempool.validate(tx, view, client=f"peer {peer}")
+        # Nodes that have seen another price forward it, and the price falls again.
+        result = self._mempool.validate(tx, view, may_wait_for_price=True, client=f"peer {peer}")
         is_old = EXISTING_NULLIFIER in result.reasons and self._is_old_spend(tx, view)
         judgement = judgement_of(result, is_old_double_spend=is_old, is_anchor_excused=self._is_excused(tx))
         if judgement is not None:

@@ -5,10 +5,10 @@
     permission, size, metadata, setup, gas, data,
     deployments                                          reject, M
     double spend                                         reject, H; L when the nullifier was there long ago
-    fee too low, not taken by the pool, known            ignore
+    not taken by the pool, known                         ignore
     proof invalid                                        reject, L
     not judged here: no verifier, network not known      ignore: taken, not forwarded
-    everything right                                     accept
+    everything right, also with a price below today's    accept
 
 When several checks fail the harshest counts (release 4.x; facts of the network, section 3).  Rules that only this
 node has are ignored rather than held against others.
@@ -58,7 +58,6 @@ _PENALTIES: Final[Mapping[str, Penalty | None]] = {
     validation.GAS_TOO_LOW: _M,
     validation.GAS_TOO_HIGH: _M,
     validation.BALANCE_TOO_LOW: _M,
-    validation.FEE_TOO_LOW: None,
     # Of release 4.3: others do not know it.
     validation.MALFORMED_CLASS: None,
     validation.WRONG_CLASS_ID: None,
