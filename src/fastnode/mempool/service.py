@@ -351,7 +351,10 @@ class Mempool:
         may_wait_for_price: bool = False,
         client: str = "",
     ) -> TxValidationResult:
-        """Verdict on a transaction for the next block, or a later one with ``may_wait_for_price``.  ``client``: who asks, so that each has its turn."""
+        """Verdict on a transaction for the next block, or a later one with ``may_wait_for_price``.
+
+        ``client``: who asks, so that each has its turn.
+        """
         return self.validator.validate(
             tx,
             ViewLedger(view),

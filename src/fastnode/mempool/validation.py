@@ -13,8 +13,9 @@
     proof            what the verifier says            not in a simulation
 
 All rules run; the reasons are put together.  A price below the current one makes the result ``skipped``
-rather than ``invalid``, because prices fall again (nodes keep and forward it when a peer sends it); and so does what this node cannot judge: a proof without a
-verifier, or values of the network that it does not know.  The class id rule is that of release 4.3.
+rather than ``invalid``, because prices fall again (what a peer sends is kept and forwarded all the same); and so does
+what this node cannot judge: a proof without a verifier, or values of the network that it does not know.  The class id
+rule is that of release 4.3.
 """
 
 from __future__ import annotations
