@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
+from tests.mempool.pools import word
 
-from fastnode.api.chain import METHODS, methods
+from fastnode.api.chain import METHODS, FleetStanding, TxKnowledge, methods
+from fastnode.bus.transactions import Standing
+from fastnode.errors import UpstreamUnavailable
 from fastnode.http.limits import Limits
+from fastnode.local_network.transactions import TransactionNotes
 from fastnode.view import View
 
 TIP = 106
@@ -242,6 +247,41 @@ def test_checkpoint_data_of_the_sets_differ_in_one_key(clients: dict[str, Any]) 
 # ---- transactions -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_local", [False, True], ids=["another builds", "local network"])
+def test_a_receipt_of_a_hash_not_seen_here_asks_the_fleet(
+    make_client: Callable[..., Any], view: View, is_local: bool
+) -> None:
+    asked: list[str] = []
+    taken, refused, away, gone = (word(number).hex() for number in (1, 2, 3, 4))
+    standings = {
+        taken: Standing(is_pending=True, reason="on its way"),
+        refused: Standing(is_pending=False, reason="refused upstream"),
+    }
+
+    def ask(tx_hash: bytes) -> FleetStanding | None:
+        assert threading.current_thread() is not threading.main_thread()
+        asked.append(tx_hash.hex())
+        if tx_hash.hex() == away:
+            raise UpstreamUnavailable("the bus does not answer")
+        return standings.get(tx_hash.hex())
+
+    known = TxKnowledge(departure_of={word(4): "expired"}.get, ask_fleet=ask)
+    client = make_client(methods(known_txs=known, tx_notes=TransactionNotes() if is_local else None), view=view)
+    receipts = {each: client.result("node_getTxReceipt", "0x" + each) for each in (taken, refused, away, gone)}
+    unknown = client.result("node_getTxReceipt", UNKNOWN)
+    effect = client.result("node_getBlock", 42)["body"]["txEffects"][0]
+    assert client.result("node_getTxReceipt", effect["txHash"])["blockNumber"] == 42
+    assert receipts[taken] == {"txHash": "0x" + taken, "status": "pending", "error": "on its way"}
+    dropped = {"status": "dropped", "error": "Tx dropped by P2P node"}
+    assert receipts[refused] == {"txHash": "0x" + refused} | dropped | {
+        "error": "Tx dropped by P2P node: refused upstream"
+    }
+    assert receipts[away] == {"txHash": "0x" + away} | dropped | {"unknownHere": True}
+    assert receipts[gone] == {"txHash": "0x" + gone} | dropped | {"error": "Tx dropped by P2P node: expired"}
+    assert unknown == {"txHash": UNKNOWN} | dropped | {"unknownHere": True}
+    assert asked == [taken, refused, away, UNKNOWN[2:]], "not for what a block has, nor for what is known here"
+
+
 def test_a_receipt_asks_the_chain_and_then_the_pool(make_client: Callable[..., Any], view: View) -> None:
     pending = bytes.fromhex(UNKNOWN[2:])
     asked = []
@@ -250,12 +290,17 @@ def test_a_receipt_asks_the_chain_and_then_the_pool(make_client: Callable[..., A
         asked.append(tx_hash)
         return tx_hash == pending
 
-    client = make_client(methods(is_pending_tx=is_pending), view=view)
+    client = make_client(methods(known_txs=TxKnowledge(is_pending=is_pending)), view=view)
     assert client.result("node_getTxReceipt", UNKNOWN) == {"txHash": UNKNOWN, "status": "pending"}
-    untaken = make_client(methods(is_pending_tx=pending.__eq__, waiting_reason=lambda tx_hash: "it waits"), view=view)
+    waiting = TxKnowledge(is_pending=pending.__eq__, waiting_reason=lambda tx_hash: "it waits")
+    untaken = make_client(methods(known_txs=waiting), view=view)
     assert untaken.result("node_getTxReceipt", UNKNOWN) == {"txHash": UNKNOWN, "status": "pending", "error": "it waits"}
     dropped = client.result("node_getTxReceipt", "0x" + "0" * 64)
-    assert dropped == {"txHash": "0x" + "0" * 64, "status": "dropped", "error": "Tx dropped by P2P node"}
+    unknown = {"txHash": "0x" + "0" * 64, "status": "dropped", "error": "Tx dropped by P2P node"}
+    assert dropped == unknown | {"unknownHere": True}
+    assert (
+        make_client(methods(), method_set="release", view=view).result("node_getTxReceipt", "0x" + "0" * 64) == unknown
+    )
     effect = client.result("node_getBlock", 42)["body"]["txEffects"][0]
     assert client.result("node_getTxReceipt", effect["txHash"])["blockNumber"] == 42
     assert asked == [pending, bytes(32)]

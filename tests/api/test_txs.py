@@ -17,6 +17,7 @@ from tests.mempool.recorded import expand, hashes, recordings, rows
 from fastnode.api import simulation as simulation_methods
 from fastnode.api import txs as tx_methods
 from fastnode.api.chain import methods as chain_methods
+from fastnode.app.method_tables import Services
 from fastnode.archiver.commit import ChainCommit
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import AllowedElement
@@ -25,6 +26,7 @@ from fastnode.fees.sources import ChainFees
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.log_index.function_names import FunctionNames
+from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.entries import TxState
 from fastnode.mempool.pool import Added
 from fastnode.mempool.service import Mempool, MempoolOptions
@@ -104,7 +106,7 @@ class Node:
             [
                 *tx_methods.methods(self.mempool, self.fees),
                 *simulation_methods.methods(self.simulation),
-                *chain_methods(is_pending_tx=self.mempool.pool.is_waiting),
+                *chain_methods(known_txs=Services(known_tags=KnownTags(64), mempool=self.mempool).known_txs),
             ],
             method_set,
         )
@@ -195,7 +197,20 @@ def test_the_recorded_pending_queries_are_answered_alike(make_node: Callable[...
 
 def test_dropped_txs_have_the_recorded_receipt(node: Node) -> None:
     for row in rows("txs_dropped"):
-        assert node.call("node_getTxReceipt", row["txHash"]) == {"result": row["receipt"]["result"]}
+        recorded = row["receipt"]["result"]
+        assert node.call("node_getTxReceipt", row["txHash"], method_set="release") == {"result": recorded}
+        # They were never sent here.
+        assert node.call("node_getTxReceipt", row["txHash"]) == {"result": recorded | {"unknownHere": True}}
+
+
+def test_a_tx_that_left_the_pool_is_dropped_with_its_reason(node: Node) -> None:
+    tx_hash = FRESH[0]
+    assert node.send(tx_hash) == {}
+    node.mempool.pool.drop(bytes.fromhex(tx_hash[2:]), "low priority")
+    dropped = {"txHash": tx_hash, "status": "dropped", "error": "Tx dropped by P2P node: low priority"}
+    assert node.call("node_getTxReceipt", tx_hash) == {"result": dropped}
+    node.restart_mempool()
+    assert node.call("node_getTxReceipt", tx_hash, method_set="release") == {"result": dropped}
 
 
 # ---- sending ---------------------------------------------------------------------------------------------

@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bus.nats import PATIENCE_S, NatsServer
+from tests.bus.nats import PATIENCE_S, NatsServer, open_bus
 from tests.bus.txs import hash_of, tx_of
 from tests.ports import free_ports
 from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
+
+from fastnode.bus.connection import Outgoing, StreamSetup
+from fastnode.bus.subjects import BUS_VERSION, Subjects
+from fastnode.bus.transactions import SharedTxs, Standing
+from fastnode.errors import UpstreamUnavailable
 
 StartNode = Callable[..., Any]
 
@@ -109,6 +114,16 @@ def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
     until(lambda: "refused upstream: Tx does not please" in (tmp_path / "node-3.log").read_text())
     until(lambda: [pending(node) for node in nodes.values()] == [1, 1, 1, 1])
     network.refuses = False
+    # All know why, and none has seen a hash that nobody sent.
+    for node in nodes.values():
+        receipt = node.call("node_getTxReceipt", hash_of(tx_of(2)))["result"]
+        assert receipt["error"] == "Tx dropped by P2P node: refused upstream: Tx does not please"
+        assert node.call("node_getTxReceipt", hash_of(tx_of(99)))["result"] == {
+            "txHash": hash_of(tx_of(99)),
+            "status": "dropped",
+            "error": "Tx dropped by P2P node",
+            "unknownHere": True,
+        }
     # A client may try again what was refused.
     assert "error" not in nodes["four"].call("node_sendTx", tx_of(2))
     until(lambda: network.taken[hash_of(tx_of(2))] == 1)
@@ -148,3 +163,34 @@ def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
     server.start()
     until(lambda: "error" not in nodes["four"].call("node_sendTx", tx_of(4)))
     until(lambda: network.taken[hash_of(tx_of(4))] == 1)
+
+
+def test_what_another_node_has_taken_is_pending_before_it_is_here(server: NatsServer) -> None:
+    subjects = Subjects("fastnode-1-1")
+    taken, refused, gone, unknown = (bytes([number]) * 32 for number in (1, 2, 3, 4))
+    bus = open_bus(server.url, name="one")
+    try:
+        bus.set_up(
+            StreamSetup(name=subjects.tx_stream, subjects=(subjects.all_txs,), live=(subjects.all_txs, "live.>"))
+        )
+        txs = SharedTxs(bus, subjects, None, lambda: None, None, session="s")  # type: ignore[arg-type]
+        for tx_hash in (gone, refused, taken):
+            bus.publish(Outgoing(subjects.tx(tx_hash), b"{}"))
+        record = {"version": BUS_VERSION, "state": "refused", "reason": "Tx does not please"}
+        bus.publish(Outgoing(subjects.hand(refused), json.dumps(record).encode()))
+        txs._next = 2  # the first one was read
+        assert txs.standing_of(taken) == Standing(
+            is_pending=True, reason="Another node of this fleet has taken it; it is on its way here"
+        )
+        assert txs.standing_of(refused) == Standing(is_pending=False, reason="refused upstream: Tx does not please")
+        standing = txs.standing_of(gone)
+        assert standing is not None
+        assert not standing.is_pending
+        assert txs.standing_of(unknown) is None
+        # Sent once more after it was refused.
+        bus.publish(Outgoing(subjects.tx(refused), b"{}"))
+        assert txs.standing_of(refused).is_pending  # type: ignore[union-attr]
+    finally:
+        bus.close()
+    with pytest.raises(UpstreamUnavailable):
+        txs.standing_of(taken)

@@ -16,6 +16,7 @@ from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.pool import Added, Origin, TxPool
 from fastnode.mempool.rules import Coverage, TxRejected, cover, minimum_bump
 from fastnode.mempool.store import PoolStore, entry_key
+from fastnode.mempool.validation import EXPIRED
 from fastnode.protocol.tx_data import Gas
 
 OTHER_PAYER = word(0xABC)
@@ -78,7 +79,7 @@ def test_of_those_that_come_together_each_has_its_own_outcome_and_one_write_take
     outcomes = pool.pool.insert_all([(item, tx_json(item)) for item in items])
     assert isinstance(outcomes.pop(2), TxRejected)
     assert outcomes == [Added.KNOWN, Added.ACCEPTED, Added.IGNORED, Added.ACCEPTED]
-    assert written == [4]
+    assert written == [5], "that one is ignored is written too"
     assert pool.pool.events == {"accepted": 3, "known": 1, "ignored": 1, "rejected NULLIFIER_CONFLICT": 1}
     pool.restart_after_a_crash()
     assert sorted(pool.pending()) == [1, 2, 5]
@@ -490,6 +491,44 @@ def test_deleted_txs_are_remembered_up_to_a_bound(pool: Harness, monkeypatch: py
     assert [pool.pool.state_of(word(number)) for number in range(6)] == [None] * 3 + [TxState.DELETED] * 3
     pool.restart()
     assert len(list(pool.pool._store.entries())) == 3
+
+
+# ---- what is said of those that left ---------------------------------------------------------------------------
+
+
+def test_a_tx_that_left_has_its_reason_and_one_that_was_never_here_has_none(pool: Harness) -> None:
+    pool.add(entry(1, nullifiers=[5]))
+    pool.add(entry(2))
+    pool.mine(nullifiers=[5])
+    pool.pool.drop(word(2), "refused upstream: " + "x" * 600)
+    assert pool.add(entry(3, expiration=NOW - 1)) is Added.IGNORED
+    reasons = ["nullifier mined", "refused upstream: " + "x" * (500 - 18), EXPIRED, None]
+    for after in (lambda: None, pool.restart, pool.restart_after_a_crash, lambda: pool.pool.on_finalized(9)):
+        after()
+        assert [pool.pool.departure_of(word(number)) for number in (1, 2, 3, 4)] == reasons
+    assert [pool.pool.state_of(word(number)) for number in (1, 2)] == [None, None], "forgotten, but for the reason"
+
+
+def test_a_tx_that_comes_back_has_no_reason_any_more(pool: Harness) -> None:
+    pool.add(entry(1))
+    pool.pool.drop(word(1), "test")
+    assert pool.add(entry(1)) is Added.ACCEPTED
+    pool.restart()
+    assert pool.pool.departure_of(word(1)) == ""
+    pool.mine(entry(1))
+    pool.pool.on_finalized(pool.ledger.head)
+    assert pool.pool.departure_of(word(1)) is None
+
+
+def test_the_newest_reasons_are_kept(pool: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastnode.mempool.departed.DEPARTED_MAX", 3)
+    for number in range(6):
+        pool.add(entry(number))
+        pool.pool.drop(word(number), "test")
+    pool.pool.on_finalized(9)
+    pool.restart()
+    assert [pool.pool.departure_of(word(number)) for number in range(6)] == [None] * 3 + ["test"] * 3
+    assert len(list(pool.pool._store.departed_rows())) == 3
 
 
 def test_a_pool_of_another_chain_is_refused(pool: Harness) -> None:

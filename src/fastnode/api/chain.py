@@ -5,8 +5,8 @@ Handlers are thin: find the number, splice the record.  Blocks and checkpoints h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import orjson
 
@@ -15,15 +15,17 @@ from fastnode.api.chain_parameters import CHAIN_TIP
 from fastnode.api.checkpoints import CHECKPOINT_METHODS
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip
 from fastnode.api.outbox_witness import OutboxRoot, witness_method
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Read, Signature, common
+from fastnode.errors import LeftToStrictPath, Refused, UpstreamError
+from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature, common
 from fastnode.kernels import block_text, encode
+from fastnode.records import dataclass
 from fastnode.values.field_elements import FIELD, TX_HASH
 from fastnode.values.numbers import Integer
 
 if TYPE_CHECKING:
     from fastnode.view import View
 
-__all__ = ["METHODS", "methods"]
+__all__ = ["METHODS", "FleetStanding", "TxKnowledge", "methods"]
 
 #: Each checkpoint inserts this many leaves into the L1-to-L2 message tree, padded with zeros.
 L1_TO_L2_MESSAGES_PER_CHECKPOINT: Final = 1024
@@ -32,7 +34,6 @@ _TRUE: Final = b"true"
 _FALSE: Final = b"false"
 #: The error of a receipt for a transaction that neither a block nor the pool has.
 _DROPPED: Final = "Tx dropped by P2P node"
-_DROPPED_TEXT: Final = orjson.dumps(_DROPPED)
 
 
 # ---- tips -----------------------------------------------------------------------------------
@@ -71,40 +72,116 @@ class TxNotes(Protocol):
         """Why no block took it."""
 
 
-class _Receipts:
-    """Receipts: from the chain first, then from the pool.  A transaction that neither has counts as dropped."""
+class FleetStanding(Protocol):
+    """Knowledge of the other nodes of the fleet about a transaction."""
 
-    def __init__(
-        self,
-        is_pending: Callable[[bytes], bool],
-        waiting_reason: Callable[[bytes], str | None],
-        notes: TxNotes | None,
-    ) -> None:
-        self._is_pending = is_pending
-        self._waiting_reason = waiting_reason
+    @property
+    def is_pending(self) -> bool:
+        """True: it is on its way here."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+#: UpstreamError when the fleet cannot be asked.
+AskFleet: TypeAlias = Callable[[bytes], FleetStanding | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxKnowledge:
+    """Knowledge of transactions that no block has, by their 32-byte hashes."""
+
+    #: True for one that the pool has.
+    is_pending: Callable[[bytes], bool] = lambda tx_hash: False
+    #: Reason why no other node has a transaction that waits.
+    waiting_reason: Callable[[bytes], str | None] = lambda tx_hash: None
+    #: Reason why one that was here is gone, empty if that is not remembered; None for a hash never seen here.
+    departure_of: Callable[[bytes], str | None] = lambda tx_hash: None
+    #: Asks the other nodes of the fleet, which takes a moment; None: there is no fleet.
+    ask_fleet: AskFleet | None = None
+
+
+NO_TXS: Final = TxKnowledge()
+
+
+class _Receipts:
+    """Receipts: from the chain first, then from the pool, then from the fleet.  A transaction that none of them has
+    counts as dropped, as wallets expect it; one that this node has never seen is marked, but for the release's set."""
+
+    def __init__(self, known: TxKnowledge, notes: TxNotes | None) -> None:
+        self._known = known
         self._notes = notes
 
     @property
-    def read(self) -> Read:
+    def reads(self) -> dict[MethodSet, Read]:
+        both = self._read(is_marked=True)
+        return {"both": both, "development": both, "release": self._read(is_marked=False)}
+
+    def _read(self, *, is_marked: bool) -> Read:
         """The method's: for what is mined, Python is asked only by a node that has something to say about it."""
-        return block_text.TxQuestion(block_text.RECEIPT, self._unmined) if self._notes is None else self._noted
 
-    def _noted(self, view: View, tx_hash: bytes) -> bytes:
-        mined = view.chain.tx_receipt_json(tx_hash)
-        if mined is None:
-            return self._unmined(view, tx_hash)
-        logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
-        return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
+        def unmined(_view: View, tx_hash: bytes) -> bytes:
+            return self._unmined(tx_hash, is_marked=is_marked)
 
-    def _unmined(self, _view: View, tx_hash: bytes) -> bytes:
+        if self._known.ask_fleet is None:
+            return block_text.TxQuestion(block_text.RECEIPT, unmined) if self._notes is None else self._noted(unmined)
+
+        def unmined_on_loop(_view: View, tx_hash: bytes) -> bytes:
+            if self.asks_fleet([tx_hash]):
+                raise LeftToStrictPath("a transaction that another node may have")
+            return self._unmined(tx_hash, is_marked=is_marked)
+
+        on_loop, in_thread = (
+            block_text.TxQuestion(block_text.RECEIPT, read) if self._notes is None else self._noted(read)
+            for read in (unmined_on_loop, unmined)
+        )
+
+        def read(view: View, tx_hash: bytes, *, context: Context | None = None) -> bytes | None:
+            return on_loop(view, tx_hash) if context is None else in_thread(view, tx_hash)
+
+        return read
+
+    def asks_fleet(self, arguments: Sequence[Any]) -> bool:
+        """True if the fleet would be asked about this hash, unless a block has it."""
+        [tx_hash] = arguments
+        known = self._known
+        return not known.is_pending(tx_hash) and known.departure_of(tx_hash) is None
+
+    def _noted(self, unmined: Callable[[View, bytes], bytes]) -> Read:
+        def read(view: View, tx_hash: bytes) -> bytes:
+            mined = view.chain.tx_receipt_json(tx_hash)
+            if mined is None:
+                return unmined(view, tx_hash)
+            logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
+            return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
+
+        return read
+
+    def _unmined(self, tx_hash: bytes, *, is_marked: bool) -> bytes:
         """Receipt of a transaction outside the view's blocks.  The pool has a transaction until its block is final."""
-        if self._is_pending(tx_hash):
-            waiting = self._waiting_reason(tx_hash)
-            error = b"" if waiting is None else b',"error":%b' % orjson.dumps(waiting)
-            return b'{"txHash":"%b","status":"pending"%b}' % (encode.to_hex(tx_hash), error)
+        known = self._known
+        if known.is_pending(tx_hash):
+            return _receipt(tx_hash, "pending", known.waiting_reason(tx_hash))
         reason = None if self._notes is None else self._notes.dropped_reason(tx_hash)
-        text = _DROPPED_TEXT if reason is None else orjson.dumps(f"{_DROPPED}: {reason}")
-        return b'{"txHash":"%b","status":"dropped","error":%b}' % (encode.to_hex(tx_hash), text)
+        if reason is None:
+            reason = known.departure_of(tx_hash)
+        if reason is None and known.ask_fleet is not None:
+            try:
+                standing = known.ask_fleet(tx_hash)
+            except (UpstreamError, Refused):
+                standing = None  # not known here: that is all there is to say
+            if standing is not None and standing.is_pending:
+                return _receipt(tx_hash, "pending", standing.reason)
+            reason = None if standing is None else standing.reason
+        if reason is None:
+            return _receipt(tx_hash, "dropped", _DROPPED, is_unknown=is_marked)
+        return _receipt(tx_hash, "dropped", f"{_DROPPED}: {reason}" if reason else _DROPPED)
+
+
+def _receipt(tx_hash: bytes, status: str, error: str | None, *, is_unknown: bool = False) -> bytes:
+    text = b"" if error is None else b',"error":%b' % orjson.dumps(error)
+    mark = b',"unknownHere":true' if is_unknown else b""
+    return b'{"txHash":"%b","status":"%b"%b%b}' % (encode.to_hex(tx_hash), status.encode(), text, mark)
 
 
 # ---- messages -------------------------------------------------------------------------------
@@ -163,8 +240,7 @@ _TIP: Final = Parameter("tip", CHAIN_TIP, optional=True)
 
 def methods(
     *,
-    is_pending_tx: Callable[[bytes], bool] = lambda tx_hash: False,
-    waiting_reason: Callable[[bytes], str | None] = lambda tx_hash: None,
+    known_txs: TxKnowledge = NO_TXS,
     is_ready: Callable[[], bool] = lambda: True,
     outbox_root: OutboxRoot | None = None,
     tx_notes: TxNotes | None = None,
@@ -172,12 +248,12 @@ def methods(
 ) -> list[Method]:
     """All methods that the chain answers.
 
-    ``is_pending_tx`` says whether the pool holds a transaction (by its 32-byte hash), ``waiting_reason`` why no other
-    node has it; ``is_ready`` whether transactions are taken now; ``outbox_root`` reads a root from L1, None
+    ``known_txs`` tells of transactions that no block has; ``is_ready`` whether transactions are taken now;
+    ``outbox_root`` reads a root from L1, None
     if L1 is not read; ``tx_notes`` is what the builder of blocks remembers, None if another node builds them;
     ``own_record`` gives this node's record on the peer-to-peer network, None if it is not on it.
     """
-    receipts = _Receipts(is_pending_tx, waiting_reason, tx_notes)
+    receipts = _Receipts(known_txs, tx_notes)
 
     def get_ready(context: Context) -> bytes:
         return _TRUE if context.has_view and is_ready() else _FALSE
@@ -189,8 +265,10 @@ def methods(
         Method(
             name="node_getTxReceipt",
             summary="What became of a transaction: pending, dropped, or mined with its fee and block.",
-            read=receipts.read,
+            read=receipts.reads,
             shape=b"h",
+            in_thread=False if known_txs.ask_fleet is None else receipts.asks_fleet,
+            waits=True,
             **common("TxReceipt", Parameter("txHash", TX_HASH)),
         ),
         Method(

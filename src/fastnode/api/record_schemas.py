@@ -99,7 +99,7 @@ RECORDS: Final[dict[str, str]] = {
     "TxReceipt": '{txHash: Fr, status: "dropped"|"pending"|"proposed"|"checkpointed"|"proven"|"finalized", '
     'executionResult?: "success"|"reverted"|"app_logic_reverted"|"teardown_reverted"|"both_reverted", '
     "error?: string, transactionFee?: bigint, blockHash?: Fr, blockNumber?: number, epochNumber?: number, "
-    "debugLogs?: any[]}",
+    "debugLogs?: any[], unknownHere?: boolean}",
     "Tx": "{txHash?: Fr, data: bytes, chonkProof: bytes, contractClassLogFields: {fields: Fr[]}[], "
     "publicFunctionCalldata: {values: Fr[], hash: Fr}[]}",
     "TxValidationResult": '{result: "valid"|"invalid"|"skipped", reason?: string[]}',

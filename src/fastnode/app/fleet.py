@@ -23,7 +23,7 @@ from fastnode.bus.members import Heartbeat, Members
 from fastnode.bus.options import BusOptions
 from fastnode.bus.publisher import Publisher
 from fastnode.bus.subjects import Subjects
-from fastnode.bus.transactions import SharedTxs
+from fastnode.bus.transactions import SharedTxs, Standing
 from fastnode.bus.upstream import BusUpstream
 from fastnode.config.settings import Settings
 from fastnode.errors import Refused, UpstreamUnavailable
@@ -115,6 +115,12 @@ class Fleet:
         self._txs.share(tx, tx_json)
         if self._parts.builder is not None:
             self._parts.builder(tx, tx_json)
+
+    def standing_of(self, tx_hash: bytes) -> Standing | None:
+        """What the other nodes know of a transaction that is not in the pool here.  UpstreamUnavailable."""
+        if self._txs is None or not self.bus.is_connected:
+            raise UpstreamUnavailable("the bus is not connected")
+        return self._txs.standing_of(tx_hash)
 
     def _build(self, tx: Tx, tx_json: bytes) -> None:
         assert self._parts is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastnode.api import state as state_methods
 from fastnode.api.admin import methods as configuration_methods
+from fastnode.api.chain import FleetStanding, TxKnowledge
 from fastnode.api.chain import methods as chain_methods
 from fastnode.api.contracts import methods as contract_methods
 from fastnode.api.fastnode import methods as fastnode_methods
@@ -64,6 +65,8 @@ class Services:
     find_tx: Callable[[bytes], FoundTx | None] = lambda _hash: None
     #: Looks for it in this node alone.
     find_tx_here: Callable[[bytes], FoundTx | None] = lambda _hash: None
+    #: Asks the other nodes of the fleet about a transaction; None: there is no fleet.
+    ask_fleet: Callable[[bytes], FleetStanding | None] | None = None
     #: Why no transaction is taken now; None if good ones are.
     no_transactions: Callable[[], str | None] = lambda: None
     #: How the chain is followed; None when it is not.
@@ -81,11 +84,17 @@ class Services:
     #: This node's record on the peer-to-peer network; None when it is not on it.
     own_record: Callable[[], str | None] | None = None
 
-    def is_pending_tx(self, tx_hash: bytes) -> bool:
-        return self.mempool is not None and self.mempool.pool.is_waiting(tx_hash)
-
-    def waiting_reason(self, tx_hash: bytes) -> str | None:
-        return None if self.mempool is None else self.mempool.waiting_reason(tx_hash)
+    @property
+    def known_txs(self) -> TxKnowledge:
+        mempool = self.mempool
+        if mempool is None:
+            return TxKnowledge()
+        return TxKnowledge(
+            is_pending=mempool.pool.is_waiting,
+            waiting_reason=mempool.waiting_reason,
+            departure_of=mempool.pool.departure_of,
+            ask_fleet=self.ask_fleet,
+        )
 
 
 def public_methods(settings: Settings, services: Services) -> list[Method]:
@@ -95,8 +104,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *([] if local is None else _local_network_methods(local, services.function_names)),
         *chain_methods(
             tx_notes=None if local is None else local.notes,
-            is_pending_tx=services.is_pending_tx,
-            waiting_reason=services.waiting_reason,
+            known_txs=services.known_txs,
             is_ready=lambda: services.no_transactions() is None,
             outbox_root=services.outbox_root,
             own_record=services.own_record,

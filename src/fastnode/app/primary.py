@@ -115,6 +115,7 @@ class _Answers:
             "validators stats": self.validators_stats,
             "validator stats": self.validator_stats,
             "outbox root": self.outbox_root,
+            "standing in the fleet": self.standing_in_fleet,
             "simulate": self.simulate,
             "register": self.register,
         }
@@ -169,6 +170,15 @@ class _Answers:
             return True, l1.outbox_root(epoch)
         except UpstreamError as error:
             return False, str(error)
+
+    def standing_in_fleet(self, tx_hash: bytes) -> tuple[bool, tuple[bool, str] | None]:
+        """Whether the bus has answered, and what the fleet knows."""
+        fleet = self._joined.opened.fleet
+        try:
+            standing = None if fleet is None else fleet.standing_of(tx_hash)
+        except UpstreamError:
+            return False, None
+        return True, None if standing is None else (standing.is_pending, standing.reason)
 
     def simulate(self, tx_json: bytes, skip_fee_enforcement: bool) -> bytes:
         view = self._joined.views.newest

@@ -289,6 +289,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             simulation_threads=joined.simulation_threads,
             find_tx=known_txs.find,
             find_tx_here=known_txs.find_here,
+            ask_fleet=None if opened.fleet is None else opened.fleet.standing_of,
             no_transactions=condition.no_transactions_because,
             sync_status=condition.sync_status,
             is_paused=lambda: condition.is_paused,
@@ -353,6 +354,7 @@ def _status_page(
         sources.view,
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
         executor=joined.opened.threads,
+        busy_executor=joined.opened.busy_threads,
     )
 
 
@@ -382,7 +384,7 @@ async def _open_explorer(joined: Joined, public: RpcServer) -> HttpServer | None
         lambda: joined.views.newest,
         host=settings.host,
         port=settings.explorer_port,
-        executor=joined.opened.threads,
+        executor=joined.opened.busy_threads,
     )
     await listen(server, settings.explorer_port, "explorer-")
     logger.info("explorer", extra=log_facts(url=server.url))

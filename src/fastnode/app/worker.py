@@ -56,6 +56,7 @@ from fastnode.workers.remote import (
     RemoteQuestions,
     RemoteSentinel,
     RemoteSimulator,
+    ask_fleet_over,
     outbox_root_over,
 )
 from fastnode.workers.replica import Replica, ReplicaOptions
@@ -232,6 +233,7 @@ class Worker:
                 simulation_threads=simulation_threads,
                 find_tx=known_txs.find,
                 find_tx_here=known_txs.find_here,
+                ask_fleet=ask_fleet_over(link) if settings.bus_url is not None else None,
                 no_transactions=self._no_transactions,
                 sync_status=lambda: replica.facts.sync_status,
                 is_paused=lambda: replica.facts.is_paused,

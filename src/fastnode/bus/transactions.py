@@ -12,6 +12,7 @@ owner is dead.  What was read is known by its place in the stream: after a gap o
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import zlib
 from collections import Counter
@@ -30,11 +31,13 @@ from fastnode.loop import Loop, Setbacks
 from fastnode.mempool.handover import TxSink
 from fastnode.mempool.pool import NOT_READY, Added
 from fastnode.mempool.service import Mempool
+from fastnode.mempool.store import REASON_LENGTH_MAX
 from fastnode.mempool.validation import UNKNOWN_ANCHOR
 from fastnode.protocol.tx import Tx
+from fastnode.records import dataclass
 from fastnode.view import View
 
-__all__ = ["SharedTxs"]
+__all__ = ["SharedTxs", "Standing"]
 
 logger = logging.getLogger("fastnode.bus")
 
@@ -53,12 +56,23 @@ JSON_BYTES_MAX: Final = 16 << 20
 #: Transactions that are built on a block that is not here yet, and for how long they are kept.
 LATER_MAX: Final = 256
 LATER_S: Final = 60.0
+#: Receipts about which the bus is asked at a time, and for how long one waits for its turn.
+QUESTIONS_MAX: Final = 4
+QUESTION_S: Final = 1.0
 
 CLAIMED: Final = "claimed"
 TAKEN: Final = "taken"
 REFUSED: Final = "refused"
 #: No node has it in hand (any more).
 FREE: Final = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A transaction that the fleet knows: whether it is on its way to this node's pool, and what is to say of it."""
+
+    is_pending: bool
+    reason: str
 
 
 class Takes(Protocol):
@@ -104,6 +118,7 @@ class SharedTxs:
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
         self._reader = Loop("fastnode-txs", self._read_on, what="transactions of the fleet are not read")
         self._hander = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on")
+        self._questions = threading.BoundedSemaphore(QUESTIONS_MAX)
         #: Why transactions of other nodes do not come; None while they do.
         self._read_trouble: str | None = None
         self._left_out = Setbacks("a message of the fleet is left out")
@@ -172,6 +187,28 @@ class SharedTxs:
         is_refused = hand is not None and hand[1].get("state") == REFUSED
         if there is not None and (is_refused or there.data != data):
             self._bus.publish(Outgoing(subject, data, expected=there.sequence))
+
+    # ---- questions -------------------------------------------------------------------------------
+
+    def standing_of(self, tx_hash: bytes) -> Standing | None:
+        """What the fleet knows of a transaction that is not in this node's pool; None: no node of it has taken it.
+
+        Asks the bus, which takes a moment.  UpstreamUnavailable when it does not answer, or too many ask at once.
+        """
+        if not self._questions.acquire(timeout=QUESTION_S):
+            raise UpstreamUnavailable("too many questions to the bus at once")
+        try:
+            message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
+            hand = None if message is None else self._hand_of(tx_hash)
+        finally:
+            self._questions.release()
+        if message is None:
+            return None
+        if hand is not None and hand[1].get("state") == REFUSED and hand[0] > message.sequence:
+            return Standing(is_pending=False, reason=f"refused upstream: {hand[1].get('reason')}"[:REASON_LENGTH_MAX])
+        if message.sequence >= self._next or tx_hash in self._later:
+            return Standing(is_pending=True, reason="Another node of this fleet has taken it; it is on its way here")
+        return Standing(is_pending=False, reason="a node of this fleet had taken it, and it is not in this node's pool")
 
     # ---- from the bus ----------------------------------------------------------------------------
 

@@ -617,6 +617,7 @@ class TxReceipt(TypedDict):
     blockNumber: NotRequired[int]
     epochNumber: NotRequired[int]
     debugLogs: NotRequired[list[Any]]
+    unknownHere: NotRequired[bool]
 
 
 class TxScopedL2Log(TypedDict):

@@ -25,6 +25,7 @@ ADDED_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "node_getBlocks": _BLOCK,
     "node_getCheckpoints": _CHECKPOINT,
     "node_getCheckpointsDataForEpoch": frozenset({"feeAssetPriceModifier"}),
+    "node_getTxReceipt": frozenset({"unknownHere"}),
 }
 #: Addresses that a node which knows its network from L1 alone does not have.
 OPTIONAL_ADDRESSES: Final = frozenset(

@@ -12,11 +12,20 @@ from typing import Final, Protocol, final
 
 from fastnode.errors import DatabaseUnreadable
 from fastnode.mempool.clock import SlotClock
+from fastnode.mempool.departed import DepartedTxs
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.handover import untaken_reason
 from fastnode.mempool.pending import PendingIndex
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool
-from fastnode.mempool.store import POOL_DIRECTORY, Change, PoolStore, hash_of_entry_key, is_json_key
+from fastnode.mempool.store import (
+    POOL_DIRECTORY,
+    Change,
+    DepartedRow,
+    PoolStore,
+    hash_of_departed_key,
+    hash_of_entry_key,
+    is_json_key,
+)
 from fastnode.protocol.tx import Tx
 from fastnode.storage.database import SMALL_MEMORY, SharedDatabase
 
@@ -108,7 +117,8 @@ class FollowedPool(TxPool):
             if entry.state is TxState.PENDING:
                 pending.add(entry)
         pending.on_added = self._pending.on_added
-        self._store, self._entries, self._pending = store, entries, pending
+        departed = DepartedTxs(store.departed_rows())
+        self._store, self._entries, self._pending, self._departed = store, entries, pending, departed
 
     def begin_anew(self, store: CopiedPoolStore) -> CopiedPoolStore:
         """Go on with another copy; the one from before, to be closed once no reader is in it any more."""
@@ -124,6 +134,12 @@ class FollowedPool(TxPool):
             tx_hash = hash_of_entry_key(key)
             if tx_hash is not None:
                 self._replace(tx_hash, None if record is None else PoolEntry.decode(tx_hash, record))
+                continue
+            tx_hash = hash_of_departed_key(key)
+            if tx_hash is not None and record is not None:
+                self._departed.repeat(DepartedRow.decode(tx_hash, record))
+            elif tx_hash is not None:
+                self._departed.forget(tx_hash)
 
     def _replace(self, tx_hash: bytes, entry: PoolEntry | None) -> None:
         before = self._entries.get(tx_hash)

@@ -28,6 +28,7 @@ from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnwritable, Fas
 from fastnode.log import log_facts
 from fastnode.mempool.admission import Evictions, PoolOptions, evictions_for
 from fastnode.mempool.clock import SlotClock
+from fastnode.mempool.departed import DepartedTxs
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.kept import KeptTxs
 from fastnode.mempool.ledger import Ledger, balance_slot
@@ -84,6 +85,7 @@ class TxPool:
         self._changes: list[Change] = []
         self._is_closed = False
         self._kept = KeptTxs(self.options.keep, store.kept_rows())
+        self._departed = DepartedTxs(store.departed_rows())
         self._load()
 
     @classmethod
@@ -151,6 +153,12 @@ class TxPool:
     def is_waiting(self, tx_hash: bytes) -> bool:
         """True if a receipt that finds no block must say ``pending``."""
         return self.state_of(tx_hash) in (TxState.PENDING, TxState.PROTECTED, TxState.MINED)
+
+    def departure_of(self, tx_hash: bytes) -> str | None:
+        """Why a transaction that was seen here is in no block and does not wait; empty if that is not remembered.  None
+        for a hash that was never seen, or so long ago that nothing is remembered of it."""
+        reason = self._departed.reason(tx_hash)
+        return "" if reason is None and tx_hash in self._entries else reason
 
     def entry(self, tx_hash: bytes) -> PoolEntry | None:
         return self._entries.get(tx_hash)
@@ -267,6 +275,7 @@ class TxPool:
         reason = self._ineligible_reason(entry)
         if reason is not None:
             logger.info("tx 0x%s is ignored: %s", entry.hash.hex(), reason)
+            self._changes += self._departed.note(entry.hash, reason)
             return Added.IGNORED
         for old, cause in self._evictions_for(entry, origin):
             self._delete(old, cause)
@@ -494,6 +503,7 @@ class TxPool:
 
     def _make_pending(self, entry: PoolEntry) -> None:
         self._deleted.pop(entry.hash, None)
+        self._changes += self._departed.forget(entry.hash)
         self._put(entry)
         self._pending.add(entry)
 
@@ -511,6 +521,7 @@ class TxPool:
             self._leave_pending(entry)
         self._put(entry.moved(TxState.DELETED, block=self._ledger.head))
         self._changes.append((json_key(entry.hash), None))
+        self._changes += self._departed.note(entry.hash, cause)
         self._deleted[entry.hash] = None
         while len(self._deleted) > DELETED_KEPT_MAX:
             self._forget(self._entries[next(iter(self._deleted))])

@@ -2,7 +2,7 @@
 
 mempool = Mempool.open(directory / "p2p", view, MempoolOptions(...), fees=..., sink=...)
 methods = tx_methods.methods(mempool, fees)           # api/txs.py
-chain_methods.methods(is_pending_tx=mempool.pool.is_waiting)
+chain_methods.methods(known_txs=TxKnowledge(is_pending=mempool.pool.is_waiting))
 mempool.on_committed(committed)                       # after each commit, in the thread that ingests
 mempool.close()                                       # before the chain's databases
 

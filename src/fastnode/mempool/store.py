@@ -7,6 +7,7 @@ Keys and values::
     02 | tx hash 32  the transaction as JSON, as it is sent; absent for deleted ones
     03 | number 8    hash 32 | bytes of JSON 4: a final transaction that is kept (kept.py); its record is gone, its JSON
                      stays.  Numbers rise by one
+    04 | tx hash 32  number 8 | text: why it left without a block (departed.py); an older fastnode overlooks it
 
 Writes are staged in the order in which they happened and made durable in that order, several callers'
 at once: the first to commit takes along what the others have staged meanwhile, so a burst of
@@ -33,9 +34,13 @@ from fastnode.storage.side_database import open_side_database
 __all__ = [
     "MIGRATIONS",
     "POOL_DIRECTORY",
+    "REASON_LENGTH_MAX",
+    "DepartedRow",
     "KeptRow",
     "PoolStore",
+    "departed_key",
     "entry_key",
+    "hash_of_departed_key",
     "hash_of_entry_key",
     "is_json_key",
     "json_key",
@@ -47,11 +52,15 @@ logger = logging.getLogger("fastnode.mempool")
 POOL_DIRECTORY: Final = "p2p"
 #: Pause between attempts to reopen the database after a failed write.
 RECOVERY_INTERVAL_S: Final = 2.0
+#: Characters of a reason that are kept.
+REASON_LENGTH_MAX: Final = 500
 
 _ENTRY: Final = b"\x01"
 _JSON: Final = b"\x02"
 _KEPT: Final = b"\x03"
+_DEPARTED: Final = b"\x04"
 _KEPT_NUMBER: Final = struct.Struct(">Q")
+_DEPARTED_NUMBER: Final = struct.Struct(">Q")
 _KEPT_VALUE: Final = struct.Struct(">32sI")
 
 #: One key's new value; None deletes.
@@ -78,6 +87,35 @@ def is_json_key(key: bytes) -> bool:
 
 def kept_key(number: int) -> bytes:
     return _KEPT + _KEPT_NUMBER.pack(number)
+
+
+def departed_key(tx_hash: bytes) -> bytes:
+    return _DEPARTED + tx_hash
+
+
+def hash_of_departed_key(key: bytes) -> bytes | None:
+    """The transaction whose reason is at ``key``; None if something else is."""
+    return key[len(_DEPARTED) :] if key[: len(_DEPARTED)] == _DEPARTED else None
+
+
+class DepartedRow(NamedTuple):
+    """A transaction that left without a block: its number in the order in which they left, and the reason."""
+
+    number: int
+    tx_hash: bytes
+    reason: str
+
+    def cut(self) -> DepartedRow:
+        """The same with no more of the reason than is kept: another node may have given it."""
+        return self._replace(reason=self.reason[:REASON_LENGTH_MAX])
+
+    def encode(self) -> bytes:
+        return _DEPARTED_NUMBER.pack(self.number) + self.reason.encode("utf-8", "replace")
+
+    @classmethod
+    def decode(cls, tx_hash: bytes, value: bytes) -> DepartedRow:
+        (number,) = _DEPARTED_NUMBER.unpack_from(value)
+        return cls(number, tx_hash, value[_DEPARTED_NUMBER.size :].decode("utf-8", "replace"))
 
 
 class KeptRow(NamedTuple):
@@ -189,6 +227,16 @@ class PoolStore:
             for key, value in pairs:
                 (number,) = _KEPT_NUMBER.unpack_from(key, len(_KEPT))
                 yield KeptRow(number, *_KEPT_VALUE.unpack(value))
+
+    def departed_rows(self) -> Iterator[DepartedRow]:
+        """Why transactions left without a block, in no order."""
+        with (
+            self._reading,
+            closing(self._database.snapshot()) as snapshot,
+            snapshot.iterator(prefix=_DEPARTED) as pairs,
+        ):
+            for key, value in pairs:
+                yield DepartedRow.decode(key[len(_DEPARTED) :], value)
 
     def tx_json(self, tx_hash: bytes) -> bytes | None:
         """The JSON of a transaction, also of one that is only staged yet."""

@@ -18,7 +18,7 @@ from fastnode.view import View, tip_numbers
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
-    from fastnode.archiver.records import StoredCheckpoint
+    from fastnode.archiver.records import BlockInfo, StoredCheckpoint
 
 __all__ = [
     "LAST_PLACE",
@@ -42,7 +42,7 @@ _FIELD_BYTES: Final = 32
 LAST_PLACE: Final = 999_999
 #: Rows of a list on the first page.
 _NEWEST_ROWS: Final = 8
-#: Blocks that a page of transactions looks through, most of which may be empty.
+#: Blocks that a page of transactions looks into.
 _BLOCKS_LOOKED: Final = 100
 
 
@@ -79,7 +79,7 @@ def tx_list(chain: ChainView, start: tuple[int, int] | None = None) -> Finding:
     """Transactions downwards from ``start``: a block, and a place in it."""
     block, place = (chain.tip_number, None) if start is None else (min(start[0], chain.tip_number), start[1])
     rows, following = _txs(chain, block, place, PAGE_ROWS)
-    title = "Transactions" if rows else f"No transactions in blocks {max(0, block - _BLOCKS_LOOKED + 1)} to {block}"
+    title = "Transactions" if rows else f"No transactions up to block {block}"
     more = (
         []
         if following is None
@@ -96,26 +96,63 @@ def _txs(
 ) -> tuple[list[list[Fact]], tuple[int, int] | None]:
     """Rows from a place downwards, and where the next page begins; None at the first block."""
     rows: list[list[Fact]] = []
-    for number in range(block, max(-1, block - _BLOCKS_LOOKED), -1):
-        info = chain.block_info(number)
-        hashes = chain.tx_hashes(number) if info is not None and info.tx_count else None
-        if info is None or not hashes:
-            continue
-        last = len(hashes) - 1 if place is None or number < block else min(place, len(hashes) - 1)
-        for index in range(last, -1, -1):
-            if len(rows) == rows_max:
-                return rows, (number, index)
-            rows.append(
-                [
-                    Fact("Transaction", hex_of(hashes[index]), hex_of(hashes[index])),
-                    Fact("Made", time_of(info.timestamp)),
-                    Fact("Block", str(number), str(number)),
-                    Fact("Place", str(index)),
-                    Fact("Status", chain.block_status(number).decode()),
-                ]
-            )
-    older = block - _BLOCKS_LOOKED
-    return rows, (older, LAST_PLACE) if older > 0 else None
+    number: int | None = block
+    for _ in range(_BLOCKS_LOOKED):
+        number = None if number is None else _with_txs(chain, number)
+        if number is None:
+            return rows, None
+        info, hashes = chain.block_info(number), chain.tx_hashes(number)
+        if info is not None and hashes:
+            last = len(hashes) - 1 if place is None or number < block else min(place, len(hashes) - 1)
+            for index in range(last, -1, -1):
+                if len(rows) == rows_max:
+                    return rows, (number, index)
+                rows.append(_tx_row(chain, info, index, hashes[index]))
+        number = number - 1 if number else None
+    return rows, (number, LAST_PLACE) if number else None
+
+
+def _tx_row(chain: ChainView, info: BlockInfo, index: int, tx_hash: bytes) -> list[Fact]:
+    return [
+        Fact("Transaction", hex_of(tx_hash), hex_of(tx_hash)),
+        Fact("Made", time_of(info.timestamp)),
+        Fact("Block", str(info.number), str(info.number)),
+        Fact("Place", str(index)),
+        Fact("Status", chain.block_status(info.number).decode()),
+    ]
+
+
+def _with_txs(chain: ChainView, number: int) -> int | None:
+    """The newest block up to ``number`` that has transactions; None: none has any.
+
+    Each transaction adds leaves to the tree of note hashes, whose size is in every header: empty blocks are passed by
+    in as many reads as their count has binary digits, twice.  Where headers do not say it this is ``number`` itself.
+    """
+    info = chain.block_info(number)
+    size = _note_hashes(chain, number)
+    if info is None or info.tx_count or size is None:
+        return number
+    step, high = 1, number
+    while True:  # above ``low`` there is a block with transactions, and none above ``high``
+        low = max(0, high - step)
+        if _note_hashes(chain, low) != size:
+            break
+        if low == 0:
+            return None
+        high, step = low, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _note_hashes(chain, middle) == size else (middle, high)
+    return high
+
+
+def _note_hashes(chain: ChainView, number: int) -> int | None:
+    """Leaves of the tree of note hashes after a block."""
+    header = orjson.loads(chain.header_json(number) or b"{}")
+    try:
+        return int(header["state"]["partial"]["noteHashTree"]["nextAvailableLeafIndex"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def newest(view: View) -> Finding:

@@ -82,7 +82,8 @@ def open_paths(prefix: str = "") -> frozenset[bytes]:
 
 
 class StatusPage:
-    """``knows_key`` says whether a request carries the key; ``executor`` runs what reads the chain.
+    """``knows_key`` says whether a request carries the key; ``executor`` runs what may wait, ``busy_executor`` what the
+    explorer reads, which is work for the interpreter.
 
     Without an ``overview`` there is nothing but the explorer.
     """
@@ -95,12 +96,14 @@ class StatusPage:
         *,
         knows_key: Callable[[Mapping[bytes, bytes]], bool],
         executor: Executor | None = None,
+        busy_executor: Executor | None = None,
     ) -> None:
         self._overview = overview
         self._explorer = explorer
         self._view = view
         self._knows_key = knows_key
         self._executor = executor
+        self._busy_executor = busy_executor or executor
         self._files = {FOLDER + name.encode(): _load(name) for name in _FILES}
         page = _load(_PAGE)
         assert isinstance(page.body, bytes)
@@ -121,11 +124,10 @@ class StatusPage:
         file = self._files.get(path)
         if file is not None:
             return file
-        answers = {FIND: self._on_find, BLOCK: self._on_block}
-        if self._overview is not None:
-            answers[OVERVIEW] = self._on_overview
-        answer = answers.get(path)
-        return None if answer is None else self._in_thread(answer, _members(target))
+        if path == OVERVIEW and self._overview is not None:
+            return self._in_thread(self._executor, self._on_overview, _members(target))
+        answer = {FIND: self._on_find, BLOCK: self._on_block}.get(path)
+        return None if answer is None else self._in_thread(self._busy_executor, answer, _members(target))
 
     def _on_overview(self, query: Mapping[str, str]) -> bytes:
         assert self._overview is not None
@@ -139,9 +141,12 @@ class StatusPage:
         return None if number is None else self._explorer.block(self._view(), number)
 
     async def _in_thread(
-        self, answer: Callable[[Mapping[str, str]], bytes | None], query: Mapping[str, str]
+        self,
+        executor: Executor | None,
+        answer: Callable[[Mapping[str, str]], bytes | None],
+        query: Mapping[str, str],
     ) -> Response:
-        body = await asyncio.get_running_loop().run_in_executor(self._executor, answer, query)
+        body = await asyncio.get_running_loop().run_in_executor(executor, answer, query)
         if body is None:
             return Response(HTTPStatus.NOT_FOUND, _JSON, orjson.dumps({"message": "not found"}))
         if len(body) > ANSWER_BYTES_MAX:

@@ -46,6 +46,6 @@ class ExplorerApplication:
 def explorer_server(
     explorer: Explorer, view: Callable[[], View | None], *, host: str, port: int, executor: Executor | None = None
 ) -> HttpServer:
-    """The server, not started yet."""
+    """The server, not started yet; ``executor`` runs what the explorer reads."""
     page = StatusPage(None, explorer, view, knows_key=lambda headers: True, executor=executor)
     return HttpServer(ExplorerApplication(page), host=host, port=port, limits=Limits(connections_max=_CONNECTIONS_MAX))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fastnode.errors import UpstreamUnavailable
 from fastnode.log_index.function_names import FunctionNames
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.protocol.tx import Tx
 
-__all__ = ["RemoteNames", "RemotePool", "RemoteQuestions", "RemoteSentinel", "RemoteSimulator", "outbox_root_over"]
+__all__ = [
+    "RemoteNames",
+    "RemotePool",
+    "RemoteQuestions",
+    "RemoteSentinel",
+    "RemoteSimulator",
+    "ask_fleet_over",
+    "outbox_root_over",
+]
 
 #: What another node said is as old as it may be in the primary; here it is kept a moment, against floods.
 _KEPT_S: Final = 0.2
@@ -96,6 +104,23 @@ class RemoteNames(FunctionNames):
     def learn(self, signature: str) -> None:
         """The primary has told it."""
         super().register(signature)
+
+
+class RemoteStanding(NamedTuple):
+    """What the fleet knows of a transaction, as the primary tells it."""
+
+    is_pending: bool
+    reason: str
+
+
+def ask_fleet_over(link: Link) -> Callable[[bytes], RemoteStanding | None]:
+    def ask(tx_hash: bytes) -> RemoteStanding | None:
+        is_answered, standing = link.ask("standing in the fleet", tx_hash)
+        if not is_answered:
+            raise UpstreamUnavailable("the bus does not answer")
+        return None if standing is None else RemoteStanding(*standing)
+
+    return ask
 
 
 def outbox_root_over(link: Link) -> Any:
