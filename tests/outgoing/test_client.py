@@ -1,4 +1,4 @@
-"""What another server's answer may take in memory."""
+"""Answers of another server: which ones count, and what they may take in memory."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MIB = 1 << 20
 class Upstream:
     """A network whose other end says the same to everything."""
 
-    def __init__(self, body: bytes) -> None:
-        self.body = body
+    def __init__(self, body: bytes, status: int = 200) -> None:
+        self.body, self.status = body, status
 
     def post(self, url: str, body: bytes, limits: ClientLimits, headers: Mapping[str, str] | None = None) -> Answer:
-        return Answer(200, self.body)
+        return Answer(self.status, self.body)
 
 
 def ask(result: bytes, memory_bytes_max: int) -> Any:
@@ -48,6 +48,16 @@ def test_an_answer_of_hex_is_read_and_one_of_containers_refused() -> None:
     assert len(ask(texts, 16 * MIB)) == 30_000
     with pytest.raises(UpstreamFault, match=rf"would take more than {16 * MIB} bytes to read"):
         ask(arrays, 16 * MIB)
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+def test_a_redirect_is_no_answer_whatever_stands_in_it(status: int) -> None:
+    network: Any = Upstream(b'{"jsonrpc":"2.0","id":0,"result":1}', status)
+    client = RpcClient("http://upstream", network)
+    with pytest.raises(UpstreamFault, match=rf"HTTP status {status}: it redirects; name the address"):
+        client.ask([("node_getBlockNumber", [])])
+    network.status = 400
+    assert client.ask([("node_getBlockNumber", [])]).results() == [1], "published nodes give errors with it"
 
 
 def test_an_answer_that_is_fetched_ahead_of_its_use_may_take_less() -> None:

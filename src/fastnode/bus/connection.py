@@ -183,6 +183,7 @@ class Bus:
                 )
             except Exception as error:  # noqa: BLE001 - a server that refuses now may take it later
                 self._set_trouble(f"the bus cannot be reached: {_reason(error)}")
+                await _abandon(client)
                 await asyncio.sleep(CONNECT_S)
             else:
                 await self._listen_again(client)
@@ -217,9 +218,7 @@ class Bus:
     async def _renew(self, client: Client) -> None:
         self._set_trouble("the connection to the bus is lost")
         self._give_up_all()
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(CONNECT_S):
-                await client.close()
+        await _abandon(client)
         self.counts["reconnections"] += 1
         await self._connect_guarded()
 
@@ -557,6 +556,17 @@ class _InUse(UpstreamFault):
 def _has_stopped_reading(client: Client) -> bool:
     task = getattr(client, "_reading_task", None)
     return task is not None and task.done()
+
+
+async def _abandon(client: Client) -> None:
+    """End a connection that may be half made; the library leaves its socket open when a close fails on the way."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(CONNECT_S):
+            await client.close()
+    transport = getattr(client, "_transport", None)
+    if transport is not None:
+        with contextlib.suppress(Exception):
+            transport.close()
 
 
 async def _all(ask: Callable[[str], Awaitable[Message | None]], subjects: Sequence[str]) -> list[Message | None]:

@@ -105,6 +105,8 @@ class RpcClient:
         document = decoded(answer.body, limits.memory_bytes_max)
         if answer.status in BUSY or answer.status > HTTPStatus.NOT_IMPLEMENTED or answer.status == 500:
             raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
+        if HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
+            raise UpstreamFault(f"HTTP status {answer.status}: it redirects; name the address that it redirects to")
         # Any other status may come with an answer: the reference node's errors have status 400.
         if not isinstance(document, dict | list):
             what = "its answer is not JSON" if answer.status == HTTPStatus.OK else f"HTTP status {answer.status}"

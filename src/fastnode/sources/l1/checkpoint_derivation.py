@@ -136,7 +136,9 @@ class CheckpointDerivation:
             checkpoint = self._content(facts, placed, proposal, near_tip, stored)
             attestations = proposal.attestations(facts.target_committee_size)
         except DecodeError as error:
-            raise UpstreamFault(f"checkpoint {event.number} on L1 makes no sense: {error}") from error
+            # No provider is at fault: the commitments to the blobs are those of the transaction on L1.
+            what = f"checkpoint {event.number} counts on L1, and has content that no checkpoint can have: {error}"
+            raise UpstreamFault(f"{what}; the chain goes on when L1 gives it up") from error
         block = placed.block
         l1 = L1PublishedData(block.number, block.timestamp, block.hash)
         return DerivedCheckpoint(placed, proposal, PublishedCheckpoint(checkpoint, l1, attestations))
