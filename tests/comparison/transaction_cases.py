@@ -244,7 +244,9 @@ def _call(source: random.Random, tx: Pieces) -> None:
     if source.random() < 0.15:
         place = layout.TEARDOWN_REQUEST
     tx.put(place, sender + contract + bytes([source.choice((0, 0, 0, 1, 2))]) + value_hash)
-    if source.random() < 0.95:
+    if source.random() < 0.1:  # as many entries as calls, none of which is this call's
+        tx.calldata.append((b"", word(1)))
+    elif source.random() < 0.95:
         tx.calldata.insert(source.randrange(len(tx.calldata) + 1), (values, value_hash))
 
 

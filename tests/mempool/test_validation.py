@@ -20,7 +20,13 @@ from fastnode.mempool import validation
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity
-from fastnode.mempool.validation import GasCaps, TxValidationResult, TxValidator, ValidationRules
+from fastnode.mempool.validation import (
+    GasCaps,
+    TxValidationResult,
+    TxValidator,
+    ValidationRules,
+    consistency_reason,
+)
 from fastnode.proofs.judge import NO_VERIFIER, open_judge
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import (
@@ -207,6 +213,22 @@ def test_calldata_must_hash_to_what_it_claims(validator: TxValidator, chain_ledg
     assert _reasons(validator, chain_ledger, replace(tx, calldata=forged)) == [validation.WRONG_CALLDATA]
     foreign = (tx.calldata[0]._replace(hash=bytes(32)), *tx.calldata[1:])
     assert _reasons(validator, chain_ledger, replace(tx, calldata=foreign)) == [validation.WRONG_CALLDATA]
+
+
+def test_calls_without_arguments_need_no_calldata_of_their_own(
+    validator: TxValidator, chain_ledger: BookLedger
+) -> None:
+    """As many entries as calls are asked for all the same: what no call names stands there for nothing."""
+    tx = recorded_tx(PUBLIC)
+    place = tx.data.buffer.index(tx.calldata[-1].hash)
+    of_none = _edited(tx, (place, Calldata(b"", b"").computed_hash()))
+    assert of_none.data.public_calls[-1].calldata_hash == Calldata(b"", b"").computed_hash()
+    assert consistency_reason(of_none) is None
+    assert consistency_reason(replace(of_none, calldata=tx.calldata[:-1])) == validation.CALLDATA_COUNT
+    empty = Calldata(b"", Calldata(b"", b"").computed_hash())
+    assert consistency_reason(replace(of_none, calldata=(*tx.calldata[:-1], empty))) is None
+    lying = Calldata(bytes(32), empty.hash)
+    assert consistency_reason(replace(of_none, calldata=(*tx.calldata[:-1], lying))) == validation.WRONG_CALLDATA
 
 
 def test_calldata_of_16000_fields_is_the_most(validator: TxValidator, chain_ledger: BookLedger) -> None:

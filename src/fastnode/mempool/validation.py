@@ -45,7 +45,7 @@ from fastnode.protocol.contracts import (
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS, field_from_int, split_fields
 from fastnode.protocol.header import GasFees
-from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import CallRequest, Gas, PrivateLogBytes
 from fastnode.records import dataclass
 
@@ -421,11 +421,12 @@ def _calldata_reason(tx: Tx) -> str | None:
         return CALLDATA_COUNT
     if sum(entry.field_count for entry in tx.calldata) > CALLDATA_FIELDS_MAX:
         return CALLDATA_TOO_LARGE
-    # By the hash each entry claims, in no particular order; the last one of several wins, as in a map.
+    # By the hash each entry claims, in no particular order; the last one of several wins, as in a map.  A call whose
+    # hash nothing claims has no calldata, which is right for the hash of none.
     by_claim = {entry.hash: entry for entry in tx.calldata}
     for call in calls:
-        entry = by_claim.get(call.calldata_hash)
-        if entry is None or entry.computed_hash() != call.calldata_hash:
+        entry = by_claim.get(call.calldata_hash) or Calldata(b"", call.calldata_hash)
+        if entry.computed_hash() != call.calldata_hash:
             return WRONG_CALLDATA
     return None
 
