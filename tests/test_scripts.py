@@ -374,7 +374,7 @@ def test_run_keeps_to_a_data_directory_that_is_given(
 def test_test_and_bench_pass_their_arguments_to_pytest(project: Project) -> None:
     ready(project)
     project.run("test", "tests/config", "-q")
-    assert project.calls()[-1] == "-m pytest -n auto --dist loadfile tests/config -q"
+    assert project.calls()[-1] == "-m pytest -n auto --dist loadfile --no-loadscope-reorder tests/config -q"
     project.run("bench", "-k", "import")
     assert project.calls()[-1] == "-m pytest bench --benchmark-only --benchmark-autosave -k import"
     (project.root / "bench").mkdir()
@@ -536,7 +536,7 @@ def test_a_machine_without_a_browser_is_told_so_and_tested_all_the_same(project:
     result = project.run("test", "-q")
     assert result.returncode == 0
     assert "no Chromium found: the tests of the status page in a browser are skipped" in result.stderr
-    assert project.calls()[-1] == "-m pytest -n auto --dist loadfile -q"
+    assert project.calls()[-1] == "-m pytest -n auto --dist loadfile --no-loadscope-reorder -q"
 
 
 def test_a_browser_that_is_there_is_used_without_a_word(project: Project) -> None:
@@ -567,7 +567,7 @@ def test_root_on_debian_gets_a_browser(project: Project) -> None:
     assert update.startswith("apt-get")
     assert update.endswith("update")
     assert install.endswith("install --no-install-recommends chromium")
-    assert tests == "-m pytest -n auto --dist loadfile"
+    assert tests == "-m pytest -n auto --dist loadfile --no-loadscope-reorder"
 
 
 @on_debian
@@ -577,7 +577,7 @@ def test_without_a_network_a_browser_is_tried_for_once(project: Project) -> None
     first = project.run("test")
     assert first.returncode == 0
     assert "Chromium could not be installed" in first.stderr
-    assert project.calls()[-1] == "-m pytest -n auto --dist loadfile"
+    assert project.calls()[-1] == "-m pytest -n auto --dist loadfile --no-loadscope-reorder"
     second = project.run("test")
     assert second.returncode == 0
     assert "could not be installed before" in second.stderr

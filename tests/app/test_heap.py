@@ -150,7 +150,7 @@ class Node:
 
 
 @pytest.fixture
-def settled() -> Iterator[None]:
+def settled(thaws: None) -> Iterator[None]:
     """The collector as a node that serves has it."""
     heap.settle_memory()
     yield

@@ -76,7 +76,9 @@ class ShortNode:
         pass
 
 
+@pytest.mark.usefixtures("thaws")
 def test_what_a_start_leaves_behind_is_not_collected_again_and_again() -> None:
+    gc.unfreeze()
     node: Any = ShortNode()
     try:
         asyncio.run(process._run_until_stopped(node.start))

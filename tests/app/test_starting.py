@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.attacks import hasty_node
 from tests.conftest import NodeProcess
 from tests.http_stand_in import HttpStandIn, answer
 from tests.sources.made_chain import MadeChain, made_chain
@@ -62,7 +63,8 @@ def test_first_answers_that_make_no_sense_are_asked_for_again_like_later_ones(
 
     try:
         with HttpStandIn(respond) as proxy:
-            node = start_node("--upstream-url", proxy.url, "--data-directory", tmp_path / "data")
+            flags = ("--upstream-url", proxy.url, "--data-directory", tmp_path / "data")
+            node = start_node(*flags, module=hasty_node.MODULE, PYTHONPATH=hasty_node.ROOT)
             node.wait_until_serving()
             assert spoiled > 0
             assert node.stop() == 0

@@ -21,7 +21,9 @@ CONTRADICTION_S = 1.0
 
 if __name__ == "__main__":
     blobs = FetchPatience(retries_s=(0.0,), store_rounds_s=(0.0,), lie_rest_s=BRIEF_S)
-    endpoints = FollowingPatience(alone_s=BRIEF_S, blocked_s=BRIEF_S)
+    endpoints = FollowingPatience(
+        unavailable_s=BRIEF_S, unavailable_max_s=BRIEF_S, aside_s=BRIEF_S, alone_s=BRIEF_S, blocked_s=BRIEF_S
+    )
     with ExitStack() as stack:
         for name, value in {
             "sources.l1.source.CONTRADICTION_S": CONTRADICTION_S,

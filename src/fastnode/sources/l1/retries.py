@@ -39,11 +39,14 @@ class PassRetries:
             raise failure.error
 
     def on_failure(self, error: Exception, situation: Hashable) -> None:
-        before = self._failure
+        """Begin a pause; none for an error that :meth:`check` has repeated, or that was noted already."""
+        before, now = self._failure, self._clock()
         pause = self._first_s
         if before is not None and before.situation == situation:
+            if before.error is error and now < before.again_at:
+                return
             pause = min(2 * before.pause_s, PAUSE_MAX_S)
-        self._failure = _Failure(error, situation, pause, self._clock() + pause)
+        self._failure = _Failure(error, situation, pause, now + pause)
 
     def on_success(self) -> None:
         self._failure = None
