@@ -94,6 +94,23 @@ def tell_events(
         events = EventStreams(
             lambda: published.value, clients_max=clients_max, budget=parts.budget, traffic=server.traffic
         )
+        # Not before a node needs it: it loads for a while.
+        from fastnode.serving.push import Push
+
+        push = Push(
+            lambda: published.value,
+            has_room=events.has_room,
+            subscriptions_max=parts.settings.rpc_max_event_subscriptions,
+            budget=parts.budget,
+            traffic=server.traffic,
+        )
+        events.other_count = lambda: push.client_count
+
+        def on_pending(tx_hash: bytes) -> None:
+            events.on_pending(tx_hash)
+            push.on_pending(tx_hash)
+
         subscribe(events.on_committed)
-        pool.watch_pending(events.on_pending)
-        server.set_events(events)
+        subscribe(push.on_committed)
+        pool.watch_pending(on_pending)
+        server.set_events(events, push)

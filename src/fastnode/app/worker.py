@@ -431,4 +431,5 @@ def _share_of(settings: Settings, workers: int) -> Settings:
         bb_num_ivc_verifiers=max(1, checks_at_once(settings) // workers),
         proof_verifier_processes=max(1, settings.proof_verifier_processes // workers),
         rpc_max_event_clients=-(-settings.rpc_max_event_clients // workers),
+        rpc_max_event_subscriptions=-(-settings.rpc_max_event_subscriptions // workers),
     )

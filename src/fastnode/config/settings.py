@@ -467,6 +467,12 @@ class Settings(
         RPC,
         "Most connections at a time that are told what happens (GET /events); 0: none. They count as connections, too.",
     )
+    rpc_max_event_subscriptions: int = setting(
+        100_000,
+        Integer(1, 10_000_000),
+        RPC,
+        "Most subscriptions at a time of all clients of GET /events over WebSocket together; each has 100 at most.",
+    )
     rpc_max_unsent_size: int = setting(
         512 << 20,
         Size(1 << 20, 1 << 40),

@@ -30,6 +30,7 @@ MENU: Final = (
             "docs/python.md",
             "docs/methods.md",
             "docs/events.md",
+            "docs/push.md",
             "docs/compatibility.md",
             "docs/releases.md",
             "docs/comparisons.md",

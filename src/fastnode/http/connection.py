@@ -23,7 +23,7 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 from fastnode.http.allowance import Party
-from fastnode.http.messages import PROCESSING, Response
+from fastnode.http.messages import PROCESSING, EndStream, Response
 from fastnode.http.patience import Patience
 from fastnode.http.phases import Event, Phase
 from fastnode.http.protocols import Application, ConnectionOwner, Scanner
@@ -55,8 +55,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_asking", "_is_behind", "_is_waiting", "_loop", "_owner", "_receiver", "_scanner", "_seen_begun", "_transport",
-        "_unsent_taken", "buffer_updated", "data_received", "get_buffer", "network", "patience", "stream",
+        "_asking", "_end_stream", "_is_behind", "_is_waiting", "_loop", "_owner", "_receiver", "_scanner",
+        "_seen_begun", "_transport", "_unsent_taken", "buffer_updated", "data_received", "get_buffer", "network",
+        "patience", "stream",
     )  # fmt: skip
 
     data_received: Callable[[bytes], None]
@@ -102,6 +103,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._is_waiting = False  # for its turn
         self._is_behind = False  # the owner has been told that it holds answers
         self._asking: asyncio.TimerHandle | None = None  # whether the client is there
+        self._end_stream: EndStream | None = None
         self._unsent_taken = 0  # from the memory budget, for what the client does not take
         self._seen_begun = 0  # of what the receiver has answered
         #: Deadlines for the client.
@@ -126,7 +128,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._receiver.close()
         self._owner.forget(self)
         self._add_use(CLOSING_NS)
-        self._transport = None
+        self._transport = self._end_stream = None
         self.stream.party.leave()
         self.stream.close()
         self._note_unsent(0)
@@ -424,13 +426,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         assert begin is not None
         self._resume_reading()
         self.patience.end()
-        begin(transport, self)
+        self._end_stream = begin(transport, self)
         if self.stream.is_draining:
             self._close()
 
     def _close(self) -> None:
         """Close when written data has been sent."""
         assert self._transport is not None
+        if self._end_stream is not None:
+            self._end_stream()
         self.stream.move(Event.CLOSE)
         self._end(self._transport)
 

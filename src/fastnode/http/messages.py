@@ -13,10 +13,12 @@ from fastnode.http.allowance import Allowance
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["BeginStream", "Refusal", "Request", "Response", "ResponseWriter", "header_fields", "length_of"]
+__all__ = ["BeginStream", "EndStream", "Refusal", "Request", "Response", "ResponseWriter", "header_fields", "length_of"]
 
+#: Says the last words on a connection, right before it is closed because the server stops.
+EndStream = Callable[[], None]
 #: Takes over a transport from its protocol, to which it hands on the end of the connection.
-BeginStream = Callable[["asyncio.Transport", "asyncio.BaseProtocol"], None]
+BeginStream = Callable[["asyncio.Transport", "asyncio.BaseProtocol"], EndStream | None]
 
 
 class Request(NamedTuple):
@@ -112,6 +114,8 @@ class ResponseWriter:
         end = self.keeping if keep_alive else self._closing
         status_line = _STATUS_LINES[response.status]
         body = response.body
+        if response.status is HTTPStatus.SWITCHING_PROTOCOLS:  # its own fields say what becomes of the connection
+            return [b"".join((status_line, response.fields, self._date, b"\r\n"))]
         if body is None:
             return [b"".join((status_line, response.fields, end))]
         length = b"Content-Length: %d\r\n" % length_of(body)

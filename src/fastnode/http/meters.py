@@ -44,6 +44,7 @@ LIMITS: Final = (
     *dict.fromkeys(LIMITS_BY_STATUS.values()),
     "batch_size",
     "event_clients",
+    "event_subscriptions",
     "key",
     "memory",
     "method",

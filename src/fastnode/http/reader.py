@@ -76,6 +76,7 @@ class RequestReader:
         "_small_pieces",
         "_target",
         "_unfinished_head_bytes",
+        "_upgrade",
         "arrived",
         "awaits_continue",
         "begun_count",
@@ -97,6 +98,8 @@ class RequestReader:
         self._parser: Any = None
         self._refusal: Refusal | None = None
         self._unfinished_head_bytes = 0
+        #: Protocol that the request wants that is read again.
+        self._upgrade: bytes | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -148,10 +151,12 @@ class RequestReader:
             try:
                 self._parser.feed_data(piece)
             except httptools.HttpParserUpgrade as upgrade:
-                # The parser stops behind the head.  Read the request again without its wish to upgrade.
+                # The parser stops behind the head.  Read the request again without its wish to upgrade, which is handed
+                # on beside it.
                 pieces.append(self._head_without_upgrade())
                 pieces.append(memoryview(piece)[upgrade.args[0] :])
                 self._parser = httptools.HttpRequestParser(self)
+                self._upgrade = self._headers.get(b"upgrade")
             except httptools.HttpParserCallbackError:
                 self._end_with(self._refusal or Refusal(HTTPStatus.BAD_REQUEST, "malformed request"))
             except httptools.HttpParserError as error:
@@ -161,7 +166,7 @@ class RequestReader:
     def _head_without_upgrade(self) -> bytes:
         """The request just read, as it would have been sent by a client that does not ask for another protocol.
 
-        This server offers no other protocol; then the request counts as it is (RFC 9110, section 7.8).
+        A request that is answered without a change of protocol counts as it is (RFC 9110, section 7.8).
         """
         version = b"1.0" if self._is_http_1_0 else b"1.1"
         lines = [b"%b %b HTTP/%b\r\n" % (self._method, self._target, version)]
@@ -321,6 +326,8 @@ class RequestReader:
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade() and self._method != b"CONNECT":
             return  # its body has not been read; see feed
+        if self._upgrade is not None:
+            self._headers[b"upgrade"], self._upgrade = self._upgrade, None
         self.arrived.append(
             Request(
                 self._method,

@@ -47,6 +47,8 @@ from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
 from fastnode.serving.event_streams import DROP_REASONS
 from fastnode.serving.events import EVENT_NAMES
+from fastnode.serving.feeds import TOPICS
+from fastnode.serving.recipients import CLOSE_REASONS
 from fastnode.serving.server import RpcServer
 from fastnode.storage.database import ROOM_BYTES, free_bytes
 from fastnode.view import View, tip_numbers
@@ -135,6 +137,7 @@ class NodeCollector(Collector):
         yield from _http(sources.servers)
         yield from _cached_responses(sources.servers)
         yield from _events(sources.servers)
+        yield from _push(sources.servers)
         yield from _budgets(sources.servers)
         yield from _chain(sources.view(), sources.recent, sources.sync_status())
         yield from _ingestion(sources.progress)
@@ -308,6 +311,25 @@ def _events(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
         "fastnode_event_clients_dropped", "Clients cut off that did not take their events.", labels=("reason",)
     )
     for reason, count in from_zero(DROP_REASONS, events.dropped).items():
+        dropped.add_metric((reason,), count)
+    yield from (sent, dropped)
+
+
+def _push(servers: Mapping[str, RpcServer]) -> Iterator[Metric]:
+    push = next((server.push for server in servers.values() if server.push is not None), None)
+    if push is None:
+        return
+    yield _gauge("push_clients", "Connections that are told of events over WebSocket.", push.client_count)
+    yield _gauge("push_subscriptions", "Subscriptions of these.", push.subscription_count)
+    sent = CounterMetricFamily(
+        "fastnode_push_messages", "Messages of subscriptions, once for each client.", labels=("topic",)
+    )
+    for topic, count in from_zero(TOPICS, push.sent).items():
+        sent.add_metric((topic,), count)
+    dropped = CounterMetricFamily(
+        "fastnode_push_clients_dropped", "Clients of WebSocket cut off that did not keep up.", labels=("reason",)
+    )
+    for reason, count in from_zero(CLOSE_REASONS, push.dropped).items():
         dropped.add_metric((reason,), count)
     yield from (sent, dropped)
 

@@ -2,7 +2,8 @@
 
     POST /          JSON-RPC: 200 with the answer (or the configured status for an error), 204 for nothing to say
     GET  /status    OK or what is wrong; HEAD too.  Likewise /livez and /readyz, see http/health.py
-    GET  /events   what happens, as it happens (serving/event_streams.py), on a port that tells it
+    GET  /events   what happens, as it happens (serving/event_streams.py), on a port that tells it; over WebSocket for
+                   a client that asks to upgrade (serving/push.py)
     GET  /openrpc.json   what rpc.discover answers, or 304 for an ETag that still holds; HEAD too
     OPTIONS         CORS preflight 204; a plain question 200 with Allow
     GET  elsewhere  pages, on a port that has some
@@ -23,7 +24,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import Any, Final, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 
 from fastnode import interpreter, trace
 from fastnode.api.discovery import DISCOVER, DOCUMENT_PATH
@@ -43,7 +44,10 @@ from fastnode.jsonrpc.rate_limits import Client, refusal_delay
 from fastnode.kernels import packed
 from fastnode.serving.event_streams import EVENTS_PATH, EventStreams
 
-__all__ = ["OwnPages", "Pages", "RpcApplication", "path_of"]
+if TYPE_CHECKING:
+    from fastnode.serving.push import Push
+
+__all__ = ["OwnPages", "Pages", "RpcApplication", "is_websocket", "path_of"]
 
 #: Words for people with a browser or a wrong path, after those that the network's other nodes say.
 _ONLY_CALLS: Final = b": calls of JSON-RPC are POST; GET /status says how the node is, the admin port has a page"
@@ -123,6 +127,8 @@ class RpcApplication:
         self.pages: Pages | None = None
         #: Streams of clients that hear events; None: no client can.
         self.events: EventStreams | None = None
+        #: The same over WebSocket.
+        self.push: Push | None = None
         #: Receiver of calls that are measured one by one; None: nobody.
         self._spans: trace.Spans | None = None
         self._path_prefix = path_prefix.encode("ascii")
@@ -260,6 +266,10 @@ class RpcApplication:
         if isinstance(refusal, RateLimited):
             return self._refuse_later(None, refusal.wait_s, client)
         try:
+            if self.push is not None and is_websocket(headers):
+                return self.push.open(headers, allowance, self._common_fields, client) or events.refuse(
+                    self._common_fields
+                )
             return events.open(target, headers, allowance, self._common_fields)
         except NodeBusy as error:
             return self._refuse_busy(error)
@@ -416,6 +426,11 @@ class RpcApplication:
         return self._json_fields
 
     @property
+    def text_fields(self) -> bytes:
+        """The header lines of an answer in words."""
+        return self._text_fields
+
+    @property
     def gzip_fields(self) -> bytes:
         """The header lines of an answer in JSON that is sent in gzip."""
         return self._coded_fields["gzip"]
@@ -474,6 +489,11 @@ class RpcApplication:
 
     def _rpc_error(self, status: HTTPStatus, reason: str) -> Response:
         return Response(status, self._json_fields, error_text(InvalidRequest.code, f"Invalid request: {reason}"))
+
+
+def is_websocket(headers: Mapping[bytes, bytes]) -> bool:
+    """True if a request asks to go on as a WebSocket."""
+    return headers.get(b"upgrade", b"").strip().lower() == b"websocket"
 
 
 def path_of(target: bytes) -> bytes:

@@ -3,14 +3,13 @@
     commit, pending transaction ─► EventStreams: one text for each set of types ─► all clients, some at a time
     request ─► head, what was missed ─► EventClient, which has the connection from then on
 
-A client holds at most :data:`UNSENT_BYTES_MAX` and one text.  One that holds more when the next text comes, or that
-takes nothing from one heartbeat to the next, is dropped; it comes again and says where it was.
+A client holds at most UNSENT_BYTES_MAX (serving/recipients.py) and one text.  One that holds more when the next text
+comes, or that takes nothing from one heartbeat to the next, is dropped; it comes again and says where it was.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -21,9 +20,8 @@ from urllib.parse import parse_qsl
 
 from fastnode.http.allowance import Allowance
 from fastnode.http.messages import Response, header_fields
-from fastnode.http.socket_queues import unsent_bytes
-from fastnode.kernels import fast_connection
 from fastnode.serving.events import BLOCKS_BYTES_MAX, TX, TYPES, ChainEvents, Event, joined, pending_events
+from fastnode.serving.recipients import RECIPIENTS_PER_TURN, Recipient, write_to_each
 
 if TYPE_CHECKING:
     from fastnode.http.allowance import MemoryBudget
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["DROP_REASONS", "EVENTS_PATH", "EventClient", "EventStreams"]
 
 EVENTS_PATH: Final = b"/events"
-#: Bytes that a client may leave untaken when the next text comes.
-UNSENT_BYTES_MAX: Final = 64 * 1024
-#: Asked of the system for each client, which would keep megabytes for one that takes nothing.
-SEND_BUFFER_BYTES: Final = 64 * 1024
 #: About what a connection takes that is told of events, without what it has not taken.
 CLIENT_BYTES: Final = 16 * 1024
 #: Said between events, so that proxies know that the connection is used.
@@ -44,8 +38,6 @@ HEARTBEAT_S: Final = 15.0
 #: Time of collecting pending transactions, and their number at most: more of them at once are not told.
 COLLECT_S: Final = 0.1
 COLLECTED_MAX: Final = 1024
-#: Clients that are written to before others have their turn on the loop.
-CLIENTS_PER_TURN: Final = 128
 #: Parameters are taken apart on the loop: 16 kB of them, which a head may have, would hold it for milliseconds.
 QUERY_BYTES_MAX: Final = 512
 #: When a client that was cut off comes again.
@@ -72,6 +64,8 @@ class EventStreams:
         self, view: Callable[[], View | None], *, clients_max: int, budget: MemoryBudget, traffic: Traffic
     ) -> None:
         self.clients_max = clients_max
+        #: Clients that are told of events in another way, which share the limit.
+        self.other_count: Callable[[], int] = lambda: 0
         self.budget = budget
         self.traffic = traffic
         #: Events that were sent, by name; each once for every client that it was for.
@@ -103,12 +97,8 @@ class EventStreams:
             reason = f"types: must be some of {','.join(TYPES)}, with commas between them"
             reason += f"; there may be {QUERY_BYTES_MAX} bytes of parameters"
             return Response(HTTPStatus.BAD_REQUEST, text_fields, reason.encode())
-        view = self._view()
-        if view is None or len(self._clients) >= self.clients_max:
-            self.traffic.rejected["event_clients"] += 1
-            reason = f"too many clients that are told of events; the limit is {self.clients_max}"
-            retry = header_fields(("Retry-After", "10"))
-            return Response(HTTPStatus.SERVICE_UNAVAILABLE, text_fields + retry, reason.encode())
+        if self._view() is None or not self.has_room():
+            return self.refuse(common)
         last_event_id = headers.get(b"last-event-id", b"").strip()
         allowance.take(CLIENT_BYTES + (BLOCKS_BYTES_MAX if last_event_id else 0))
 
@@ -116,6 +106,17 @@ class EventStreams:
             self._enter(EventClient(self, transport, before, types), last_event_id)
 
         return Response(HTTPStatus.OK, common + _FIELDS, None, begin)
+
+    def has_room(self) -> bool:
+        """True if there may be one more client."""
+        return len(self._clients) + self.other_count() < self.clients_max
+
+    def refuse(self, common: bytes) -> Response:
+        """The answer to a client for which there is no room."""
+        self.traffic.rejected["event_clients"] += 1
+        fields = common + header_fields(("Content-Type", "text/plain; charset=utf-8"), ("Retry-After", "10"))
+        reason = f"too many clients that are told of events; the limit is {self.clients_max}"
+        return Response(HTTPStatus.SERVICE_UNAVAILABLE, fields, reason.encode())
 
     def _enter(self, client: EventClient, last_event_id: bytes) -> None:
         """From here on it is told of everything; first what it has missed, and where the chain is."""
@@ -199,20 +200,10 @@ class EventStreams:
         self._hand_out(beat)
 
     def _write_each(self, clients: list[EventClient], texts: dict[int, bytes]) -> None:
-        """An event to some clients, by their types; nearly all of it is the system's time."""
-        ready: dict[int, list[EventClient]] = {types: [] for types, text in texts.items() if text}
-        for client in clients:
-            if client.is_behind or client.is_gone or client.transport.is_closing():
-                client.write(texts[client.types])
-            elif client.types in ready:
-                ready[client.types].append(client)
-        for types, some in ready.items():
-            text = texts[types]
-            for client in some:
-                client.written_bytes += len(text)
-            self.traffic.sent_bytes += len(text) * len(some)
-            for place, taken in fast_connection.write_each([client.file for client in some], text):
-                some[place].keep(text[taken:])
+        """An event to some clients, by their types."""
+        for types, text in texts.items():
+            if text:
+                write_to_each([client for client in clients if client.types == types], text, self.traffic)
 
     def _hand_out(self, tell: Callable[[list[EventClient]], None]) -> None:
         self._rounds.append((iter(tuple(self._clients)), tell))
@@ -222,32 +213,18 @@ class EventStreams:
     def _go_on(self) -> None:
         """Tell some clients, in the order in which things have happened."""
         clients, tell = self._rounds[0]
-        some = list(islice(clients, CLIENTS_PER_TURN))
+        some = list(islice(clients, RECIPIENTS_PER_TURN))
         tell(some)
-        if len(some) < CLIENTS_PER_TURN:
+        if len(some) < RECIPIENTS_PER_TURN:
             self._rounds.popleft()
         if self._rounds:
             self._loop.call_soon(self._go_on)
 
 
-class EventClient(asyncio.BufferedProtocol):
-    """One connection from its answer on.  ``before`` is the protocol that it had, which is told of the end.
+class EventClient(Recipient):
+    """One connection from its answer on.  ``before`` is the protocol that it had, which is told of the end."""
 
-    ``is_behind``: the transport may keep something for it; else ``file``, the socket, can be written to past it, which
-    takes half the time.
-    """
-
-    __slots__ = (
-        "_before",
-        "_streams",
-        "_taken_bytes",
-        "file",
-        "is_behind",
-        "is_gone",
-        "transport",
-        "types",
-        "written_bytes",
-    )
+    __slots__ = ("_streams", "types")
 
     #: Data from clients is not read.
     _DROPPED: Final = bytearray(1024)
@@ -255,58 +232,22 @@ class EventClient(asyncio.BufferedProtocol):
     def __init__(
         self, streams: EventStreams, transport: asyncio.Transport, before: asyncio.BaseProtocol, types: int
     ) -> None:
+        super().__init__(transport, before, streams.traffic)
         self.types = types
         self._streams = streams
-        self.transport = transport
-        self._before = before
-        self.is_gone = self.is_behind = False
-        self.written_bytes = 0
-        #: At the last heartbeat; None: there was nothing to take.
-        self._taken_bytes: int | None = None
-        connection_socket = transport.get_extra_info("socket")
-        self.file = connection_socket.fileno()
-        if connection_socket is not None:
-            connection_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        transport.set_protocol(self)
-
-    # ---- what it is told -----------------------------------------------------------------------
-
-    def write(self, text: bytes) -> None:
-        transport = self.transport
-        if not text or self.is_gone or transport.is_closing():
-            return
-        unsent = transport.get_write_buffer_size()
-        if unsent > UNSENT_BYTES_MAX:
-            self._drop("slow")
-            return
-        self.written_bytes += len(text)
-        self._streams.traffic.sent_bytes += len(text)
-        short = [(0, 0)] if unsent else fast_connection.write_each([self.file], text)
-        self.is_behind = False
-        if short:
-            [(_, taken)] = short
-            self.keep(text[taken:])
-
-    def keep(self, rest: bytes) -> None:
-        """The transport keeps bytes that the system does not take now."""
-        self.is_behind = True
-        self.transport.write(rest)
 
     def beat(self, text: bytes) -> None:
         """A heartbeat: clients that have taken nothing since the last one, and had something to take, are dropped."""
-        if self.is_gone or self.transport.is_closing():
+        if not self.is_open:
             return
-        unsent = unsent_bytes(self.transport)
-        taken = self.written_bytes - unsent
-        if unsent and taken == self._taken_bytes:
-            self._drop("stuck")
-            return
-        self._taken_bytes = taken if unsent else None
-        self.write(text)
+        if self.is_stuck():
+            self.drop("stuck")
+        else:
+            self.write(text)
 
-    def _drop(self, reason: str) -> None:
+    def drop(self, reason: str) -> None:
         self._streams.dropped[reason] += 1
-        self.transport.abort()
+        super().drop(reason)
 
     # ---- the transport's side ------------------------------------------------------------------
 
@@ -314,16 +255,15 @@ class EventClient(asyncio.BufferedProtocol):
         return self._DROPPED
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._streams.traffic.received_bytes += nbytes
+        self.traffic.received_bytes += nbytes
 
     def eof_received(self) -> bool:
         """A client that sends no more does not listen either."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_gone = True
         self._streams.leave(self)
-        self._before.connection_lost(exc)
+        super().connection_lost(exc)
 
 
 def _types_of(target: bytes) -> int | None:

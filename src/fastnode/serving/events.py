@@ -14,21 +14,31 @@ off everything is told again.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from fastnode.kernels import encode
+from fastnode.serving.seen_blocks import Cursor, SeenBlocks, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fastnode.archiver.queries import BlockInfo, ChainView
-    from fastnode.protocol.tips import BlockId
     from fastnode.view import View
 
-__all__ = ["BLOCK", "EVENT_NAMES", "TIPS", "TX", "TYPES", "ChainEvents", "Event", "joined", "pending_events"]
+__all__ = [
+    "BLOCK",
+    "EVENT_NAMES",
+    "TIPS",
+    "TX",
+    "TYPES",
+    "ChainEvents",
+    "Event",
+    "block_told",
+    "joined",
+    "pending_events",
+]
 
 #: Kinds that a client can ask for, as bits.
 BLOCK, TIPS, TX = 1, 2, 4
@@ -39,10 +49,6 @@ EVENT_NAMES: Final = (*TYPES, "pruned", "gap")
 #: More blocks, or more text of them, are not told one by one.
 BLOCKS_MAX: Final = 64
 BLOCKS_BYTES_MAX: Final = 256 * 1024
-#: Blocks whose hashes are remembered, to find what a reorg has left.
-_REMEMBERED: Final = 1024
-_HASH_BYTES: Final = 8
-_ID: Final = re.compile(rb"([0-9]{1,10})-([0-9a-f]{16})")
 
 
 class Event(NamedTuple):
@@ -81,18 +87,14 @@ class ChainEvents:
     def __init__(self, view: View) -> None:
         chain = view.chain
         self._tips_json = chain.tips_json
-        #: Blocks that were there, by number; without a gap below the tip.
-        self._hashes: dict[int, bytes] = {}
-        #: By number and start of the hash: the newest block below that is still there, of blocks taken back.
-        self._undone: dict[tuple[int, bytes], int] = {}
+        self._seen = SeenBlocks(chain, chain.tip_number - BLOCKS_MAX)
         #: Events of the newest blocks, by number, and what they depend on.
         self._made: dict[int, tuple[bytes, bytes, list[Event]]] = {}
-        self._remember(chain, max(0, chain.tip_number - BLOCKS_MAX))
 
     @property
     def position(self) -> bytes:
         """The line with the id."""
-        return b"id: %d-%b\n" % (self._tip.number, self._tip.hash[:_HASH_BYTES].hex().encode())
+        return b"id: %b\n" % bytes(Cursor.at(self._seen.tip))
 
     @property
     def tips(self) -> Event:
@@ -101,15 +103,15 @@ class ChainEvents:
 
     def advance(self, view: View) -> list[Event]:
         """Events until ``view``."""
-        chain = view.chain
+        chain, seen = view.chain, self._seen
         events: list[Event] = []
-        if chain.tips.proposed != self._tip:
-            kept = self._newest_kept(chain)
-            if kept < self._tip.number:
-                events.append(_range_event("pruned", kept + 1, self._tip.number))
-                self._forget_above(kept)
-            events += self._blocks(chain, kept + 1)
-            self._remember(chain, kept + 1)
+        if chain.tips.proposed != seen.tip:
+            undone = seen.take_back(chain)
+            if undone:
+                events.append(_range_event("pruned", undone.start, undone.stop - 1))
+            first = seen.tip.number + 1
+            events += self._blocks(chain, first)
+            seen.go_on(chain, first, chain.tip_number)
         if chain.tips_json != self._tips_json:
             self._tips_json = chain.tips_json
             events.append(self.tips)
@@ -117,45 +119,19 @@ class ChainEvents:
 
     def since(self, view: View, last_event_id: bytes) -> list[Event]:
         """Events that a client has missed that was told up to ``last_event_id``; ``view`` is the one advanced to."""
-        parts = _ID.fullmatch(last_event_id)
-        if parts is None:
+        cursor = Cursor.read(last_event_id.decode("latin-1"))
+        if cursor is None or cursor.part:
             return []
-        chain, number, start = view.chain, int(parts[1]), bytes.fromhex(parts[2].decode())
-        is_known = number <= chain.tip_number and chain.block_id(number).hash.startswith(start)
-        kept = number if is_known else self._undone.get((number, start))
-        finalized = chain.tips.finalized.block.number
-        if kept is None:
-            if number > chain.tip_number or number <= finalized:
-                return []  # told by a node that is ahead of this one, or of another chain
-            kept = finalized
-        before = [] if is_known else [_range_event("pruned", kept + 1, number)]
-        return before + self._blocks(chain, kept + 1)
-
-    # ---- reorgs ------------------------------------------------------------------------------
-
-    def _newest_kept(self, chain: ChainView) -> int:
-        """The newest block that was told of and is still in the chain, as far as that is known."""
-        number = min(self._tip.number, chain.tip_number)
-        while number in self._hashes:
-            if chain.block_id(number).hash == self._hashes[number]:
-                return number
-            number -= 1
-        return min(number, chain.tips.finalized.block.number) if number >= 0 else 0
-
-    def _forget_above(self, kept: int) -> None:
-        for key, number in self._undone.items():
-            self._undone[key] = min(number, kept)
-        for number in range(kept + 1, self._tip.number + 1):
-            block_hash = self._hashes.pop(number, None)
-            if block_hash is not None:
-                self._undone[number, block_hash[:_HASH_BYTES]] = kept
-        _shorten(self._undone, _REMEMBERED)
-
-    def _remember(self, chain: ChainView, first: int) -> None:
-        self._tip = chain.tips.proposed
-        for number in range(max(first, self._tip.number - _REMEMBERED + 1), self._tip.number + 1):
-            self._hashes[number] = _block_id(chain, number).hash
-        _shorten(self._hashes, _REMEMBERED)
+        chain = view.chain
+        try:
+            place = self._seen.place_of(chain, [cursor])
+        except ValueError:  # of another chain
+            return []
+        if place is None:
+            return []  # told by a node that is ahead of this one
+        pruned = place.pruned
+        before = [_range_event("pruned", pruned.start, pruned.stop - 1)] if pruned else []
+        return before + self._blocks(chain, place.number + 1)
 
     # ---- blocks ------------------------------------------------------------------------------
 
@@ -181,12 +157,12 @@ class ChainEvents:
         events = _events_of(chain, info)
         self._made.pop(number, None)
         self._made[number] = info.hash, status, events
-        _shorten(self._made, BLOCKS_MAX)
+        shorten(self._made, BLOCKS_MAX)
         return events
 
 
-def _events_of(chain: ChainView, info: BlockInfo) -> list[Event]:
-    tx_hashes = chain.tx_hashes(info.number) or []
+def block_told(info: BlockInfo, tx_hashes: Sequence[bytes]) -> bytes:
+    """A block as clients are told of it."""
     told = {
         "number": info.number,
         "hash": encode.to_hex(info.hash).decode(),
@@ -196,18 +172,13 @@ def _events_of(chain: ChainView, info: BlockInfo) -> list[Event]:
         "timestamp": info.timestamp,
         "txHashes": [encode.to_hex(tx_hash).decode() for tx_hash in tx_hashes],
     }
+    return orjson.dumps(told)
+
+
+def _events_of(chain: ChainView, info: BlockInfo) -> list[Event]:
+    tx_hashes = chain.tx_hashes(info.number) or []
     receipts = filter(None, map(chain.tx_receipt_json, tx_hashes))
     return [
-        Event.of(BLOCK, "block", orjson.dumps(told)),
+        Event.of(BLOCK, "block", block_told(info, tx_hashes)),
         *(Event.of(TX, "tx", receipt) for receipt in receipts),
     ]
-
-
-def _block_id(chain: ChainView, number: int) -> BlockId:
-    return chain.tips.proposed if number == chain.tip_number else chain.block_id(number)
-
-
-def _shorten(kept: dict, count_max: int) -> None:  # type: ignore[type-arg]
-    """Forget what came first."""
-    while len(kept) > count_max:
-        del kept[next(iter(kept))]

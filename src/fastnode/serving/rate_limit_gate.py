@@ -29,7 +29,7 @@ from fastnode.http.messages import Refusal, Request, Response, header_fields
 from fastnode.jsonrpc.rate_limits import BYTES_PER_COST, KEY_HEADERS, Client, RateLimits, refusal_delay
 from fastnode.kernels import payer, simple_request
 from fastnode.serving.api_key import UNAUTHORIZED
-from fastnode.serving.application import ANY_ORIGIN, RpcApplication, path_of
+from fastnode.serving.application import ANY_ORIGIN, RpcApplication, is_websocket, path_of
 from fastnode.serving.event_streams import EVENTS_PATH
 
 __all__ = ["ClientsRequests", "RateLimitGate"]
@@ -75,6 +75,8 @@ class RateLimitGate:
             client = limits.client_of(address, headers)
             if client is None:
                 return self._refuse(limits.allowed_origin(headers))
+        if b"origin" in headers and is_websocket(headers) and limits.allowed_origin(headers) is None:
+            return _forbidden(self.application)  # a browser asks nobody before it opens one, and reads what comes
         answer = self.application.on_request(request, allowance, client)
         origin = limits.allowed_origin(headers)
         if isinstance(answer, Response):
@@ -128,6 +130,11 @@ class RateLimitGate:
         self.application.count_rejected("key")
         await asyncio.sleep(refusal_delay())
         return _for_origin(Response(HTTPStatus.UNAUTHORIZED, self.application.json_fields, UNAUTHORIZED), origin)
+
+
+def _forbidden(application: RpcApplication) -> Response:
+    text = b"Forbidden: pages of this origin may not be told of events"
+    return _for_origin(Response(HTTPStatus.FORBIDDEN, application.text_fields, text), None)
 
 
 def _for_origin(response: Response, origin: str | None) -> Response:

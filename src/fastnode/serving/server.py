@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import SettingError, StartError
 from fastnode.http.allowance import Allowance, MemoryBudget, Party
@@ -32,6 +32,9 @@ from fastnode.serving.event_streams import EventStreams
 from fastnode.serving.fast_path import FastPath
 from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.trace import Spans
+
+if TYPE_CHECKING:
+    from fastnode.serving.push import Push
 
 __all__ = ["HttpServer", "RpcServer", "bind_failure", "describe_bind_error"]
 
@@ -365,14 +368,25 @@ class RpcServer(HttpServer):
         """Receiver of each call from the next connection on; None: nobody."""
         self._rpc.spans = spans
 
-    def set_events(self, events: EventStreams) -> None:
-        """Streams of GET /events."""
+    def set_events(self, events: EventStreams, push: Push | None = None) -> None:
+        """Streams of GET /events, and the same over WebSocket."""
         self._rpc.events = events
+        self._rpc.push = push
+
+    async def stop(self, *, grace_seconds: float = 10.0) -> None:
+        await super().stop(grace_seconds=grace_seconds)
+        if self._rpc.push is not None:
+            self._rpc.push.close()
 
     @property
     def events(self) -> EventStreams | None:
         """Streams of clients that hear events; None: no client can."""
         return self._rpc.events
+
+    @property
+    def push(self) -> Push | None:
+        """Clients that hear events over WebSocket; None: no client can."""
+        return self._rpc.push
 
     def set_pages(self, pages: Pages) -> None:
         self._rpc.pages = pages

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS
 from fastnode.records import dataclass
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Counters", "Totals", "counters_of"]
 
+#: Numbers that end with their process.
+_OF_NOW: Final = ("in_flight", "event_clients", "push_clients", "push_subscriptions")
 _BUCKETS = len(DURATION_BOUNDS_NS) + 1
 
 
@@ -48,6 +50,9 @@ class Counters:
     #: Events that were sent, by name, and clients of events that were cut off, by reason.
     events: Counter[str] = field(default_factory=Counter)
     event_clients_dropped: Counter[str] = field(default_factory=Counter)
+    #: The same over WebSocket: messages by topic.
+    pushed: Counter[str] = field(default_factory=Counter)
+    push_clients_dropped: Counter[str] = field(default_factory=Counter)
     #: Plain numbers by name.
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -75,6 +80,8 @@ class Counters:
             (self.verdicts, other.verdicts),
             (self.events, other.events),
             (self.event_clients_dropped, other.event_clients_dropped),
+            (self.pushed, other.pushed),
+            (self.push_clients_dropped, other.push_clients_dropped),
             (self.numbers, other.numbers),
         ):
             ours.update(theirs)
@@ -111,6 +118,11 @@ def counters_of(server: RpcServer, rejections: Mapping[str, int], verdicts: Mapp
         counters.numbers["event_clients"] = server.events.client_count
         counters.events.update(server.events.sent)
         counters.event_clients_dropped.update(server.events.dropped)
+    if server.push is not None:
+        counters.numbers["push_clients"] = server.push.client_count
+        counters.numbers["push_subscriptions"] = server.push.subscription_count
+        counters.pushed.update(server.push.sent)
+        counters.push_clients_dropped.update(server.push.dropped)
     limits = server.rate_limits
     if limits is not None:
         counters.usage = {key: (usage.calls, usage.cost, usage.refused) for key, usage in limits.usage.items()}
@@ -149,7 +161,7 @@ class Totals:
         with self._lock:
             before = self._newest.get(number)
             if before is not None and before[0] != pid:
-                for of_now in ("in_flight", "event_clients"):  # nothing of a process that has ended is
+                for of_now in _OF_NOW:  # nothing of a process that has ended is
                     before[1].numbers.pop(of_now, None)
                 self._gone.add(before[1])
                 before = None
@@ -211,6 +223,16 @@ class Totals:
         total = self.counters
         return SimpleNamespace(
             client_count=total.numbers["event_clients"], sent=total.events, dropped=total.event_clients_dropped
+        )
+
+    @property
+    def push(self) -> Any:
+        total = self.counters
+        return SimpleNamespace(
+            client_count=total.numbers["push_clients"],
+            subscription_count=total.numbers["push_subscriptions"],
+            sent=total.pushed,
+            dropped=total.push_clients_dropped,
         )
 
     @property
