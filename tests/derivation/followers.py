@@ -35,7 +35,12 @@ STARTS = 5
 
 
 #: What the published node logs when it cannot go on for a reason of its own, and the row of docs/compatibility.md.
-EXPLAINED = (("InitialCheckpointNumberNotSequentialError", "Checkpoints that a reorg of L1 moves to another block"),)
+EXPLAINED = (
+    ("InitialCheckpointNumberNotSequentialError", "Checkpoints that a reorg of L1 moves to another block"),
+    ("BlobDeserializationError", "Expired checkpoints before one that nobody can read"),
+)
+#: The same, as long as there are blobs that nobody has.
+EXPLAINED_WHILE_WAITING = (("Failed to fetch all blobs", "Checkpoints before one whose blobs are missing"),)
 LOGS = os.environ.get("FASTNODE_TEST_REFERENCE_LOGS")
 
 
@@ -47,10 +52,14 @@ class PublishedNodeLost(Exception):  # noqa: N818 - nothing is wrong with this p
     """The published node stands still where fastnode is where it belongs: a row of docs/compatibility.md says why."""
 
 
-def reason_of_standing_still(port: int) -> str | None:
-    """The row that explains what the published node has logged; its logs have its port at their name's end."""
+def reason_of_standing_still(port: int, *, is_waiting: bool) -> str | None:
+    """The row that explains what the published node has logged; its logs have its port at their name's end.
+
+    ``is_waiting``: for blobs that nobody has.
+    """
+    signs = (*EXPLAINED, *EXPLAINED_WHILE_WAITING) if is_waiting else EXPLAINED
     texts = [log.read_text(errors="replace") for log in Path(LOGS).glob(f"*{port}.log")] if LOGS else []
-    return next((row for sign, row in EXPLAINED if any(sign in text for text in texts)), None)
+    return next((row for sign, row in signs if any(sign in text for text in texts)), None)
 
 
 @contextmanager
@@ -141,7 +150,7 @@ def settle(
         elif is_quiet and mined and time.monotonic() > still + UNSURE_S:
             return Counter([_verdict(false, tips[0], theirs)])
         if time.monotonic() > deadline:
-            row = None if reference is None else reason_of_standing_still(reference)
+            row = None if reference is None else reason_of_standing_still(reference, is_waiting=is_waiting)
             if row and all(is_at(item, expected) for item in tips):
                 raise PublishedNodeLost(row)
             names = ("checkpointed", "proven", "finalized")

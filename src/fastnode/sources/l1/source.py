@@ -392,8 +392,14 @@ class L1Source:
         return CheckpointRecord.of(published, tuple(messages))
 
     def _without_other_blocks(self, view: ChainView, published: PublishedCheckpoint) -> Iterator[UndoRecord]:
-        """Proposed blocks that are stored already and are not those of the checkpoint go."""
+        """Proposed blocks that are stored already and are not those of the checkpoint go.
+
+        Content that does not begin behind the newest checkpoint is none of this one, whoever has signed it: nothing
+        goes for it, and storing it names the fault.
+        """
         checkpoint = published.checkpoint
+        if not checkpoint.blocks or checkpoint.blocks[0].number != view.tips.checkpointed.block.number + 1:
+            return
         for block in checkpoint.blocks:
             info = view.block_info(block.number)
             if info is None:

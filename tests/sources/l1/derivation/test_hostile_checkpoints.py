@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from tests.sources.l1.publishing import PublishingL1, Sheet, multicall_data, sen
 from tests.sources.made_chain import SHAPE, MadeChain
 
 from fastnode.development.synthetic_chain import ChainShape
-from fastnode.protocol.kzg import blob_commitment, blobs_hash, versioned_hash
+from fastnode.protocol.blobs import checkpoint_blob_fields
+from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 from fastnode.sources.l1.propose_calls import MULTICALL3
 
 Bend = Callable[[bytes], bytes]
@@ -256,6 +258,29 @@ def test_a_refused_checkpoint_may_have_any_content(
                 attested.publish(good)
             wait_for(node, chain)
             wait_for(late, chain)
+
+
+@pytest.mark.parametrize("of", [(0,), (1,), (0, 1), ()], ids=["first", "second", "first and second", "none"])
+def test_nothing_goes_for_a_checkpoint_with_the_blocks_of_others(
+    tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey], of: tuple[int, ...]
+) -> None:
+    """Its whole committee has signed it: it is on L1, and no follower can store it before L1 gives it up."""
+    publish_attested(chain, attested, committee, range(2))
+    sheet = next_sheet(chain, attested, 2)
+    blocks = [block for place in of for block in chain.units[place].blocks]
+    put_blobs(sheet, blobs_of_fields(checkpoint_blob_fields(blocks)))
+    sign(sheet, committee, (0, 1, 2, 3))
+    with deriving(tmp_path / "on", attested) as node:
+        node.wait(lambda: node.tips.checkpointed.checkpoint.number == 2)
+        attested.publish(sheet)
+        node.wait(lambda: re.search("expected|checkpoint 3", str(node.follower.describe().get("reason"))))
+        assert node.tips.checkpointed.checkpoint.number == 2
+        with attested.lock:
+            attested.prune_to(2)
+            chain.undo_to(chain.units[1].blocks[-1].number)
+            chain.checkpoint(1)
+            publish_attested(chain, attested, committee, range(2, 3))
+        wait_for(node, chain)
 
 
 @pytest.mark.parametrize(
