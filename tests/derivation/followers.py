@@ -37,7 +37,7 @@ STARTS = 5
 #: What the published node logs when it cannot go on for a reason of its own, and the row of docs/compatibility.md.
 EXPLAINED = (
     ("InitialCheckpointNumberNotSequentialError", "Checkpoints that a reorg of L1 moves to another block"),
-    ("BlobDeserializationError", "Expired checkpoints before one that nobody can read"),
+    ("BlobDeserializationError", "Checkpoints before one that nobody can read"),
 )
 #: The same, as long as there are blobs that nobody has.
 EXPLAINED_WHILE_WAITING = (("Failed to fetch all blobs", "Checkpoints before one whose blobs are missing"),)
