@@ -47,6 +47,7 @@ RIGHT: dict[str, Any] = {
     "TagList": [HASH],
     "PendingLimit": 1,
     "TxParameter": {},
+    "ArtifactParameter": {},
     "FunctionSignature": "transfer(Field)",
 }
 #: There is no right value known for the type: its methods are left out.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.view import View
 
-__all__ = ["LOGS_MAX", "TAGS_MAX", "TagList", "methods"]
+__all__ = ["LOGS_MAX", "TAGS_MAX", "TagList", "methods", "span_of_filter"]
 
 #: Tags in one request unless set otherwise; what the reference node takes.
 TAGS_MAX: Final = 100
@@ -144,14 +144,14 @@ class LogMethods:
 
     def public_logs(self, context: Context, wanted: LogFilter) -> bytes:
         chain = context.view.chain
-        span = _span_of(chain, wanted)
+        span = span_of_filter(chain, wanted)
         found = find_public_logs(chain, span, self._limits(context), contract=wanted.contract_address, tag=wanted.tag)
         return _logs_json(found)
 
     def class_logs(self, context: Context, wanted: LogFilter) -> bytes:
         """``tag`` is ignored: class logs have none."""
         chain = context.view.chain
-        span = _span_of(chain, wanted)
+        span = span_of_filter(chain, wanted)
         return _logs_json(find_class_logs(chain, span, self._limits(context), contract=wanted.contract_address))
 
     def _limits(self, context: Context) -> AnswerLimits:
@@ -165,7 +165,7 @@ def _logs_json(found: FoundLogs) -> bytes:
     return b'{"logs":[%b],"maxLogsHit":%b}' % (b",".join(found.logs), b"true" if found.is_cut else b"false")
 
 
-def _span_of(chain: ChainView, wanted: LogFilter) -> Span:
+def span_of_filter(chain: ChainView, wanted: LogFilter) -> Span:
     """The positions that a filter speaks of: none when its range ends where it starts or before.
 
     A transaction is looked up also outside the range.  ``afterLog`` stands in for the start of the range.

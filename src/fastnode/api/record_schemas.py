@@ -117,7 +117,8 @@ RECORDS: Final[dict[str, str]] = {
     "daGas: number, memory: number[]}",
     # Each of `entries` may again be such a call: see above.
     "TracedCall": '{phase: "setup"|"app"|"teardown", contractAddress: Fr, msgSender: Fr, isStaticCall: boolean, '
-    "functionSelector: FunctionSelector|null, functionName?: string, number: number|null, calldata: Fr[], "
+    "functionSelector: FunctionSelector|null, contractName?: string, functionName?: string, "
+    "arguments?: NamedValue[], returnValue?: any, assertion?: string, number: number|null, calldata: Fr[], "
     "calldataFields: number, gasLimit: Gas, gasUsed: Gas, success: boolean, returnData: Fr[], message?: string, "
     "pcs?: number[], entries: any[]}",
     "TransactionTrace": '{txHash: Fr, status: "mined"|"pending"|"simulated", blockNumber: number, blockHash?: Fr, '
@@ -140,6 +141,11 @@ RECORDS: Final[dict[str, str]] = {
     "TxScopedL2Log": "{txHash: Fr, blockNumber: number, blockTimestamp: bigint, logData: Fr[], noteHashes: Fr[], "
     "firstNullifier: Fr}",
     "GetPublicLogsResponse": "{logs: {id: LogId, log: PublicLog}[], maxLogsHit: boolean}",
+    "RegisteredArtifact": "{classId: Fr, name: string, functions: number, events: number, slots: number, "
+    "assertions: number}",
+    "NamedValue": "{name: string, value: any}",
+    "GetPublicEventsResponse": "{logs: {id: LogId, log: PublicLog, contractName?: string, eventName?: string, "
+    "arguments?: NamedValue[]}[], maxLogsHit: boolean}",
     "GetContractClassLogsResponse": "{logs: {id: LogId, log: ContractClassLog}[], maxLogsHit: boolean}",
     "ContractClassPublic": "{l2BlockNumber?: number, version: number, artifactHash: Fr, privateFunctions: any[], "
     "utilityFunctions: any[], packedBytecode: bytes, privateFunctionsRoot: Fr, id: Fr}",

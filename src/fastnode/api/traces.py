@@ -18,6 +18,7 @@ from fastnode.values.schemas import Schema, object_of
 from fastnode.values.value_type import ValueType, read_member
 
 if TYPE_CHECKING:
+    from fastnode.artifacts.store import ArtifactStore
     from fastnode.mempool.finding import FoundTx
     from fastnode.protocol.tx import Tx
     from fastnode.public_execution.service import Simulation
@@ -85,10 +86,11 @@ class _Handlers:
         simulation: Simulation | None,
         find: Callable[[bytes], FoundTx | None],
         find_here: Callable[[bytes], FoundTx | None],
+        artifacts: ArtifactStore | None,
     ) -> None:
         self._simulation = simulation
         self._find_here = find_here
-        self._given = None if simulation is None else simulation.tracer(find)
+        self._given = None if simulation is None else simulation.tracer(find, artifacts)
 
     @property
     def _tracer(self) -> Tracer:
@@ -123,10 +125,13 @@ def methods(
     find: Callable[[bytes], FoundTx | None],
     find_here: Callable[[bytes], FoundTx | None],
     threads: Executor | None = None,
+    *,
+    artifacts: ArtifactStore | None = None,
 ) -> list[Method]:
     """Traces over the node's simulations, in ``threads``.  ``find`` looks for a transaction wherever it may be,
-    ``find_here`` in this node alone: a question for what is kept costs no other node anything."""
-    handlers = _Handlers(simulation, find, find_here)
+    ``find_here`` in this node alone: a question for what is kept costs no other node anything.  ``artifacts`` has names
+    of contracts."""
+    handlers = _Handlers(simulation, find, find_here, artifacts)
     options = Parameter("options", TRACE_OPTIONS, optional=True)
     running: Mapping[str, Any] = {"in_thread": True, "waits": True, "threads": threads}
     return [

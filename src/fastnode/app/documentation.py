@@ -25,7 +25,8 @@ Parameters go by position; `?` marks one that may be left out or be `null`. *or 
 are served together and the form of the development set, which takes everything that the release set takes, holds
 ([compatibility](compatibility.md#method-sets)).
 
-Methods that begin with `nodeAdmin_` are on the admin port, all others on the public one.
+Methods that begin with `nodeAdmin_`, and `fastnode_registerArtifact`, are on the admin port, all others on the public
+one.
 
 A wrong parameter is answered with the error -32602, which names the parameter, its position and what is allowed.
 """
@@ -70,6 +71,7 @@ WITHOUT_EXAMPLE: Final = {
     "fastnode_traceBlock": "as `fastnode_traceTransaction`",
     "fastnode_traceCall": "as `node_sendTx`",
     "fastnode_getKeptTx": "needs kept transactions",
+    "fastnode_registerArtifact": "an artifact has 100 kB and more; [names](public-execution.md#names) registers one",
     "fastnode_getGenesis": "the genesis record has 66 kB",
     "nodeAdmin_reloadKeystore": "needs files of keys",
     "nodeAdmin_startSnapshotUpload": "needs a place to write to",

@@ -24,6 +24,7 @@ from fastnode.app.views import Views
 from fastnode.app.watching import Watching
 from fastnode.app.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
 from fastnode.archiver.ingest import Ingestor
+from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import SettingError, StartError
 from fastnode.fees.sources import ChainFees, FeeSource
@@ -79,6 +80,7 @@ class Joined:
     mempool: Mempool
     fees: FeeSource
     function_names: FunctionNames
+    artifacts: ArtifactStore
     simulation: Simulation
     #: Where it runs; None: another node does.
     simulation_threads: LimitedThreads | None
@@ -183,6 +185,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         mempool=mempool,
         fees=fees,
         function_names=names,
+        artifacts=ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY),
         simulation=simulation,
         simulation_threads=threads,
         configuration=configuration,

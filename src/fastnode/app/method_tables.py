@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastnode.api import state as state_methods
 from fastnode.api.admin import methods as configuration_methods
+from fastnode.api.artifacts import event_methods, registering_methods
 from fastnode.api.chain import FleetStanding, TxKnowledge
 from fastnode.api.chain import methods as chain_methods
 from fastnode.api.contracts import methods as contract_methods
@@ -24,6 +25,7 @@ from fastnode.api.traces import methods as trace_methods
 from fastnode.api.txs import methods as tx_methods
 from fastnode.api.upstream import Questions
 from fastnode.api.upstream import methods as upstream_methods
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
@@ -61,6 +63,8 @@ class Services:
     simulation: Simulation | None = None
     #: Where simulations run; None: in the threads of all requests.
     simulation_threads: Executor | None = None
+    #: Names of contracts.
+    artifacts: ArtifactStore = field(default_factory=lambda: ArtifactStore(None))
     #: Looks for a transaction wherever it may still be.
     find_tx: Callable[[bytes], FoundTx | None] = lambda _hash: None
     #: Looks for it in this node alone.
@@ -102,6 +106,8 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
     local = services.local_network
     return [
         *([] if local is None else _local_network_methods(local, services.function_names)),
+        # The developer is the operator there.
+        *([] if local is None else registering_methods(services.artifacts)),
         *chain_methods(
             tx_notes=None if local is None else local.notes,
             known_txs=services.known_txs,
@@ -114,7 +120,14 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),
-        *trace_methods(services.simulation, services.find_tx, services.find_tx_here, services.simulation_threads),
+        *trace_methods(
+            services.simulation,
+            services.find_tx,
+            services.find_tx_here,
+            services.simulation_threads,
+            artifacts=services.artifacts,
+        ),
+        *event_methods(services.artifacts, settings.archiver_max_logs),
         *upstream_methods(services.questions, services.sentinel, services.own_record),
         *fastnode_methods(services.sync_status, services.is_paused, services.no_transactions),
     ]
@@ -134,6 +147,7 @@ def admin_methods(
     sync: SyncOperator | None = None,
     uploads: SnapshotUploads | None = None,
     slashing: Slashing | None = None,
+    artifacts: ArtifactStore | None = None,
 ) -> list[Method]:
     """Every method of the admin port; those that need what is None say that there is none."""
     return [
@@ -141,4 +155,5 @@ def admin_methods(
         *sync_methods(sync),
         *snapshot_methods(uploads),
         *slash_methods(slashing or Slashing()),
+        *registering_methods(artifacts or ArtifactStore(None)),
     ]

@@ -211,7 +211,12 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     if settings.rpc_limits is not None:
         rate_limits.limit_clients(public, settings.rpc_limits, are_shared=settings.bus_share_limits)
     operator_methods = admin_methods(
-        joined.configuration, joined.validators, joined.operator, joined.uploads, joined.watching.slashing
+        joined.configuration,
+        joined.validators,
+        joined.operator,
+        joined.uploads,
+        joined.watching.slashing,
+        joined.artifacts,
     )
     if joined.local_network is not None:
         from fastnode.status_page.local_network import BUTTON_METHODS
@@ -286,6 +291,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             mempool=mempool,
             fees=joined.fees,
             simulation=joined.simulation,
+            artifacts=joined.artifacts,
             simulation_threads=joined.simulation_threads,
             find_tx=known_txs.find,
             find_tx_here=known_txs.find_here,

@@ -26,6 +26,7 @@ from fastnode.app.opened import BUSY_THREADS, RPC_THREADS
 from fastnode.app.priorities import repeat_soon
 from fastnode.app.rate_limits import limit_clients, reload_limits
 from fastnode.app.servers import ServerParts, rpc_server, tell_events
+from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.chain_data import LOCAL_WORLD_STATE_CACHE_MB, ChainOptions
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
@@ -231,6 +232,7 @@ class Worker:
                 fees=fees,
                 simulation=simulation,
                 simulation_threads=simulation_threads,
+                artifacts=ArtifactStore(self._data_directory() / ARTIFACTS_DIRECTORY),
                 find_tx=known_txs.find,
                 find_tx_here=known_txs.find_here,
                 ask_fleet=ask_fleet_over(link) if settings.bus_url is not None else None,
@@ -269,7 +271,7 @@ class Worker:
         facts, view, pool = replica.facts, replica.view, replica.pool
         assert view is not None
         assert pool is not None
-        directory = self._proofs_directory()
+        directory = self._data_directory()
         judge = judge_of(settings, directory, required=facts.proofs_required)
         judge.use_network(facts.rules.network.vk_tree_root)
         clock = pool.clock
@@ -286,7 +288,7 @@ class Worker:
             mempool.handover = OtherHandover(pool, self._pool)
         return mempool
 
-    def _proofs_directory(self) -> Path:
+    def _data_directory(self) -> Path:
         given = self._settings.data_directory
         if given is not None:
             return given

@@ -48,6 +48,7 @@ _PLACES: Final = {
     "status": ("status", "status"),
     "rpc": ("rpc", "rpc"),
     "trace": ("trace", "trace"),
+    "artifact": ("artifact", "artifact"),
     "openrpc": ("openrpc", "openrpc"),
     "db": ("chain", "database"),
     "snapshot": ("snapshot", "snapshot"),

@@ -12,12 +12,16 @@ import click
 from fastnode.cli.node_calls import DEFAULT_URL, KEY_ENVIRONMENT, URL_ENVIRONMENT, call, url_of
 from fastnode.cli.output import say
 from fastnode.errors import StartError
+from fastnode.log import printable
 
 __all__ = ["trace", "trace_lines"]
 
 _METHOD: Final = "fastnode_traceTransaction"
 #: Fields of calldata, logs and results in a line.
 _FIELDS_SHOWN: Final = 4
+#: Named arguments in a line, and characters of each.
+_ARGUMENTS_SHOWN: Final = 8
+_VALUE_LENGTH: Final = 60
 
 
 @click.command(short_help="Show what a transaction did, call by call.")
@@ -116,7 +120,7 @@ def _outcome(found: dict[str, Any]) -> str:
     outcome = words.get(found["revertCode"], f"revert code {found['revertCode']}")
     reason = found.get("revertReason") or {}
     message = reason.get("originalMessage")
-    return f"{outcome}: {message}" if message else outcome
+    return (f"{outcome}: {message}" if message else outcome) + _assertion(reason)
 
 
 def _entry_lines(call_: dict[str, Any], indent: str) -> Iterator[str]:
@@ -132,10 +136,34 @@ def _call(call_: dict[str, Any]) -> str:
     function = call_.get("functionName") or call_["functionSelector"] or "(no function)"
     static = "static " if call_["isStaticCall"] else ""
     used = call_["gasUsed"]
-    ending = f"-> {_fields(call_['returnData'])}" if call_["success"] else f"FAILED {call_['message']}".rstrip()
-    arguments = _fields(call_["calldata"][1:])
+    if call_["success"]:
+        ending = f"-> {_value(call_['returnValue']) if 'returnValue' in call_ else _fields(call_['returnData'])}"
+    else:
+        ending = f"FAILED {call_['message']}".rstrip() + _assertion(call_)
+    named = call_.get("arguments")
+    arguments = _fields(call_["calldata"][1:]) if named is None else _arguments(named)
+    contract = (
+        f"{call_['contractName']} {call_['contractAddress']}" if "contractName" in call_ else call_["contractAddress"]
+    )
     gas = f"[{used['l2Gas']:,} L2, {used['daGas']:,} DA gas]"
-    return f"{static}call {call_['contractAddress']} {function}{arguments} {ending}  {gas}"
+    return f"{static}call {contract} {function}{arguments} {ending}  {gas}"
+
+
+def _assertion(found: dict[str, Any]) -> str:
+    return f" (assertion: {printable(found['assertion'])})" if "assertion" in found else ""
+
+
+def _arguments(named: list[dict[str, Any]]) -> str:
+    shown = [f"{value['name']}={_value(value['value'])}" for value in named[:_ARGUMENTS_SHOWN]]
+    return f"({', '.join(shown)}{', ...' if len(named) > _ARGUMENTS_SHOWN else ''})"
+
+
+def _value(value: Any) -> str:
+    """A decoded value in a line: what is long is cut."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if text.startswith("0x"):
+        return _short(text)
+    return printable(text if len(text) <= _VALUE_LENGTH else f"{text[:_VALUE_LENGTH]}..")
 
 
 def _fields(fields: list[str]) -> str:
@@ -152,9 +180,11 @@ def _short(field: str) -> str:
 def _event(entry: dict[str, Any]) -> str:
     shown = {name: value for name, value in entry.items() if name not in ("event", "pc")}
     if entry["event"] == "storageRead":
-        return f"read {shown['slot']} of {shown['contractAddress']} = {shown['value']}"
+        return f"read {shown.get('slotName', shown['slot'])} of {shown['contractAddress']} = {shown['value']}"
     if entry["event"] == "storageWrite":
-        return f"write {shown['slot']}: {shown['oldValue']} -> {shown['newValue']}"
+        return f"write {shown.get('slotName', shown['slot'])}: {shown['oldValue']} -> {shown['newValue']}"
+    if "eventName" in shown:
+        return f"event {shown['eventName']}{_arguments(shown.get('arguments', []))}"
     if "fields" in shown:
         message = f"{shown['message']} " if "message" in shown else ""
         return f"{entry['event']} {message}{_fields(shown['fields'])}"

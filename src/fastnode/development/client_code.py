@@ -53,6 +53,7 @@ _PARAMETERS: Final = {
     "BlockParam": "BlockParameter",
     "BlocksIncludeOptions": "Mapping[str, bool]",
     "ChainTip": "str",
+    "ContractArtifact": _ANYTHING,
     "CheckpointIncludeOptions": "Mapping[str, bool]",
     "CheckpointParameter": "int | str | Mapping[str, int]",
     "CheckpointsQuery": "Mapping[str, int]",

@@ -65,6 +65,7 @@ ROOMS: Final = (
     Room("archiver", "the chain: verification, ingestion, undo, queries, check"),
     Room("world_state", "the five trees: apply, undo, prune, witnesses"),
     Room("log_index", "indexes of logs and contracts, beside the chain in its database"),
+    Room("artifacts", "names of contracts: their artifacts, and what they tell of calls, logs and storage"),
     Room("view", "what one request sees: the chain and the state at one tip", is_module=True),
     Room("recent_blocks", "the newest blocks, kept from the commits that brought them", is_module=True),
     Room("chain_data", "the databases of a data directory, opened and closed together", is_module=True),

@@ -77,6 +77,8 @@ DEFAULT_COSTS: Final[Mapping[str, float]] = {
     "node_getValidatorStats": 5,
     "node_getValidatorsStats": 20,
     "fastnode_getKeptTx": 5,
+    "fastnode_getPublicEvents": 10,
+    "fastnode_registerArtifact": 50,
     "fastnode_traceBlock": 50,
     "fastnode_traceCall": 50,
     "fastnode_traceTransaction": 50,

@@ -22,6 +22,8 @@ __all__ = ["debug_log_json", "revert_reason_json", "simulation_json"]
 _LEVELS: Final = ("silent", "fatal", "error", "warn", "info", "verbose", "debug", "trace")
 #: ``name_of(selector)``: the registered name of a function, None if there is none.
 NameOf: TypeAlias = Callable[[bytes], "str | None"]
+#: The same of a contract's address and the selector.
+FunctionName: TypeAlias = Callable[[bytes, bytes], "str | None"]
 
 _PLACES_AT_ONCE: Final = 1024
 #: The message for a failure that the record of calls does not reach.
@@ -36,11 +38,15 @@ def _nameless(_selector: bytes) -> None:
     return None
 
 
+def _unnamed(_address: bytes, _selector: bytes) -> None:
+    return None
+
+
 def simulation_json(executed: ExecutedTx, block: GlobalVariables, name_of: NameOf = _nameless) -> bytes:
     """PublicSimulationOutput; ``block`` are the globals of the block that the transaction was simulated in."""
     answer: dict[str, Any] = {}
     if executed.effect.revert_code:
-        answer["revertReason"] = revert_reason_json(executed, name_of)
+        answer["revertReason"] = revert_reason_json(executed, lambda _address, selector: name_of(selector))
     answer |= {
         "globalVariables": block.to_json(),
         "txEffect": executed.effect.to_json(),
@@ -51,14 +57,14 @@ def simulation_json(executed: ExecutedTx, block: GlobalVariables, name_of: NameO
     return orjson.dumps(answer)
 
 
-def revert_reason_json(executed: ExecutedTx, name_of: NameOf = _nameless) -> dict[str, Any]:
+def revert_reason_json(executed: ExecutedTx, function: FunctionName = _unnamed) -> dict[str, Any]:
     """SimulationError of a transaction that reverted, for orjson."""
     if executed.failure is None:
         return _UNKNOWN_FAILURE
     failed = executed.failure[-1]
     return {
         "originalMessage": failed.message,
-        "functionErrorStack": [_frame(record, name_of) for record in executed.failure],
+        "functionErrorStack": [_frame(record, function) for record in executed.failure],
         "noirErrorStack": orjson.Fragment(_places_json(failed.pcs)),
         "revertData": field_texts(failed.output),
     }
@@ -76,13 +82,13 @@ def _places_json(pcs: array[int]) -> bytes:
     return b"[%b]" % bytes(places[1:])
 
 
-def _frame(record: CallRecord, name_of: NameOf) -> dict[str, str]:
+def _frame(record: CallRecord, function: FunctionName) -> dict[str, str]:
     """One call of an error stack."""
     frame = {"contractAddress": hex_text(record.address)}
     selector = selector_of(record.calldata)
     if selector is not None:
         frame["functionSelector"] = hex_text(selector)
-    return frame | _name(selector, name_of)
+    return frame | _name(selector, lambda of: function(record.address, of))
 
 
 def _name(selector: bytes | None, name_of: NameOf) -> dict[str, str]:

@@ -19,6 +19,7 @@ from fastnode.public_execution.simulation import Asker, LocalSimulator, Simulati
 from fastnode.public_execution.tracer import Tracer
 
 if TYPE_CHECKING:
+    from fastnode.artifacts.store import ArtifactStore
     from fastnode.config.settings import Settings
     from fastnode.log_index.function_names import FunctionNames
     from fastnode.mempool.clock import SlotClock
@@ -85,9 +86,9 @@ class Simulation:
         """True if transactions are run here, which keeps a processor busy."""
         return self._local is not None
 
-    def tracer(self, find: Callable[[bytes], FoundTx | None]) -> Tracer | None:
+    def tracer(self, find: Callable[[bytes], FoundTx | None], artifacts: ArtifactStore | None = None) -> Tracer | None:
         """Traces over the simulations of this node; None where another one runs them."""
-        return None if self._local is None else Tracer(self._local, find)
+        return None if self._local is None else Tracer(self._local, find, artifacts)
 
     def check_gas(self, tx: Tx) -> None:
         """Refused for more gas than a simulation may ask for."""

@@ -6,12 +6,14 @@ Long lists are rendered in pieces: whoever renders all at once holds the interpr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import orjson
 
-from fastnode.protocol.fields import field_texts, hex_text
+from fastnode.artifacts.naming import Naming
+from fastnode.kernels import encode
+from fastnode.protocol.fields import FIELD_BYTES, field_texts, hex_text
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.answers import revert_reason_json
@@ -21,11 +23,10 @@ from fastnode.public_execution.results import ExecutedTx
 from fastnode.public_execution.tracing import Event, Trace, TracedCall
 from fastnode.public_execution.transaction import ExecutableTx
 
-__all__ = ["NameOf", "folded_stacks", "trace_json"]
+__all__ = ["folded_stacks", "trace_json"]
 
-#: ``name_of(selector)``: the registered name of a function, None if there is none.
-NameOf: TypeAlias = Callable[[bytes], "str | None"]
-
+#: Arguments of a call that are tried as keys of maps.
+_KEYS_PER_CALL: Final = 8
 #: Events that are rendered without letting go of the interpreter.
 _EVENTS_AT_ONCE: Final = 256
 _PHASES: Final = {Phase.SETUP: "setup", Phase.APP: "app", Phase.TEARDOWN: "teardown"}
@@ -37,9 +38,10 @@ def trace_json(
     executed: ExecutedTx,
     block: GlobalVariables,
     head: Mapping[str, Any],
-    name_of: NameOf,
+    naming: Naming,
 ) -> bytes:
     """TransactionTrace.  ``head`` says where the transaction is and where it was found."""
+    naming.note_keys(_keys_of(trace))
     members: dict[str, Any] = dict(head)
     members |= {
         "revertCode": executed.effect.revert_code,
@@ -48,7 +50,7 @@ def trace_json(
         "effect": executed.effect.to_json(),
     }
     if executed.effect.revert_code:
-        members["revertReason"] = revert_reason_json(executed, name_of)
+        members["revertReason"] = revert_reason_json(executed, naming.function) | _assertion(executed, naming)
     members["isTruncated"] = trace.is_truncated
     if trace.options.steps_max:
         members["steps"] = {
@@ -57,17 +59,25 @@ def trace_json(
             "list": orjson.Fragment(b"[%b]" % trace.steps),
         }
     if trace.options.with_gas_profile:
-        members["gasProfile"] = {"l2": folded_stacks(trace, name_of), "da": folded_stacks(trace, name_of, of_da=True)}
-    calls = b",".join([_call_json(call, name_of) for call in trace.calls])
+        members["gasProfile"] = {"l2": folded_stacks(trace, naming), "da": folded_stacks(trace, naming, of_da=True)}
+    calls = b",".join([_call_json(call, naming) for call in trace.calls])
     return b'%b,"calls":[%b]}' % (orjson.dumps(members)[:-1], calls)
+
+
+def _assertion(executed: ExecutedTx, naming: Naming) -> dict[str, Any]:
+    """The text of the assertion that failed, where an artifact has it."""
+    if not executed.failure:
+        return {}
+    failed = executed.failure[-1]
+    found = naming.of_call(failed.address, failed.calldata, failed.output, success=False)
+    return {"assertion": found["assertion"]} if "assertion" in found else {}
 
 
 # ---- calls --------------------------------------------------------------------------------------
 
 
-def _call_json(call: TracedCall, name_of: NameOf) -> bytes:
+def _call_json(call: TracedCall, naming: Naming) -> bytes:
     selector = selector_of(call.calldata)
-    name = None if selector is None else name_of(selector)
     head: dict[str, Any] = {
         "phase": _PHASES[call.phase],
         "contractAddress": hex_text(call.address),
@@ -75,8 +85,7 @@ def _call_json(call: TracedCall, name_of: NameOf) -> bytes:
         "isStaticCall": call.opening.is_static,
         "functionSelector": None if selector is None else hex_text(selector),
     }
-    if name is not None:
-        head["functionName"] = name
+    head |= naming.of_call(call.address, call.calldata, call.output, success=call.success)
     head |= {
         "number": call.number,
         "calldata": field_texts(call.calldata),
@@ -88,10 +97,10 @@ def _call_json(call: TracedCall, name_of: NameOf) -> bytes:
     }
     if not call.success:
         head |= {"message": call.message, "pcs": call.pcs[-_EVENTS_AT_ONCE:].tolist()}
-    return b'%b,"entries":[%b]}' % (orjson.dumps(head)[:-1], b",".join(_entries_json(call, name_of)))
+    return b'%b,"entries":[%b]}' % (orjson.dumps(head)[:-1], b",".join(_entries_json(call, naming)))
 
 
-def _entries_json(call: TracedCall, name_of: NameOf) -> Iterator[bytes]:
+def _entries_json(call: TracedCall, naming: Naming) -> Iterator[bytes]:
     events: list[Event] = []
     for entry in call.entries:
         is_call = isinstance(entry, TracedCall)
@@ -99,11 +108,34 @@ def _entries_json(call: TracedCall, name_of: NameOf) -> Iterator[bytes]:
             yield orjson.dumps(events)[1:-1]
             events = []
         if isinstance(entry, TracedCall):
-            yield b'{"event":"call",%b' % _call_json(entry, name_of)[1:]
+            yield b'{"event":"call",%b' % _call_json(entry, naming)[1:]
         else:
-            events.append(entry)
+            events.append(_named(entry, call.address, naming))
     if events:
         yield orjson.dumps(events)[1:-1]
+
+
+def _named(event: Event, address: bytes, naming: Naming) -> Event:
+    """The event with the names of what it is about."""
+    kind = event["event"]
+    if kind in ("storageRead", "storageWrite"):
+        owner = encode.from_hex(event["contractAddress"]) if kind == "storageRead" else address
+        name = naming.slot(owner, encode.from_hex(event["slot"]))
+        return event if name is None else event | {"slotName": name}
+    if kind == "publicLog":
+        return event | naming.of_log(address, b"".join(map(encode.from_hex, event["fields"])))
+    return event
+
+
+def _keys_of(trace: Trace) -> Iterator[bytes]:
+    """Values that may be keys of maps: who calls, and with what."""
+    pending = list(reversed(trace.calls))
+    while pending:
+        call = pending.pop()
+        yield call.opening.sender
+        fields = call.calldata[FIELD_BYTES : (1 + _KEYS_PER_CALL) * FIELD_BYTES]
+        yield from (fields[at : at + FIELD_BYTES] for at in range(0, len(fields), FIELD_BYTES))
+        pending += reversed(list(call.nested()))
 
 
 # ---- gas and fee --------------------------------------------------------------------------------
@@ -141,14 +173,14 @@ def _fee_json(tx: ExecutableTx, executed: ExecutedTx, block: GlobalVariables) ->
 # ---- gas profile --------------------------------------------------------------------------------
 
 
-def folded_stacks(trace: Trace, name_of: NameOf, *, of_da: bool = False) -> list[str]:
+def folded_stacks(trace: Trace, naming: Naming, *, of_da: bool = False) -> list[str]:
     """Gas by function and operation, a line for each stack: ``app;0x12..ab.transfer;SLOAD 1290``, as tools that draw
     flame graphs read it."""
     stacks: Counter[str] = Counter()
     pending = [(call, _PHASES[call.phase]) for call in trace.calls]
     while pending:
         call, above = pending.pop()
-        stack = f"{above};{_frame(call, name_of)}"
+        stack = f"{above};{_frame(call, naming)}"
         for meter in call.meters:
             stacks[f"{stack};{meter.operation}"] += meter.da_gas if of_da else meter.l2_gas
         if call.number is None:  # nothing ran, and its gas is lost
@@ -157,11 +189,11 @@ def folded_stacks(trace: Trace, name_of: NameOf, *, of_da: bool = False) -> list
     return [f"{stack} {gas}" for stack, gas in sorted(stacks.items()) if gas > 0]
 
 
-def _frame(call: TracedCall, name_of: NameOf) -> str:
+def _frame(call: TracedCall, naming: Naming) -> str:
     """Contract and function.  Neither has a blank or a semicolon, which end a frame."""
     selector = selector_of(call.calldata)
     if selector is None:
         return hex_text(call.address)
-    name = name_of(selector)
+    name = naming.function(call.address, selector)
     function = hex_text(selector) if name is None else name.partition("(")[0].replace(";", "_").replace(" ", "_")
     return f"{hex_text(call.address)}.{function}"

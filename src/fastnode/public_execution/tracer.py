@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+from fastnode.artifacts.naming import Naming
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import DecodeError, Refused
 from fastnode.mempool.finding import FoundTx
 from fastnode.protocol.block import L2Block
@@ -53,12 +55,22 @@ class _Place(NamedTuple):
 class Tracer:
     """Usable from any thread, within the limits of simulations.
 
-    ``find`` looks for a transaction wherever this node may ask, None when nobody has it.
+    ``find`` looks for a transaction wherever this node may ask, None when nobody has it; ``artifacts`` has the names of
+    contracts, None: those that come with fastnode.
     """
 
-    def __init__(self, simulator: LocalSimulator, find: Callable[[bytes], FoundTx | None]) -> None:
+    def __init__(
+        self,
+        simulator: LocalSimulator,
+        find: Callable[[bytes], FoundTx | None],
+        artifacts: ArtifactStore | None = None,
+    ) -> None:
         self._simulator = simulator
         self._find = find
+        self._artifacts = artifacts or ArtifactStore(None)
+
+    def _naming(self, view: View) -> Naming:
+        return Naming(self._artifacts, view.chain, self._simulator.names.name_of)
 
     def trace_transaction(
         self, view: View, tx_hash: bytes, options: TraceOptions, asker: Asker | None = None
@@ -115,7 +127,7 @@ class Tracer:
             )
         head["source"] = found.source
         variables = block.header.global_variables
-        return trace_json(trace, tx, executed, variables, head, self._simulator.names.name_of)
+        return trace_json(trace, tx, executed, variables, head, self._naming(view))
 
     # ---- on the newest state --------------------------------------------------------------------
 
@@ -135,7 +147,7 @@ class Tracer:
             "blockNumber": block.block_number,
             "source": found.source,
         }
-        return trace_json(trace, tx, executed, block, head, self._simulator.names.name_of)
+        return trace_json(trace, tx, executed, block, head, self._naming(view))
 
 
 def _executable(tx: Tx) -> ExecutableTx:

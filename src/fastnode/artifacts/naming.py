@@ -1,0 +1,177 @@
+"""Names of what a transaction did: contracts, functions with their arguments, events, slots of storage, assertions.
+
+One :class:`Naming` serves one answer, over one view of the chain.  It is for threads beside the event loop: artifacts
+are read from files, and slots of maps are found by hashing the keys that may have led to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from fastnode.kernels import poseidon2
+from fastnode.log_index.contracts import contract_class_id_at
+from fastnode.protocol.artifacts import Artifact, Member, decode_fields
+from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT, SEPARATOR_PUBLIC_STORAGE_MAP_SLOT
+from fastnode.protocol.fields import FIELD_BYTES, field_from_int, hex_text
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.artifacts.store import ArtifactStore
+
+__all__ = ["Naming"]
+
+#: Values that are tried as keys of maps, and hashes that are worked out for one answer.
+KEYS_MAX: Final = 48
+HASHES_MAX: Final = 16_384
+#: Contracts whose artifacts are looked for in one answer.
+CONTRACTS_MAX: Final = 256
+_SELECTOR_BYTES: Final = 4
+_MAP_SLOT: Final = field_from_int(SEPARATOR_PUBLIC_STORAGE_MAP_SLOT)
+_LEAF_SLOT: Final = field_from_int(SEPARATOR_PUBLIC_LEAF_SLOT)
+
+
+def _nameless(_selector: bytes) -> None:
+    return None
+
+
+class Naming:
+    """``name_of`` tells the names of functions that clients have registered by their selectors alone."""
+
+    def __init__(
+        self, store: ArtifactStore, chain: ChainView, name_of: Callable[[bytes], str | None] = _nameless
+    ) -> None:
+        self._store = store
+        self._chain = chain
+        self._name_of = name_of
+        self._artifacts: dict[bytes, Artifact | None] = {}
+        self._slots: dict[bytes, dict[bytes, str]] = {}
+        self._keys: dict[bytes, None] = {}
+        self._hashes_left = HASHES_MAX
+
+    def artifact_of(self, address: bytes) -> Artifact | None:
+        """The artifact of the class that the contract has at the newest block; None if it is not known."""
+        if address not in self._artifacts:
+            if len(self._artifacts) >= CONTRACTS_MAX:
+                return None
+            newest = self._chain.block_info(self._chain.tip_number)
+            class_id = None if newest is None else contract_class_id_at(self._chain, address, newest.timestamp)
+            self._artifacts[address] = None if class_id is None else self._store.find(class_id)
+        return self._artifacts[address]
+
+    def contract(self, address: bytes) -> str | None:
+        """Name of the contract at ``address``."""
+        artifact = self.artifact_of(address)
+        return None if artifact is None else artifact.name
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def function(self, address: bytes, selector: bytes) -> str | None:
+        artifact = self.artifact_of(address)
+        found = None if artifact is None else artifact.functions.get(selector)
+        return self._name_of(selector) if found is None else found.name
+
+    def of_call(self, address: bytes, calldata: bytes, output: bytes, *, success: bool) -> dict[str, Any]:
+        """Members of a call of which the names are known: ``contractName``, ``functionName``, ``arguments``,
+        ``returnValue``, ``assertion``."""
+        members: dict[str, Any] = {}
+        artifact = self.artifact_of(address)
+        selector = calldata[FIELD_BYTES - _SELECTOR_BYTES : FIELD_BYTES]
+        if artifact is None:
+            name = self._name_of(selector) if selector else None
+            return {} if name is None else {"functionName": name}
+        members["contractName"] = artifact.name
+        name = self.function(address, selector) if selector else None
+        if name is not None:
+            members["functionName"] = name
+        function = artifact.functions.get(selector)
+        if function is not None:
+            arguments = decode_fields(function.parameters, calldata[FIELD_BYTES:])
+            if arguments is not None:
+                members["arguments"] = arguments
+            if success and function.return_type is not None:
+                returned = decode_fields([Member("", function.return_type)], output)
+                if returned is not None:
+                    members["returnValue"] = returned[0]["value"]
+        if not success and len(output) >= FIELD_BYTES:
+            assertion = artifact.errors.get(int.from_bytes(output[:FIELD_BYTES], "big"))
+            if assertion is not None:
+                members["assertion"] = assertion
+        return members
+
+    # ---- logs ------------------------------------------------------------------------------------
+
+    def of_log(self, address: bytes, fields: bytes) -> dict[str, Any]:
+        """``eventName`` and ``arguments`` of a public log, whose last field is the selector of the event."""
+        artifact = self.artifact_of(address)
+        if artifact is None or not artifact.events or len(fields) < FIELD_BYTES:
+            return {}
+        event = artifact.events.get(int.from_bytes(fields[-FIELD_BYTES:], "big"))
+        if event is None:
+            return {}
+        decoded = decode_fields(event.fields, fields[:-FIELD_BYTES])
+        return {"eventName": event.name} | ({} if decoded is None else {"arguments": decoded})
+
+    # ---- storage ---------------------------------------------------------------------------------
+
+    def note_keys(self, values: Iterable[bytes]) -> None:
+        """Values, such as arguments and senders, that may be keys of maps.  Before the first slot is asked for."""
+        for value in values:
+            if len(self._keys) >= KEYS_MAX:
+                return
+            self._keys[value] = None
+
+    def slot(self, address: bytes, slot: bytes) -> str | None:
+        """Name of a slot of public storage: ``admin``, ``balances[0x12..]``."""
+        return self._slots_of(address).get(slot)
+
+    def leaf_slots(self, addresses: Iterable[bytes]) -> dict[bytes, tuple[bytes, str]]:
+        """Leaf slots of the public data tree that are known by name: the contract, and the name of the slot."""
+        found = {}
+        for address in addresses:
+            names = self._slots_of(address)
+            if names:
+                joined = b"".join(_LEAF_SLOT + address + slot for slot in names)
+                for leaf, name in zip(_split(poseidon2.hash_leaves_3(joined)), names.values(), strict=True):
+                    found[leaf] = address, name
+        return found
+
+    def _slots_of(self, address: bytes) -> dict[bytes, str]:
+        found = self._slots.get(address)
+        if found is None:
+            artifact = self.artifact_of(address)
+            found = self._slots[address] = {} if artifact is None else self._name_slots(artifact)
+        return found
+
+    def _name_slots(self, artifact: Artifact) -> dict[bytes, str]:
+        bases = sorted((slot, name) for name, slot in artifact.storage.items())
+        names: dict[bytes, str] = {}
+        for place, (slot, name) in enumerate(bases):
+            end = bases[place + 1][0] if place + 1 < len(bases) else slot + 1
+            for offset in range(min(end - slot, 64)):
+                names[field_from_int(slot + offset)] = f"{name}+{offset}" if offset else name
+        level = {field_from_int(slot): name for slot, name in bases}
+        for _ in range(2):  # a map, and a map of maps
+            level = dict(_entries(level, list(self._keys), self._hashes_left))
+            self._hashes_left -= len(level)
+            names |= level
+        return names
+
+
+def _entries(maps: dict[bytes, str], keys: list[bytes], count_max: int) -> Iterator[tuple[bytes, str]]:
+    """Slots of the entries that maps at these slots have for these keys."""
+    keys = keys[: count_max // len(maps)] if maps else []
+    if not keys:
+        return
+    joined = b"".join(_MAP_SLOT + slot + key for slot in maps for key in keys)
+    labels = [f"{name}[{_key_text(key)}]" for name in maps.values() for key in keys]
+    yield from zip(_split(poseidon2.hash_leaves_3(joined)), labels, strict=True)
+
+
+def _key_text(key: bytes) -> str:
+    number = int.from_bytes(key, "big")
+    return str(number) if number >> 64 == 0 else hex_text(key)
+
+
+def _split(joined: bytes) -> list[bytes]:
+    return [joined[at : at + FIELD_BYTES] for at in range(0, len(joined), FIELD_BYTES)]
