@@ -356,7 +356,7 @@ def _status_page(
     )
     return StatusPage(
         Overview(sources),
-        Explorer(public.engine.table, joined.function_names.name_of),
+        Explorer(public.engine.table, joined.function_names.name_of, joined.artifacts),
         sources.view,
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
         executor=joined.opened.threads,
@@ -386,7 +386,7 @@ async def _open_explorer(joined: Joined, public: RpcServer) -> HttpServer | None
     from fastnode.status_page.port import explorer_server
 
     server = explorer_server(
-        Explorer(public.engine.table, joined.function_names.name_of),
+        Explorer(public.engine.table, joined.function_names.name_of, joined.artifacts),
         lambda: joined.views.newest,
         host=settings.host,
         port=settings.explorer_port,

@@ -6,7 +6,8 @@ are read from files, and slots of maps are found by hashing the keys that may ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.kernels import poseidon2
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Naming"]
 
-#: Values that are tried as keys of maps, and hashes that are worked out for one answer.
-KEYS_MAX: Final = 48
-HASHES_MAX: Final = 16_384
+#: Values that are tried as keys of maps, those that are tried in pairs, and hashes that are worked out for one answer:
+#: each takes some 2.5 us.
+KEYS_MAX: Final = 32
+PAIRED_KEYS_MAX: Final = 8
+HASHES_MAX: Final = 4_096
 #: Contracts whose artifacts are looked for in one answer.
 CONTRACTS_MAX: Final = 256
 _SELECTOR_BYTES: Final = 4
@@ -58,6 +61,13 @@ class Naming:
             class_id = None if newest is None else contract_class_id_at(self._chain, address, newest.timestamp)
             self._artifacts[address] = None if class_id is None else self._store.find(class_id)
         return self._artifacts[address]
+
+    def artifact_of_class(self, class_id: bytes) -> Artifact | None:
+        return self._store.find(class_id)
+
+    def name_of_class(self, class_id: bytes) -> str | None:
+        artifact = self.artifact_of_class(class_id)
+        return None if artifact is None else artifact.name
 
     def contract(self, address: bytes) -> str | None:
         """Name of the contract at ``address``."""
@@ -119,7 +129,8 @@ class Naming:
         for value in values:
             if len(self._keys) >= KEYS_MAX:
                 return
-            self._keys[value] = None
+            if any(value):
+                self._keys[value] = None
 
     def slot(self, address: bytes, slot: bytes) -> str | None:
         """Name of a slot of public storage: ``admin``, ``balances[0x12..]``."""
@@ -129,8 +140,9 @@ class Naming:
         """Leaf slots of the public data tree that are known by name: the contract, and the name of the slot."""
         found = {}
         for address in addresses:
-            names = self._slots_of(address)
+            names = dict(islice(self._slots_of(address).items(), self._hashes_left))
             if names:
+                self._hashes_left -= len(names)
                 joined = b"".join(_LEAF_SLOT + address + slot for slot in names)
                 for leaf, name in zip(_split(poseidon2.hash_leaves_3(joined)), names.values(), strict=True):
                     found[leaf] = address, name
@@ -150,22 +162,20 @@ class Naming:
             end = bases[place + 1][0] if place + 1 < len(bases) else slot + 1
             for offset in range(min(end - slot, 64)):
                 names[field_from_int(slot + offset)] = f"{name}+{offset}" if offset else name
-        level = {field_from_int(slot): name for slot, name in bases}
-        for _ in range(2):  # a map, and a map of maps
-            level = dict(_entries(level, list(self._keys), self._hashes_left))
-            self._hashes_left -= len(level)
-            names |= level
-        return names
+        keys = list(self._keys)
+        entries = self._entries({field_from_int(slot): name for slot, name in bases}, keys[:PAIRED_KEYS_MAX])
+        names |= entries | self._entries({field_from_int(slot): name for slot, name in bases}, keys[PAIRED_KEYS_MAX:])
+        return names | self._entries(entries, keys[:PAIRED_KEYS_MAX])  # maps of maps
 
-
-def _entries(maps: dict[bytes, str], keys: list[bytes], count_max: int) -> Iterator[tuple[bytes, str]]:
-    """Slots of the entries that maps at these slots have for these keys."""
-    keys = keys[: count_max // len(maps)] if maps else []
-    if not keys:
-        return
-    joined = b"".join(_MAP_SLOT + slot + key for slot in maps for key in keys)
-    labels = [f"{name}[{_key_text(key)}]" for name in maps.values() for key in keys]
-    yield from zip(_split(poseidon2.hash_leaves_3(joined)), labels, strict=True)
+    def _entries(self, maps: dict[bytes, str], keys: list[bytes]) -> dict[bytes, str]:
+        """Slots of the entries that maps at these slots have for these keys."""
+        keys = keys[: self._hashes_left // len(maps)] if maps else []
+        if not keys:
+            return {}
+        self._hashes_left -= len(maps) * len(keys)
+        joined = b"".join(_MAP_SLOT + slot + key for slot in maps for key in keys)
+        labels = [f"{name}[{_key_text(key)}]" for name in maps.values() for key in keys]
+        return dict(zip(_split(poseidon2.hash_leaves_3(joined)), labels, strict=True))
 
 
 def _key_text(key: bytes) -> str:

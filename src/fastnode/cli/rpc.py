@@ -40,6 +40,8 @@ FROM_FILE = "@"
 
 PUBLIC_PREFIX = "node_"
 ADMIN_PREFIX = "nodeAdmin_"
+#: Others of the admin port.
+ADMIN_METHODS = frozenset({"fastnode_registerArtifact"})
 
 _METHOD_NOT_FOUND = -32601
 #: In the error of a call with too few of them.
@@ -101,7 +103,7 @@ def rpc(method: str, parameters: tuple[str, ...], url: str | None, api_key: str 
     """
     if "_" not in method and "." not in method:
         method = PUBLIC_PREFIX + method
-    is_admin = method.startswith(ADMIN_PREFIX)
+    is_admin = method.startswith(ADMIN_PREFIX) or method in ADMIN_METHODS
     key_name = ADMIN_KEY_ENVIRONMENT if is_admin else KEY_ENVIRONMENT
     key = api_key or os.environ.get(key_name)
     headers = {"x-api-key": key} if key else {}

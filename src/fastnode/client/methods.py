@@ -214,6 +214,10 @@ class SyncMethods:
         """node_getPublicDataWitness: Proof of a public data leaf, or of the leaf below it when its slot was never written."""
         return self.call(prepared.get_public_data_witness(reference_block, leaf_slot))
 
+    def get_public_events(self, filter_: Mapping[str, Any]) -> records.GetPublicEventsResponse:
+        """fastnode_getPublicEvents: Public logs as `node_getPublicLogs` gives them, with the names of contracts, events and values."""
+        return self.call(prepared.get_public_events(filter_))
+
     def get_public_logs(self, filter_: Mapping[str, Any]) -> records.GetPublicLogsResponse:
         """node_getPublicLogs: Public logs of a block range or a transaction, narrowed to a contract and a tag."""
         return self.call(prepared.get_public_logs(filter_))
@@ -285,6 +289,10 @@ class SyncMethods:
     def pause_sync(self) -> None:
         """nodeAdmin_pauseSync: Stop ingesting; what is stored is served as before."""
         return self.call(prepared.pause_sync())
+
+    def register_artifact(self, artifact: Mapping[str, Any], class_id: Field | None = None) -> records.RegisteredArtifact:
+        """fastnode_registerArtifact: Learn the names of a contract class from its artifact; one of another class is refused."""
+        return self.call(prepared.register_artifact(artifact, class_id))
 
     def register_contract_function_signatures(self, function_signatures: Sequence[str]) -> None:
         """node_registerContractFunctionSignatures: Name contract functions, for texts that people read."""
@@ -532,6 +540,10 @@ class AsyncMethods:
         """node_getPublicDataWitness: Proof of a public data leaf, or of the leaf below it when its slot was never written."""
         return await self.call(prepared.get_public_data_witness(reference_block, leaf_slot))
 
+    async def get_public_events(self, filter_: Mapping[str, Any]) -> records.GetPublicEventsResponse:
+        """fastnode_getPublicEvents: Public logs as `node_getPublicLogs` gives them, with the names of contracts, events and values."""
+        return await self.call(prepared.get_public_events(filter_))
+
     async def get_public_logs(self, filter_: Mapping[str, Any]) -> records.GetPublicLogsResponse:
         """node_getPublicLogs: Public logs of a block range or a transaction, narrowed to a contract and a tag."""
         return await self.call(prepared.get_public_logs(filter_))
@@ -603,6 +615,10 @@ class AsyncMethods:
     async def pause_sync(self) -> None:
         """nodeAdmin_pauseSync: Stop ingesting; what is stored is served as before."""
         return await self.call(prepared.pause_sync())
+
+    async def register_artifact(self, artifact: Mapping[str, Any], class_id: Field | None = None) -> records.RegisteredArtifact:
+        """fastnode_registerArtifact: Learn the names of a contract class from its artifact; one of another class is refused."""
+        return await self.call(prepared.register_artifact(artifact, class_id))
 
     async def register_contract_function_signatures(self, function_signatures: Sequence[str]) -> None:
         """node_registerContractFunctionSignatures: Name contract functions, for texts that people read."""

@@ -260,6 +260,11 @@ def get_public_data_witness(reference_block: BlockParameter, leaf_slot: Field) -
     return Call("node_getPublicDataWitness", (reference_block, leaf_slot,))
 
 
+def get_public_events(filter_: Mapping[str, Any]) -> Call[records.GetPublicEventsResponse]:
+    """fastnode_getPublicEvents: Public logs as `node_getPublicLogs` gives them, with the names of contracts, events and values."""
+    return Call("fastnode_getPublicEvents", (filter_,))
+
+
 def get_public_logs(filter_: Mapping[str, Any]) -> Call[records.GetPublicLogsResponse]:
     """node_getPublicLogs: Public logs of a block range or a transaction, narrowed to a contract and a tag."""
     return Call("node_getPublicLogs", (filter_,))
@@ -348,6 +353,11 @@ def is_valid_tx(tx: Mapping[str, Any], options: Mapping[str, bool] | None = None
 def pause_sync() -> Call[None]:
     """nodeAdmin_pauseSync: Stop ingesting; what is stored is served as before."""
     return Call("nodeAdmin_pauseSync")
+
+
+def register_artifact(artifact: Mapping[str, Any], class_id: Field | None = None) -> Call[records.RegisteredArtifact]:
+    """fastnode_registerArtifact: Learn the names of a contract class from its artifact; one of another class is refused."""
+    return Call("fastnode_registerArtifact", (artifact, class_id,))
 
 
 def register_contract_function_signatures(function_signatures: Sequence[str]) -> Call[None]:

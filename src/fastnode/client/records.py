@@ -237,6 +237,19 @@ class GetContractClassLogsResponse(TypedDict):
     maxLogsHit: bool
 
 
+class GetPublicEventsResponseLog(TypedDict):
+    id: LogId
+    log: PublicLog
+    contractName: NotRequired[str]
+    eventName: NotRequired[str]
+    arguments: NotRequired[list[NamedValue]]
+
+
+class GetPublicEventsResponse(TypedDict):
+    logs: list[GetPublicEventsResponseLog]
+    maxLogsHit: bool
+
+
 class GetPublicLogsResponseLog(TypedDict):
     id: LogId
     log: PublicLog
@@ -334,6 +347,11 @@ class MissedStat(TypedDict):
     rate: NotRequired[float]
     count: int
     total: int
+
+
+class NamedValue(TypedDict):
+    name: str
+    value: Any
 
 
 class NestedProcessReturnValues(TypedDict):
@@ -448,6 +466,15 @@ class PublishedCheckpoint(TypedDict):
     attestations: list[CommitteeAttestation]
 
 
+class RegisteredArtifact(TypedDict):
+    classId: Fr
+    name: str
+    functions: int
+    events: int
+    slots: int
+    assertions: int
+
+
 class SingleValidatorStatsAllTimeProvenPerformance(TypedDict):
     missed: int
     total: int
@@ -523,7 +550,11 @@ class TracedCall(TypedDict):
     msgSender: Fr
     isStaticCall: bool
     functionSelector: str | None
+    contractName: NotRequired[str]
     functionName: NotRequired[str]
+    arguments: NotRequired[list[NamedValue]]
+    returnValue: NotRequired[Any]
+    assertion: NotRequired[str]
     number: int | None
     calldata: list[Fr]
     calldataFields: int

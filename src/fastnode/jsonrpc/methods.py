@@ -346,6 +346,9 @@ class BoundMethod:
 #: Which port answers the methods of a namespace.
 _PORTS: Final = {"node": "public", "aztec": "public", "nodeAdmin": "admin", "aztecAdmin": "admin"}
 
+#: Methods of the public port's namespaces that the admin port answers.
+_OPERATORS: Final = frozenset({"fastnode_registerArtifact"})
+
 
 class MethodTable:
     """The methods that one server serves, by name."""
@@ -376,6 +379,8 @@ class MethodTable:
     def hint_for(self, name: str) -> str:
         """Advice for the caller of a method that is not here: the name with its prefix, or the other port."""
         namespace = name.partition("_")[0]
+        if name in _OPERATORS:
+            return " (ask the admin port)"
         if namespace in _PORTS and namespace not in self._namespaces:
             return f" (ask the {_PORTS[namespace]} port)"
         meant = [f"{served}_{name}" for served in self._namespaces if f"{served}_{name}" in self._by_wire_name]

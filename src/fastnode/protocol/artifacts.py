@@ -48,6 +48,7 @@ __all__ = [
     "decode_fields",
     "read_compact",
     "selector_of",
+    "type_text",
 ]
 
 #: Compact JSON; the largest contract of the release's packages takes 50 kB.
@@ -130,7 +131,8 @@ def compact_artifact(record: object) -> dict[str, Any]:
     structs = outputs.get("structs")
     described = structs.get("functions") if isinstance(structs, dict) else None
     bytecode: str | None = None
-    functions, errors = [], {}
+    functions: list[dict[str, Any]] = []
+    errors: dict[str, str] = {}
     for place, item in enumerate(_list(artifact.get("functions"), "functions", FUNCTIONS_MAX)):
         path = f"functions[{place}]"
         function = _object(item, path)
@@ -330,7 +332,7 @@ def _values(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _errors(value: object) -> dict[int, str]:
-    found = {}
+    found: dict[int, str] = {}
     for key, text in list(_object(value, "errors").items()):
         if len(found) >= ERRORS_MAX:
             raise DecodeError(f"errors: at most {ERRORS_MAX} are kept")
@@ -352,7 +354,7 @@ def _structs(outputs: dict[str, Any], key: str, count_max: int) -> Iterator[dict
 
 def selector_of(name: str, parameters: Iterable[Member]) -> bytes:
     """The four bytes that call a function, or mark an event, of this name with these parameters."""
-    text = f"{name}({','.join(_type_text(member.type) for member in parameters)})".encode()
+    text = f"{name}({','.join(type_text(member.type) for member in parameters)})".encode()
     fields = [
         text[start : start + _BYTES_PER_FIELD].ljust(FIELD_BYTES, b"\0")[::-1]
         for start in range(0, len(text), _BYTES_PER_FIELD)
@@ -360,7 +362,7 @@ def selector_of(name: str, parameters: Iterable[Member]) -> bytes:
     return poseidon2.hash_fields(b"".join(fields))[-_SELECTOR_BYTES:]
 
 
-def _type_text(type_: AbiType, depth: int = 0) -> str:
+def type_text(type_: AbiType, depth: int = 0) -> str:
     """The type as signatures spell it."""
     kind = type_.get("kind")
     if depth > DEPTH_MAX:
@@ -375,12 +377,12 @@ def _type_text(type_: AbiType, depth: int = 0) -> str:
         return f"str<{_number(type_, 'length')}>"
     if kind == "array":
         inner = _object(type_.get("type"), "the type of an array")
-        return f"[{_type_text(inner, depth + 1)};{_number(type_, 'length')}]"
+        return f"[{type_text(inner, depth + 1)};{_number(type_, 'length')}]"
     if kind == "tuple":
         items = _list(type_.get("fields"), "a tuple", SLOTS_MAX)
-        return f"({','.join(_type_text(_object(item, 'a tuple'), depth + 1) for item in items)})"
+        return f"({','.join(type_text(_object(item, 'a tuple'), depth + 1) for item in items)})"
     if kind == "struct":
-        return f"({','.join(_type_text(member.type, depth + 1) for member in _struct_members(type_, 'a struct'))})"
+        return f"({','.join(type_text(member.type, depth + 1) for member in _struct_members(type_, 'a struct'))})"
     raise DecodeError(f"a type of kind {str(kind)[:40]!r} is not known")
 
 

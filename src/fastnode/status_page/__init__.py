@@ -4,5 +4,6 @@ GET /                        the page; the same bytes for everybody, without any
 GET /status-page/<file>      its style, its scripts, its icon
 GET /status-page/overview    how the node is            ┐
 GET /status-page/find        what a number or hash is   ├ behind the key of the port
-GET /status-page/block       a block, whole             ┘
+GET /status-page/block       a block, whole             │
+GET /status-page/trace       what a transaction did     ┘
 """

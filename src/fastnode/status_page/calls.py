@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import DecodeError
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import CallRequest
+from fastnode.status_page.effects import named_values
 from fastnode.status_page.findings import Fact, fee_juice, hex_of, time_of
 
-__all__ = ["facts_of_calls", "facts_of_failure", "facts_of_tx"]
+if TYPE_CHECKING:
+    from fastnode.artifacts.naming import Naming
+
+__all__ = ["contracts_and_keys", "facts_of_calls", "facts_of_failure", "facts_of_tx"]
 
 _FIELD_BYTES: Final = 32
 _SELECTOR_BYTES: Final = 4
@@ -19,7 +23,9 @@ _ARGUMENTS_SHOWN: Final = 8
 _NUMBER_BITS: Final = 128
 
 
-def facts_of_tx(record: dict[str, Any], name_of: Callable[[bytes], str | None]) -> list[Fact]:
+def facts_of_tx(
+    record: dict[str, Any], name_of: Callable[[bytes], str | None], naming: Naming | None = None
+) -> list[Fact]:
     """Content of a transaction as wallets send it: who pays, how much at most, until when, and its public calls."""
     try:
         tx = Tx.from_json(record)
@@ -39,9 +45,25 @@ def facts_of_tx(record: dict[str, Any], name_of: Callable[[bytes], str | None]) 
     calldata = {entry.hash: entry.values for entry in tx.calldata}
     for index, (phase, call) in enumerate(_phases(tx)):
         address = hex_of(call.contract_address)
-        text = f"{_described(calldata.get(call.calldata_hash, b''), name_of)} of {address}"
+        values = calldata.get(call.calldata_hash, b"")
+        text = _named(naming, call.contract_address, values) or f"{_described(values, name_of)} of {address}"
         facts.append(Fact(f"Public call {index}, {phase}", text + (", static" if call.is_static_call else ""), address))
     return facts
+
+
+def contracts_and_keys(record: dict[str, Any]) -> tuple[list[bytes], list[bytes]]:
+    """Contracts that a transaction calls, and values that may be keys of their maps: who calls, and with what."""
+    try:
+        tx = Tx.from_json(record)
+    except DecodeError:
+        return [], []
+    calldata = {entry.hash: entry.values for entry in tx.calldata}
+    contracts, keys = [], [tx.data.fee_payer]
+    for _, call in _phases(tx):
+        contracts.append(call.contract_address)
+        values = calldata.get(call.calldata_hash, b"")[_FIELD_BYTES : (1 + _ARGUMENTS_SHOWN) * _FIELD_BYTES]
+        keys += [call.msg_sender, *(values[at : at + _FIELD_BYTES] for at in range(0, len(values), _FIELD_BYTES))]
+    return contracts, keys
 
 
 def _phases(tx: Tx) -> Iterator[tuple[str, CallRequest]]:
@@ -62,6 +84,14 @@ def _described(values: bytes, name_of: Callable[[bytes], str | None]) -> str:
     if len(fields) > _ARGUMENTS_SHOWN:
         shown.append(f"{len(fields) - _ARGUMENTS_SHOWN} more")
     return f"{name_of(selector) or hex_of(selector)}({', '.join(shown)})"
+
+
+def _named(naming: Naming | None, address: bytes, values: bytes) -> str | None:
+    """``name(argument: value) of Contract``; None unless all of that is known."""
+    found = {} if naming is None else naming.of_call(address, values, b"", success=True)
+    if not {"contractName", "functionName", "arguments"} <= found.keys():
+        return None
+    return f"{found['functionName']}({named_values(found['arguments'])}) of {found['contractName']}"
 
 
 def _argument(value: bytes) -> str:

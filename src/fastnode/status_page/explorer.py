@@ -16,29 +16,36 @@ Each answer comes with the call that gives the same on the public port.  A fixed
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from fastnode.api.lookups import block_of_tip
+from fastnode.artifacts.naming import Naming
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import Refused, RpcError
 from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.kernels import block_text, encode
+from fastnode.log_index import layout
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks, span_of_tx
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.protocol.constants import NOTE_HASH_TREE_ID, NULLIFIER_TREE_ID
 from fastnode.status_page import lists
-from fastnode.status_page.calls import facts_of_calls, facts_of_failure, facts_of_tx
-from fastnode.status_page.effects import contract_fact, tables_of
+from fastnode.status_page.abi import abi_tables
+from fastnode.status_page.calls import contracts_and_keys, facts_of_calls, facts_of_failure, facts_of_tx
+from fastnode.status_page.effects import contract_fact, event_fact, tables_of
 from fastnode.status_page.findings import Document, Fact, Finding, Table, fee_juice, hex_of, time_of
 from fastnode.view import View
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import BlockInfo
+    from fastnode.protocol.artifacts import Artifact
 
-__all__ = ["Explorer"]
+__all__ = ["TRACE_METHOD", "Explorer"]
 
 QUERY_MAX: Final = 200
 #: Characters of a document that are given; a browser shows no more at ease.
@@ -46,6 +53,12 @@ DOCUMENT_MAX: Final = 600_000
 #: Transactions of a block that are listed.
 TXS_LISTED: Final = 100
 LOGS_LISTED: Final = 20
+#: Places of a contract's storage that are read.
+SLOTS_LISTED: Final = 40
+#: Traces that are made at a time for those who look at pages, and bytes of one.
+TRACES_MAX: Final = 2
+TRACE_MAX: Final = 4 << 20
+TRACE_METHOD: Final = "fastnode_traceTransaction"
 LOGS_BYTES: Final = 100_000
 #: Limit for answers that are looked into here; large ones are cut below.
 _RESPONSE_BYTES_MAX: Final = 64 << 20
@@ -67,10 +80,18 @@ _TX_MAX: Final = 1 << 20
 class Explorer:
     """Answers from one view each time, through the methods of ``table``, which are not counted as calls."""
 
-    def __init__(self, table: MethodTable, name_of: Callable[[bytes], str | None] = lambda selector: None) -> None:
-        """``name_of`` tells the names of functions by their selectors, as far as they are known."""
+    def __init__(
+        self,
+        table: MethodTable,
+        name_of: Callable[[bytes], str | None] = lambda selector: None,
+        artifacts: ArtifactStore | None = None,
+    ) -> None:
+        """``name_of`` tells the names of functions by their selectors, as far as they are known; ``artifacts`` those of
+        contracts."""
         self._table = table
         self._name_of = name_of
+        self._artifacts = artifacts or ArtifactStore(None)
+        self._traces = threading.BoundedSemaphore(TRACES_MAX)
 
     def find(self, view: View | None, text: str) -> bytes:
         """``{"query", "found": [Finding], "message"}``; the message says why nothing was found."""
@@ -78,12 +99,47 @@ class Explorer:
         try:
             if view is None:
                 raise _NoAnswer("The node has not loaded its chain yet.")
-            found = list(_Search(self._table, view, self._name_of).meanings(query))
+            found = list(_Search(self._table, view, self._name_of, self._artifacts).meanings(query))
             message = None if found else "Nothing on this chain has this hash or address."
         except _NoAnswer as error:
             found, message = [], str(error)
         shown = [asdict(finding) for finding in found]
         return orjson.dumps({"query": _printable(query[:QUERY_MAX]), "found": shown, "message": message})
+
+    @property
+    def trace_threads(self) -> Executor | None:
+        """Where traces run: beside all simulations of the node."""
+        method = self._table.method(TRACE_METHOD)
+        return None if method is None else method.threads
+
+    def trace(self, view: View | None, text: str) -> bytes:
+        """``{"trace": TransactionTrace, "message"}`` of a transaction; the message says why there is none.
+
+        In a thread, and few at a time: nobody is charged for it.
+        """
+        trace, message = None, None
+        if not self._traces.acquire(blocking=False):
+            message = f"{TRACES_MAX} traces are being made for this page; try again in a moment."
+        else:
+            try:
+                trace = self._trace(view, text)
+            except (_NoAnswer, RpcError, Refused) as error:
+                message = str(error)
+            finally:
+                self._traces.release()
+        return b'{"trace":%b,"message":%b}' % (trace or b"null", orjson.dumps(message))
+
+    def _trace(self, view: View | None, text: str) -> bytes:
+        method = self._table.method(TRACE_METHOD)
+        if view is None or method is None:
+            raise _NoAnswer("The node has not loaded its chain yet.")
+        context = Context(view, self._table.method_set, _RESPONSE_BYTES_MAX)
+        found = method.handler(context, *method.decode([text]))
+        if found is None:
+            raise _NoAnswer("No such transaction is known.")
+        if len(found) > TRACE_MAX:
+            raise _NoAnswer(f"The trace has {len(found)} bytes, too many for a page: fastnode trace {text} shows it.")
+        return found
 
     def block(self, view: View | None, number: int) -> bytes | None:
         """A block with the effects of all its transactions, as JSON; None if there is none."""
@@ -95,11 +151,16 @@ class _NoAnswer(Exception):  # noqa: N818 - said to a person
 
 
 class _Search:
-    def __init__(self, table: MethodTable, view: View, name_of: Callable[[bytes], str | None]) -> None:
+    def __init__(
+        self, table: MethodTable, view: View, name_of: Callable[[bytes], str | None], artifacts: ArtifactStore
+    ) -> None:
         self._table = table
         self._view = view
         self._name_of = name_of
         self._chain = view.chain
+        self._naming = Naming(artifacts, view.chain, name_of)
+        #: Contracts that the transaction calls which is looked at, as far as it is kept.
+        self._called: list[bytes] = []
 
     def meanings(self, query: str) -> Iterator[Finding]:
         if not query or len(query) > QUERY_MAX:
@@ -155,7 +216,8 @@ class _Search:
             return self._pending(None if start is None else _field(start))
         if name in ("contracts", "classes"):
             first = None if start is None else _field(start)
-            return lists.contract_list(chain, first) if name == "contracts" else lists.class_list(chain, first)
+            make_list = lists.contract_list if name == "contracts" else lists.class_list
+            return make_list(chain, first, self._naming)
         if name == "newest":
             return lists.newest(self._view)
         if name == "transactions":
@@ -212,10 +274,12 @@ class _Search:
         if log is None or log["id"]["logIndex"] != log_index:
             raise _NoAnswer(f"There is no public log {block}.{tx_index}.{log_index}.")
         address, tx_hash = log["log"]["contractAddress"], log["id"]["txHash"]
+        event = event_fact(address, log["log"]["fields"], self._naming)
         facts = [
             Fact("Block", str(block), str(block)),
             Fact("Transaction", tx_hash, tx_hash),
-            Fact("Contract", address, address),
+            contract_fact(address, self._naming),
+            *([] if event.query is not None else [event]),
             *(Fact(f"Field {place}", value) for place, value in enumerate(log["log"]["fields"])),
         ]
         return Finding("log", f"Public log {block}.{tx_index}.{log_index}", facts)
@@ -256,7 +320,8 @@ class _Search:
             if not pending:
                 return None
             facts = [Fact("Status", "pending"), *self._facts_of_pool(text)]
-            return Finding("transaction", "Pending transaction", facts, self._ask("node_getTxReceipt", text) + pending)
+            documents = self._ask("node_getTxReceipt", text) + pending
+            return Finding("transaction", "Pending transaction", facts, documents, trace=self._trace_of(text))
         number = str(location.block_number)
         facts = [
             Fact("Status", self._chain.block_status(location.block_number).decode()),
@@ -279,13 +344,23 @@ class _Search:
         effect = next((doc.json for doc in documents if doc.method == "node_getTxEffect"), None)
         tables = []
         if effect is not None:
-            tables = tables_of(orjson.loads(effect)["data"], location.block_number, location.index_in_block)
-        return Finding("transaction", "Transaction", facts, documents + calls + failure, tables=tables)
+            place = location.block_number, location.index_in_block
+            tables = tables_of(orjson.loads(effect)["data"], *place, self._naming, self._called)
+        documents += calls + failure
+        return Finding("transaction", "Transaction", facts, documents, tables=tables, trace=self._trace_of(text))
+
+    def _trace_of(self, tx_hash: str) -> str | None:
+        return tx_hash if self._table.method(TRACE_METHOD) is not None else None
 
     def _facts_of_pool(self, tx_hash: str) -> list[Fact]:
-        """Content of the transaction itself; it is kept while it waits, and until it is final."""
-        found = self._result("node_getTxByHash", tx_hash)
-        return [] if found is None or len(found) > _TX_MAX else facts_of_tx(orjson.loads(found), self._name_of)
+        """Content of the transaction itself; it is kept while it waits, until it is final, or longer on request."""
+        found = self._result("node_getTxByHash", tx_hash) or self._result("fastnode_getKeptTx", tx_hash)
+        if found is None or len(found) > _TX_MAX:
+            return []
+        record = orjson.loads(found)
+        self._called, keys = contracts_and_keys(record)
+        self._naming.note_keys(keys)
+        return facts_of_tx(record, self._name_of, self._naming)
 
     def _contract(self, address: bytes) -> Finding | None:
         text = hex_of(address)
@@ -301,14 +376,43 @@ class _Search:
         ):
             if isinstance(value := instance.get(key), str):
                 facts.append(Fact(name, value, value if value.strip("0x") else None))
+        block = self._chain.get(layout.CONTRACT_INSTANCE + address)
+        since = 0 if block is None else int.from_bytes(block[: layout.BLOCK_BYTES], "big")
+        facts.append(Fact("Since block", str(since), str(since)))
+        if self._view.state is not None:
+            facts.append(Fact("Fee juice", fee_juice(ViewLedger(self._view).fee_juice_balance(address))))
         facts.append(Fact("A slot of its public storage", f"{text}:0", f"{text}:0"))
-        return Finding("contract", "Contract", facts, documents)
+        artifact = self._naming.artifact_of(address)
+        if artifact is None:
+            facts.append(Fact("Names", "not known: its artifact is not registered here"))
+            return Finding("contract", "Contract", facts, documents)
+        tables = [self._storage_table(text, artifact), *abi_tables(artifact)]
+        shown = [table for table in tables if table.rows]
+        return Finding("contract", f"Contract {artifact.name}", facts, documents, tables=shown)
+
+    def _storage_table(self, address: str, artifact: Artifact) -> Table:
+        """Places of storage by the layout.  Entries of a map, and what is private, are not where the layout says."""
+        rows = []
+        for name, slot in list(artifact.storage.items())[:SLOTS_LISTED]:
+            value = self._result("node_getPublicStorageAt", self._chain.tip_number, address, f"{slot:#066x}")
+            text = "" if value is None else value.decode().strip('"')
+            rows.append(
+                [
+                    Fact("Name", name, f"{address}:{slot:#x}"),
+                    Fact("Slot", str(slot)),
+                    Fact("Value", "0, a map, or private" if not text.strip("0x") else text),
+                ]
+            )
+        return Table(["Name", "Slot", "Value"], rows, "Storage")
 
     def _contract_class(self, class_id: bytes) -> Finding | None:
         documents = self._ask("node_getContractClass", hex_of(class_id))
         if not documents:
             return None
-        return Finding("class", "Contract class", [Fact("Id", hex_of(class_id))], documents)
+        artifact = self._naming.artifact_of_class(class_id)
+        name = "" if artifact is None else f" {artifact.name}"
+        tables = [] if artifact is None else [table for table in abi_tables(artifact) if table.rows]
+        return Finding("class", f"Contract class{name}", [Fact("Id", hex_of(class_id))], documents, tables=tables)
 
     def _public_logs(self, contract: bytes) -> Finding | None:
         return self._found_logs("Public logs of this contract", contract=contract)
@@ -323,15 +427,20 @@ class _Search:
         rows = []
         for log in map(orjson.loads, found.logs):
             place = ".".join(str(log["id"][name]) for name in ("blockNumber", "txIndex", "logIndex"))
-            cells = [Fact("Log", place, f"log {place}"), contract_fact(log["log"]["contractAddress"])]
-            rows.append([*cells, Fact("Fields", str(len(log["log"]["fields"])))])
+            address, fields = log["log"]["contractAddress"], log["log"]["fields"]
+            cells = [Fact("Log", place, f"log {place}"), contract_fact(address, self._naming)]
+            cells += [
+                event_fact(address, fields, self._naming),
+                Fact("Transaction", log["id"]["txHash"], log["id"]["txHash"]),
+            ]
+            rows.append([*cells, Fact("Fields", str(len(fields)))])
         logs = '{"logs":[' + b",".join(found.logs).decode() + "]}"
         asked = {
             name: hex_of(value) for name, value in (("contractAddress", contract), ("tag", tag)) if value is not None
         }
         documents = [Document("node_getPublicLogs", [asked], logs, len(logs))]
         count = f"the first {len(found.logs)}" if found.is_cut else str(len(found.logs))
-        table = Table(["Log", "Contract", "Fields"], rows)
+        table = Table(["Log", "Contract", "Event", "Transaction", "Fields"], rows)
         return Finding("logs", title, [Fact("Shown", count)], documents, table=table)
 
     def _message(self, message: bytes) -> Finding | None:
@@ -372,6 +481,8 @@ class _Search:
 
     def _account(self, address: bytes) -> Finding | None:
         """Fee juice of the accounts that have some."""
+        if self._chain.contract_instance_json(address) or self._chain.get(layout.CONTRACT_INSTANCE + address):
+            return None  # said with the contract
         balance = 0 if self._view.state is None else ViewLedger(self._view).fee_juice_balance(address)
         return (
             Finding("balance", "Fee juice of this address", [Fact("Balance", fee_juice(balance))]) if balance else None

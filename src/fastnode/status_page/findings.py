@@ -54,6 +54,8 @@ class Finding:
     table: Table | None = None
     #: Further tables, each under its title.
     tables: list[Table] = field(default_factory=list)
+    #: Transaction whose calls can be had as a tree.
+    trace: str | None = None
     #: The following and the preceding finding.
     more: list[Fact] = field(default_factory=list)
 

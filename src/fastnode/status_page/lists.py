@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from fastnode.archiver import layout as chain_layout
+from fastnode.kernels import encode
 from fastnode.log_index import layout
 from fastnode.status_page.findings import Fact, Finding, Table, hex_of, time_of
 from fastnode.view import View, tip_numbers
@@ -19,6 +20,7 @@ from fastnode.view import View, tip_numbers
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.archiver.records import BlockInfo, StoredCheckpoint
+    from fastnode.artifacts.naming import Naming
 
 __all__ = [
     "LAST_PLACE",
@@ -279,20 +281,38 @@ def epoch(chain: ChainView, number: int) -> Finding | None:
 # ---- contracts -------------------------------------------------------------------------------------------
 
 
-def contract_list(chain: ChainView, start: bytes | None = None) -> Finding:
+def contract_list(chain: ChainView, start: bytes | None, naming: Naming) -> Finding:
     """Contracts by their addresses, from ``start`` on; those of the protocol on the first page."""
     return _published(
-        chain, "contracts", "Contract", chain_layout.INSTANCE, layout.CONTRACT_INSTANCE, start, _contract_row
+        chain,
+        "contracts",
+        "Contract",
+        chain_layout.INSTANCE,
+        layout.CONTRACT_INSTANCE,
+        start,
+        lambda _key, instance: _contract_row(instance, naming),
     )
 
 
-def class_list(chain: ChainView, start: bytes | None = None) -> Finding:
-    return _published(chain, "classes", "Contract class", chain_layout.CLASS, layout.CONTRACT_CLASS, start, _class_row)
+def class_list(chain: ChainView, start: bytes | None, naming: Naming) -> Finding:
+    return _published(
+        chain,
+        "classes",
+        "Contract class",
+        chain_layout.CLASS,
+        layout.CONTRACT_CLASS,
+        start,
+        lambda key, found: [Fact("Name", naming.name_of_class(key) or "not known"), *_class_row(found)],
+    )
 
 
-def _contract_row(instance: dict[str, Any]) -> list[Fact]:
+def _contract_row(instance: dict[str, Any], naming: Naming) -> list[Fact]:
     class_id, deployer = instance["originalContractClassId"], instance["deployer"]
-    return [Fact("Class", class_id, class_id), Fact("Deployer", deployer, deployer if deployer.strip("0x") else None)]
+    name = naming.name_of_class(encode.from_hex(class_id))
+    return [
+        Fact("Class", name or class_id, class_id),
+        Fact("Deployer", deployer, deployer if deployer.strip("0x") else None),
+    ]
 
 
 def _class_row(found: dict[str, Any]) -> list[Fact]:
@@ -308,20 +328,20 @@ def _published(
     of_genesis: bytes,
     of_blocks: bytes,
     start: bytes | None,
-    row: Callable[[dict[str, Any]], list[Fact]],
+    row: Callable[[bytes, dict[str, Any]], list[Fact]],
 ) -> Finding:
     rows: list[list[Fact]] = []
     following: bytes | None = None
     if start is None:
         rows += [
-            [_key_cell(column, key), Fact("Since block", "0"), *row(value)]
+            [_key_cell(column, key), Fact("Since block", "0"), *row(key, value)]
             for key, _, value in _read(chain, of_genesis)
         ]
     for count, (key, block, value) in enumerate(_read(chain, of_blocks, start or bytes(_FIELD_BYTES))):
         if count == PAGE_ROWS:
             following = key
             break
-        rows.append([_key_cell(column, key), Fact("Since block", str(block), str(block)), *row(value)])
+        rows.append([_key_cell(column, key), Fact("Since block", str(block), str(block)), *row(key, value)])
     columns = [cell.name for cell in rows[0]] if rows else [column]
     more = [] if following is None else [Fact("Next", "page", f"{name} {hex_of(following)}")]
     return Finding(

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from fastnode.errors import Refused
 from fastnode.http.messages import Response, header_fields
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import Overview
@@ -31,6 +32,7 @@ FOLDER: Final = b"/status-page/"
 OVERVIEW: Final = FOLDER + b"overview"
 FIND: Final = FOLDER + b"find"
 BLOCK: Final = FOLDER + b"block"
+TRACE: Final = FOLDER + b"trace"
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _PAGE: Final = "page.html"
@@ -38,6 +40,7 @@ _FILES: Final = (
     "page.css",
     "page.js",
     "explorer.js",
+    "trace.js",
     "local-network.js",
     "proposing.js",
     "charts.js",
@@ -126,6 +129,9 @@ class StatusPage:
             return file
         if path == OVERVIEW and self._overview is not None:
             return self._in_thread(self._executor, self._on_overview, _members(target))
+        if path == TRACE:
+            threads = self._explorer.trace_threads or self._executor
+            return self._in_thread(threads, self._on_trace, _members(target))
         answer = {FIND: self._on_find, BLOCK: self._on_block}.get(path)
         return None if answer is None else self._in_thread(self._busy_executor, answer, _members(target))
 
@@ -135,6 +141,9 @@ class StatusPage:
 
     def _on_find(self, query: Mapping[str, str]) -> bytes:
         return self._explorer.find(self._view(), query.get("q", ""))
+
+    def _on_trace(self, query: Mapping[str, str]) -> bytes:
+        return self._explorer.trace(self._view(), query.get("hash", ""))
 
     def _on_block(self, query: Mapping[str, str]) -> bytes | None:
         number = _number(query.get("number"))
@@ -146,7 +155,10 @@ class StatusPage:
         answer: Callable[[Mapping[str, str]], bytes | None],
         query: Mapping[str, str],
     ) -> Response:
-        body = await asyncio.get_running_loop().run_in_executor(executor, answer, query)
+        try:
+            body = await asyncio.get_running_loop().run_in_executor(executor, answer, query)
+        except Refused as error:  # there is no room for it
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON, orjson.dumps({"message": error.message}))
         if body is None:
             return Response(HTTPStatus.NOT_FOUND, _JSON, orjson.dumps({"message": "not found"}))
         if len(body) > ANSWER_BYTES_MAX:

@@ -152,11 +152,12 @@ function findingParts(finding) {
   if (finding.more.length) {
     parts.push(make("p", { class: "row wrap" }, ...finding.more.map((fact) => findLink(fact.query, `${fact.name}: ${fact.value}`))));
   }
+  if (finding.trace !== null) parts.push(make("p", {}, make("a", { href: `#trace=${finding.trace}` }, "Its public calls as a tree")));
   if (finding.block !== null) parts.push(make("p", {}, make("a", { href: `#block=${finding.block}` }, "The whole block as JSON")));
   return [...parts, ...finding.documents.flatMap(documentParts)];
 }
 
-function show(title, parts) {
+export function show(title, parts) {
   byId("result-title").textContent = title;
   byId("result-body").replaceChildren(...parts);
   byId("result").hidden = false;

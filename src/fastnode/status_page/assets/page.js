@@ -3,6 +3,7 @@
 import { CallHistory, draw } from "./charts.js";
 import { ago, bytes, byId, clock, dateAndTime, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
 import { closeResult, listenToKeys, showBlock, showFound } from "./explorer.js";
+import { showTrace } from "./trace.js";
 import { connectButtons, showLocalNetwork } from "./local-network.js";
 import { showProposing } from "./proposing.js";
 
@@ -368,11 +369,11 @@ function showLog(lines) {
 // ---- the explorer -------------------------------------------------------------------------------
 
 async function explore() {
-  const [, what, text] = /^#(find|block)=(.*)$/.exec(location.hash) ?? [];
+  const [, what, text] = /^#(find|block|trace)=(.*)$/.exec(location.hash) ?? [];
   if (what === undefined || byId("page").hidden) return;
   try {
     const query = decodeURIComponent(text);
-    await (what === "find" ? showFound(ask, query) : showBlock(ask, query));
+    await { find: showFound, block: showBlock, trace: showTrace }[what](ask, query);
   } catch (error) {
     if (error instanceof Refused) askForKey("The key is not accepted any more.");
     else {
