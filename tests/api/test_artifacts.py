@@ -28,7 +28,7 @@ from fastnode.jsonrpc.methods import MethodTable
 from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
 
-TOKEN_CLASS = "0x12531c3dc468c35075fec4482f3a935b1702624dfd4fec47d70f7bdce23a06ba"
+TOKEN_CLASS = "0x01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee"
 
 
 def labelled(label: str) -> str:

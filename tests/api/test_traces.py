@@ -95,7 +95,7 @@ def test_opcodes_and_gas_come_when_they_are_asked_for(node: Node) -> None:
 
 def test_registered_names_of_functions_stand_in_calls_and_stacks(node: Node) -> None:
     node.names.name_of = lambda selector: "talk(Field)" if len(selector) == 4 else None  # type: ignore[method-assign]
-    # Of a contract whose artifact is not known.
+    # Call a contract whose artifact is not known.
     tx_hash = next(text for text, row in recordings().items() if row.get("label") == "storage map")
     trace = call(node, kept, "fastnode_traceTransaction", tx_hash, {"gasProfile": True})["result"]
     assert {frame["functionName"] for frame in trace["calls"]} == {"talk(Field)"}

@@ -36,7 +36,7 @@ from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.proofs.options import judge_of
 from fastnode.public_execution.service import Simulation
-from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
+from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX, TRACING_MAX
 from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
 from fastnode.serving.version_headers import version_headers
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from fastnode.protocol.tx import Tx
     from fastnode.sources.follower import Follower
 
-__all__ = ["Joined", "join_network"]
+__all__ = ["Joined", "join_network", "trace_threads_of"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -84,6 +84,8 @@ class Joined:
     simulation: Simulation
     #: Where it runs; None: another node does.
     simulation_threads: LimitedThreads | None
+    #: The same of traces.
+    trace_threads: LimitedThreads | None
     configuration: NodeConfiguration
     validators: Validators
     watching: Watching
@@ -188,6 +190,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         artifacts=ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY),
         simulation=simulation,
         simulation_threads=threads,
+        trace_threads=None if threads is None else trace_threads_of(opened.settings, stack),
         configuration=configuration,
         validators=validators,
         watching=watching,
@@ -458,6 +461,20 @@ def _open_watching(
         watching.learn_from(committees.committee_of, committees.proposer_of, opened.l1.slashing_rounds)
     watching.open(opened.data.directory.path, opened.data.store.chain, configuration)
     return watching
+
+
+def trace_threads_of(settings: Settings, stack: ExitStack | AsyncExitStack) -> LimitedThreads:
+    """Threads of traces, which are work for the interpreter: with more of them the event loop would have to wait for
+    it."""
+    threads = LimitedThreads(
+        TRACING_MAX,
+        name="trace",
+        what="traces",
+        admitted_max=ADMITTED_MAX,
+        wait_s_max=settings.rpc_simulate_timeout_ms / 1000,
+    )
+    stack.callback(threads.shutdown)
+    return threads
 
 
 def _open_simulation(

@@ -63,6 +63,8 @@ class Services:
     simulation: Simulation | None = None
     #: Where simulations run; None: in the threads of all requests.
     simulation_threads: Executor | None = None
+    #: The same of traces.
+    trace_threads: Executor | None = None
     #: Names of contracts.
     artifacts: ArtifactStore = field(default_factory=lambda: ArtifactStore(None))
     #: Looks for a transaction wherever it may still be.
@@ -124,7 +126,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
             services.simulation,
             services.find_tx,
             services.find_tx_here,
-            services.simulation_threads,
+            services.trace_threads,
             artifacts=services.artifacts,
         ),
         *event_methods(services.artifacts, settings.archiver_max_logs),

@@ -293,6 +293,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             simulation=joined.simulation,
             artifacts=joined.artifacts,
             simulation_threads=joined.simulation_threads,
+            trace_threads=joined.trace_threads,
             find_tx=known_txs.find,
             find_tx_here=known_txs.find_here,
             ask_fleet=None if opened.fleet is None else opened.fleet.standing_of,

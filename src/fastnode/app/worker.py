@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastnode.app.heap import resident_bytes, settle_memory, trim_after_bursts
+from fastnode.app.joined import trace_threads_of
 from fastnode.app.method_tables import Services, public_methods
 from fastnode.app.monitoring import open_spans
 from fastnode.app.node_settings import memory_budget_of
@@ -232,6 +233,7 @@ class Worker:
                 fees=fees,
                 simulation=simulation,
                 simulation_threads=simulation_threads,
+                trace_threads=None if simulation_threads is None else trace_threads_of(settings, self._stack),
                 artifacts=ArtifactStore(self._data_directory() / ARTIFACTS_DIRECTORY),
                 find_tx=known_txs.find,
                 find_tx_here=known_txs.find_here,

@@ -27,6 +27,8 @@ __all__ = ["Naming"]
 KEYS_MAX: Final = 32
 PAIRED_KEYS_MAX: Final = 8
 HASHES_MAX: Final = 4_096
+#: Slots of one variable that are named by their place in it.
+OFFSETS_MAX: Final = 8
 #: Contracts whose artifacts are looked for in one answer.
 CONTRACTS_MAX: Final = 256
 _SELECTOR_BYTES: Final = 4
@@ -160,7 +162,7 @@ class Naming:
         names: dict[bytes, str] = {}
         for place, (slot, name) in enumerate(bases):
             end = bases[place + 1][0] if place + 1 < len(bases) else slot + 1
-            for offset in range(min(end - slot, 64)):
+            for offset in range(min(end - slot, OFFSETS_MAX)):
                 names[field_from_int(slot + offset)] = f"{name}+{offset}" if offset else name
         keys = list(self._keys)
         entries = self._entries({field_from_int(slot): name for slot, name in bases}, keys[:PAIRED_KEYS_MAX])

@@ -41,13 +41,15 @@ if TYPE_CHECKING:
     from fastnode.public_execution.tracing import Trace
     from fastnode.view import View
 
-__all__ = ["ADMITTED_MAX", "RUNNING_MAX", "Asker", "LocalSimulator", "SimulationOptions"]
+__all__ = ["ADMITTED_MAX", "RUNNING_MAX", "TRACING_MAX", "Asker", "LocalSimulator", "SimulationOptions"]
 
 logger = logging.getLogger(__name__)
 
 #: Simulations that should run at the same time: each may need much memory, and they hardly wait for anything but cores.
 RUNNING_MAX: Final = max(4, 2 * (os.cpu_count() or 1))
-#: Simulations that should run or wait for their turn.
+#: The same of traces: each is work for the interpreter from its first step to its last.
+TRACING_MAX: Final = 1
+#: Simulations, or traces, that should run or wait for their turn.
 ADMITTED_MAX: Final = 256
 
 

@@ -108,7 +108,7 @@ class Explorer:
 
     @property
     def trace_threads(self) -> Executor | None:
-        """Where traces run: beside all simulations of the node."""
+        """Threads of all traces of the node."""
         method = self._table.method(TRACE_METHOD)
         return None if method is None else method.threads
 
