@@ -117,7 +117,7 @@ class _Handlers:
 
     def kept(self, _context: Context, tx_hash: bytes) -> bytes | None:
         found = self._find_here(tx_hash)
-        return None if found is None else found.tx.to_json_bytes()
+        return None if found is None else found.content or found.tx.to_json_bytes()
 
 
 def methods(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
 from fastnode.app.node_settings import check_network, log_block_budget, log_history
-from fastnode.app.opened import Opened
+from fastnode.app.opened import Opened, trace_threads_of
 from fastnode.app.sample import NO_BLOCKS
 from fastnode.app.views import Views
 from fastnode.app.watching import Watching
@@ -36,7 +36,7 @@ from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.store import POOL_DIRECTORY
 from fastnode.proofs.options import judge_of
 from fastnode.public_execution.service import Simulation
-from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX, TRACING_MAX
+from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
 from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
 from fastnode.serving.version_headers import version_headers
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from fastnode.protocol.tx import Tx
     from fastnode.sources.follower import Follower
 
-__all__ = ["Joined", "join_network", "trace_threads_of"]
+__all__ = ["Joined", "join_network"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -461,20 +461,6 @@ def _open_watching(
         watching.learn_from(committees.committee_of, committees.proposer_of, opened.l1.slashing_rounds)
     watching.open(opened.data.directory.path, opened.data.store.chain, configuration)
     return watching
-
-
-def trace_threads_of(settings: Settings, stack: ExitStack | AsyncExitStack) -> LimitedThreads:
-    """Threads of traces, which are work for the interpreter: with more of them the event loop would have to wait for
-    it."""
-    threads = LimitedThreads(
-        TRACING_MAX,
-        name="trace",
-        what="traces",
-        admitted_max=ADMITTED_MAX,
-        wait_s_max=settings.rpc_simulate_timeout_ms / 1000,
-    )
-    stack.callback(threads.shutdown)
-    return threads
 
 
 def _open_simulation(

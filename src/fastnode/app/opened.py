@@ -21,6 +21,7 @@ from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
+from fastnode.http.limited_threads import LimitedThreads
 from fastnode.http.limits import Limits
 from fastnode.http.turns import Turns
 from fastnode.log import log_facts
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from fastnode.sources.l1.service import L1Reader
     from fastnode.workers.seat import PrimarySeat
 
-__all__ = ["Opened", "Ports", "listen", "open_node"]
+__all__ = ["Opened", "Ports", "listen", "open_node", "trace_threads_of"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -326,3 +327,20 @@ def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None, li
 
     store = data.store
     return Following(settings, lambda: store.chain if store.has_chain else None, bus=bus, lineage=lineage)
+
+
+def trace_threads_of(settings: Settings, stack: ExitStack | AsyncExitStack) -> LimitedThreads:
+    """Threads of traces, which are work for the interpreter: with more of them the event loop would have to wait for
+    it."""
+    # On demand: what executes is loaded later than the ports listen.
+    from fastnode.public_execution.simulation import ADMITTED_MAX, TRACING_MAX
+
+    threads = LimitedThreads(
+        TRACING_MAX,
+        name="trace",
+        what="traces",
+        admitted_max=ADMITTED_MAX,
+        wait_s_max=settings.rpc_simulate_timeout_ms / 1000,
+    )
+    stack.callback(threads.shutdown)
+    return threads

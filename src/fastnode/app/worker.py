@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastnode.app.heap import resident_bytes, settle_memory, trim_after_bursts
-from fastnode.app.joined import trace_threads_of
 from fastnode.app.method_tables import Services, public_methods
 from fastnode.app.monitoring import open_spans
 from fastnode.app.node_settings import memory_budget_of
-from fastnode.app.opened import BUSY_THREADS, RPC_THREADS
+from fastnode.app.opened import BUSY_THREADS, RPC_THREADS, trace_threads_of
 from fastnode.app.priorities import repeat_soon
 from fastnode.app.rate_limits import limit_clients, reload_limits
 from fastnode.app.servers import ServerParts, rpc_server, tell_events

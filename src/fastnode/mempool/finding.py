@@ -38,6 +38,8 @@ class FoundTx(NamedTuple):
 
     tx: Tx
     source: str
+    #: Its JSON as answers carry it, where that is stored: to make it costs its hash.
+    content: bytes | None = None
 
 
 class _Questions(Protocol):
@@ -77,7 +79,7 @@ class KnownTxs:
         if tx_json is None:
             return None
         source = "pool" if self._pool.is_waiting(tx_hash) else "kept"
-        return FoundTx(Tx.from_json(orjson.loads(tx_json)), source)
+        return FoundTx(Tx.from_json(orjson.loads(tx_json)), source, tx_json)
 
     def _elsewhere(self, tx_hash: bytes) -> Iterator[FoundTx]:
         if self._questions is not None:
