@@ -160,7 +160,6 @@ OTHERS = {
     "ha/pool.py": "closes the own connections that nobody uses",
     "keystore/validators.py": "asks once, at the start, and tells any error",
     "loop.py": "the loop itself",
-    "mempool/store.py": "opens the own database anew",
     "metrics/otlp.py": "sends what is left once, at the end",
     "p2p/network.py": "runs the event loop of the network, whose end is told",
     "proofs/queue.py": "runs the verifier, reads no stranger",
@@ -190,6 +189,7 @@ TASKS = {
     "p2p/discovery.py": "its rounds go on after any exception; checks of one contact are counted",
     "p2p/network.py": "hands the error to its caller",
     "p2p/swarm.py": "guards each, and counts",
+    "serving/push.py": "logs the error, closes the connections of those who cannot be told, and goes on",
     "serving/server.py": "sweeps own connections, reads no stranger",
 }
 #: Pools of threads: each error is in the future of its caller.

@@ -25,7 +25,7 @@ from fastnode.values.numbers import Integer
 from fastnode.view import View
 
 IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
-RANDOM_INPUTS = 1_000_000 if IS_LONG else 20_000
+RANDOM_INPUTS = 1_000_000 if IS_LONG else 8_000
 #: Inputs that share the meters and the cached responses of one pair of servers.
 INPUTS_PER_PAIR = 500
 

@@ -23,7 +23,7 @@ from fastnode.jsonrpc.rate_limits import BYTES_PER_COST, Client, RateLimits
 from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.view import View
 
-RANDOM_INPUTS = 6_000
+RANDOM_INPUTS = 3_000
 INPUTS_PER_PAIR = 300
 RULES = f"""
 [address]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,18 +30,43 @@ STEPS_MAX = 400
 STRIDE = 1 if os.environ.get("FASTNODE_LONG") == "1" else 6
 
 
-def killed(step: int, events: str, folder: Path, *command: object) -> bool:
-    """Whether the command was killed at that step; otherwise it must have succeeded."""
-    done = subprocess.run(
-        [sys.executable, str(KILLER), str(step), events, str(folder), *map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    if done.returncode == -signal.SIGKILL:
-        return True
-    assert done.returncode == 0, done.stderr
-    return False
+class Killer:
+    """Runs commands in forks of one process that has loaded their code (killed_at.py)."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(KILLER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self, step: int, events: str, folder: Path, *command: object) -> bool:
+        """Whether the command was killed at that step; otherwise it must have succeeded."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        watch = threading.Timer(TIMEOUT_S, self.process.kill)
+        watch.start()
+        try:
+            self.process.stdin.write(json.dumps([step, events, str(folder), *map(str, command)]) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        finally:
+            watch.cancel()
+        assert answer, "the command takes too long"
+        code, errors = json.loads(answer)
+        if code == -signal.SIGKILL:
+            return True
+        assert code == 0, errors
+        return False
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Killer]:
+    killer = Killer()
+    yield killer
+    killer.close()
 
 
 def tip_after_check(directory: Path) -> int:
@@ -54,7 +82,7 @@ def leftovers(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize(("events", "stride"), [("all", STRIDE), ("moves", 1)])
 def test_a_restore_killed_at_any_step_leaves_the_old_chain_or_the_new_one(
-    made_snapshot: Path, short_directory: Path, tmp_path: Path, events: str, stride: int
+    killed: Killer, made_snapshot: Path, short_directory: Path, tmp_path: Path, events: str, stride: int
 ) -> None:
     found: dict[int, int] = {}
     for step in range(1, STEPS_MAX, stride):
@@ -75,7 +103,9 @@ def test_a_restore_killed_at_any_step_leaves_the_old_chain_or_the_new_one(
     assert set(tips) == {OLD_TIP, NEW_TIP}
 
 
-def test_a_creation_killed_at_any_step_leaves_what_was_there(long_directory: Path, tmp_path: Path) -> None:
+def test_a_creation_killed_at_any_step_leaves_what_was_there(
+    killed: Killer, long_directory: Path, tmp_path: Path
+) -> None:
     for step in range(2, STEPS_MAX, STRIDE):
         folder = tmp_path / str(step)
         directory = Path(shutil.copytree(long_directory, folder / "data"))

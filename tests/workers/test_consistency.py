@@ -23,8 +23,11 @@ from tests.mempool.made import hash_of, made_txs
 from tests.ports import free_port
 from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
 
-ROUNDS = 200 if os.environ.get("FASTNODE_LONG") == "1" else 6
+IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
+ROUNDS = 200 if IS_LONG else 6
 CLIENTS = 4
+#: Between two questions of a client, which leaves the processors to the other tests.
+PACE_S = 0.0 if IS_LONG else 0.005
 SEED = 21
 #: A nullifier that no transaction has: its low leaf changes as nullifiers come.
 NULLIFIER = f"0x{1 << 200:064x}"
@@ -88,7 +91,7 @@ class Asker(threading.Thread):
             tip = times_back = 0
             begun = self._rollbacks.begun - 1
             try:
-                while not self.stop_asked.is_set() and not self.faults:
+                while not self.stop_asked.wait(PACE_S) and not self.faults:
                     number = self._ask(connection)
                     times_back += number < tip
                     if times_back > self._rollbacks.begun - begun:

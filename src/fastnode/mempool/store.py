@@ -19,13 +19,15 @@ from __future__ import annotations
 import logging
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from fastnode.errors import DatabaseError, DatabaseUnwritable, DataDirectoryError
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.mempool.entries import PoolEntry
 from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Batch
@@ -147,9 +149,14 @@ MIGRATIONS: Final = (_to_version_2, _to_version_3)
 
 
 class PoolStore:
-    """Usable from any thread.  A ticket is the number of changes staged so far."""
+    """Usable from any thread.  A ticket is the number of changes staged so far.
 
-    def __init__(self, database: SharedDatabase) -> None:
+    written ──── the disk refuses a write ────► refused: opened anew every few seconds
+       ▲                                           │
+       └──── all that is staged is written ────────┘
+    """
+
+    def __init__(self, database: SharedDatabase, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._stage_lock = threading.Lock()
         self._write_lock = threading.Lock()
@@ -159,8 +166,13 @@ class PoolStore:
         self._written_count = 0
         #: Held while the database is read, and while it is opened anew.
         self._reading = threading.RLock()
-        self._recovery: threading.Thread | None = None
-        self._is_closing = threading.Event()
+        self._clock = clock
+        #: When the refused database is opened anew, None while it is written.
+        self._reopened_at: float | None = None
+        #: Writes that were refused since the start.
+        self._refusals = 0
+        self._recovery = Loop("fastnode-pool-recovery", self._recover, what="the pool is not opened anew")
+        self._recovers = False
         database.after_failure = "it is opened anew every few seconds, and the node goes on by itself"
 
     @classmethod
@@ -175,9 +187,7 @@ class PoolStore:
         """Write what is staged and close; more than once is allowed."""
         if self._database.closed:
             return
-        self._is_closing.set()
-        if self._recovery is not None:
-            self._recovery.join()
+        self._recovery.close()
         try:
             self.commit(self._staged_count)
         except DatabaseError as error:  # what was promised is on disk
@@ -193,7 +203,7 @@ class PoolStore:
     @property
     def fault(self) -> str | None:
         """The fault of the database, None for nothing."""
-        return self._database.fault
+        return self._database.fault or self._recovery.trouble
 
     # ---- reading ---------------------------------------------------------------------------
 
@@ -287,23 +297,39 @@ class PoolStore:
 
     def _recover_later(self) -> None:
         """Open the database anew as soon as that can be done.  Holding the lock of writes."""
-        if self._is_closing.is_set() or (self._recovery is not None and self._recovery.is_alive()):
+        self._refusals += 1
+        if self._recovery.is_stopping or self._reopened_at is not None:
             return
         logger.error("the pool cannot be written", extra=log_facts(reason=str(self.fault)))
-        self._recovery = threading.Thread(target=self._recover, name="fastnode-pool-recovery", daemon=True)
-        self._recovery.start()
+        self._reopened_at = self._clock() + RECOVERY_INTERVAL_S
+        if self._recovers:
+            self._recovery.wake()
+        else:
+            self._recovers = True
+            self._recovery.start()
 
-    def _recover(self) -> None:
-        while not self._is_closing.wait(RECOVERY_INTERVAL_S):
-            try:
-                with self._write_lock, self._reading:
-                    self._database.reopen()
-                self.commit(self._staged_count)
-            except (DatabaseError, DataDirectoryError) as error:
-                logger.debug("the pool still cannot be written: %s", error)
-            else:
-                logger.warning("the pool is written again")
-                return
+    def _recover(self) -> float | None:
+        if self._reopened_at is None:
+            return None
+        pause = self._reopened_at - self._clock()
+        if pause > 0:
+            return pause
+        try:
+            with self._write_lock, self._reading:
+                refusals = self._refusals
+                self._database.reopen()
+            self.commit(self._staged_count)
+        except (DatabaseError, DataDirectoryError) as error:
+            logger.debug("the pool still cannot be written: %s", error)
+            self._reopened_at = self._clock() + RECOVERY_INTERVAL_S
+            return RECOVERY_INTERVAL_S
+        with self._write_lock:
+            is_refused_again = self._refusals != refusals  # to somebody else, just now
+            self._reopened_at = self._clock() + RECOVERY_INTERVAL_S if is_refused_again else None
+        if is_refused_again:
+            return RECOVERY_INTERVAL_S
+        logger.warning("the pool is written again")
+        return None
 
     def _forget(self, changes: list[Change]) -> None:
         """Drop what is on disk from the overlay, but for keys that were staged again meanwhile."""
