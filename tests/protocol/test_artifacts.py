@@ -113,6 +113,7 @@ def _private(record: dict[str, Any]) -> dict[str, Any]:
         (lambda record: record.update(outputs=None), "outputs: an object expected"),
         (lambda record: record.update(transpiled=False), "not transpiled"),
         (lambda record: _private(record).update(bytecode="!"), "bytecode: base64 expected"),
+        (lambda record: _private(record).update(bytecode="A" * 65534 + "==AAAA"), "bytecode: base64 expected"),
         (lambda record: _private(record).update(verification_key="AAAA"), "verification_key: fields of 32 bytes"),
         (lambda record: _private(record).pop("verification_key"), "verification_key: a text expected"),
         (lambda record: _private(record).update(custom_attributes=[]), "neither private nor public"),

@@ -65,6 +65,8 @@ VALUES_MAX: Final = 50_000
 _LEAVES_MAX: Final = 128
 _BYTECODE_TEXT_MAX: Final = 4 << 20
 _KEY_TEXT_MAX: Final = 64 << 10
+#: Characters of base64 that are decoded at a time, a multiple of four.
+_PIECE: Final = 64 << 10
 _SAFE_INTEGER_MAX: Final = (1 << 53) - 1
 _SELECTOR_BYTES: Final = 4
 _BYTES_PER_FIELD: Final = 31
@@ -553,8 +555,13 @@ def _struct_members(type_: AbiType, path: str) -> tuple[Member, ...]:
 
 
 def _base64(text: str, path: str) -> bytes:
+    """In pieces: one call for megabytes would keep the interpreter from all other threads."""
+    pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
     try:
-        return base64.b64decode(text, validate=True)
+        decoded = [base64.b64decode(piece, validate=True) for piece in pieces]
+        if any("=" in piece for piece in pieces[:-1]):
+            raise ValueError("padding before the end")
+        return b"".join(decoded)
     except (binascii.Error, ValueError):
         raise DecodeError(f"{path}: base64 expected") from None
 
