@@ -15,6 +15,7 @@ from typing import Any
 from tests.app.turns import turn_ns
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
+from tests.protocol.test_artifacts import compact
 from tests.serving.event_client import event_client
 from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
 
@@ -31,6 +32,11 @@ def test_each_worker_answers_and_says_that_all_is_well(workers: Workers) -> None
     assert (status, told["components"]["primary"]["ok"]) == (200, True)
     until(lambda: workers.status(port=workers.node.admin_port)[0] == 200, "the admin port finds something wrong")
     assert {entry["process"] for entry in workers.lines("worker serves")} == {"worker 1", "worker 2"}
+    # Names that the operator registers are told by each.
+    assert "error" not in workers.node.call_admin("fastnode_registerArtifact", compact())
+    for client in clients:
+        logs = client.result("fastnode_getPublicEvents", {"fromBlock": 46, "toBlock": 47})["logs"]
+        assert "AvmTest" in {log.get("contractName") for log in logs}
     assert workers.node.stop() == 0
 
 
