@@ -29,6 +29,9 @@ PROJECT = Path(__file__).parents[2]
 TIP = 106
 #: Metrics of what a node without upstreams and without snapshots does not have.
 SOMETIMES = {
+    "webhook_deliveries_total",
+    "webhook_failures_total",
+    "webhook_behind_blocks",
     "outgoing_request_seconds",
     "outgoing_failures_total",
     "derivation_eta_seconds",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.metrics.collector import Sources
+    from fastnode.serving.webhooks import Webhooks
     from fastnode.workers.hub import Hub
 
 __all__ = ["open_monitoring", "open_spans"]
@@ -35,6 +36,7 @@ async def open_monitoring(
     reported: Mapping[str, RpcServer],
     hub: Hub | None,
     stack: AsyncExitStack,
+    webhooks: Webhooks | None = None,
 ) -> HttpServer | None:
     """The server of the metrics; None: there is none.  SettingError for a collector whose URL is none.
 
@@ -55,6 +57,10 @@ async def open_monitoring(
         from fastnode.workers.metrics import WorkerCollector
 
         more.append(WorkerCollector(hub))
+    if webhooks is not None:
+        from fastnode.metrics.webhooks import WebhookCollector
+
+        more.append(WebhookCollector(webhooks))
     await _open_telemetry(joined, servers, sources, more, stack)
     return None if settings.metrics_port == 0 else await _open_port(joined, sources, more)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastnode.config.settings import Settings
+    from fastnode.serving.webhooks import Webhooks
     from fastnode.view import View
     from fastnode.workers.counters import Totals
     from fastnode.workers.hub import Hub
@@ -78,7 +79,11 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    metrics = await open_monitoring(joined, (public, admin), {"public": reported, "admin": admin}, hub, stack)
+    webhooks = _open_webhooks(joined)
+    if webhooks is not None:
+        stack.push_async_callback(asyncio.to_thread, webhooks.close)
+        webhooks.start()
+    metrics = await open_monitoring(joined, (public, admin), {"public": reported, "admin": admin}, hub, stack, webhooks)
     if metrics is not None:
         stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
     explorer = await _open_explorer(joined, public)
@@ -235,6 +240,22 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     if joined.local_network is not None:
         joined.local_network.wallet_reads.count = _reads_of_wallets(public)
     return public, reported, admin
+
+
+def _open_webhooks(joined: Joined) -> Webhooks | None:
+    """SettingError when what is to be sent where, or signed with what, makes no sense."""
+    settings = joined.opened.settings
+    if settings.webhook_url is None:
+        return None
+    from fastnode.serving.webhooks import DIRECTORY, Webhooks, hooks_of, read_secret
+
+    hooks, secret = hooks_of(settings.webhook_url), read_secret(settings.webhook_secret_file)
+    directory = joined.opened.data.directory.path / DIRECTORY
+    webhooks = Webhooks(hooks, secret, directory, lambda: joined.views.newest)
+    joined.views.subscribe(webhooks.on_committed)
+    joined.condition.mention(webhooks.troubles)
+    joined.condition.tell("webhooks", webhooks.state)
+    return webhooks
 
 
 def _own_pages(settings: Settings) -> OriginsOfPages:

@@ -473,6 +473,20 @@ class Settings(
         RPC,
         "Most subscriptions at a time of all clients of GET /events over WebSocket together; each has 100 at most.",
     )
+    webhook_url: tuple[str, ...] | None = setting(
+        None,
+        texts("URL", "http:// or https:// URLs, separated by commas"),
+        RPC,
+        "URL that events are sent to by POST; its fragment is the subscription, such as #blocks or "
+        "#publicLogs&contractAddress=0x... May be given several times.",
+        secret=True,
+    )
+    webhook_secret_file: Path | None = setting(
+        None,
+        FilePath(metavar="FILE"),
+        RPC,
+        "File with the secret that signs what is sent to --webhook-url (HMAC-SHA256), 16 bytes or more.",
+    )
     rpc_max_unsent_size: int = setting(
         512 << 20,
         Size(1 << 20, 1 << 40),

@@ -329,14 +329,18 @@ def _keys_inside(effect: dict[str, Any]) -> Iterator[Key]:
 # ---- messages --------------------------------------------------------------------------------
 
 
+_BEFORE: Final = b'{"jsonrpc":"2.0","method":"event","params":'
+
+
 def message(feed: Feed, event: str, cursor: Cursor, data: bytes) -> bytes:
     """A notification of JSON-RPC."""
-    return b'{"jsonrpc":"2.0","method":"event","params":{"subscription":"%b","event":"%b","cursor":"%b","data":%b}}' % (
-        feed.name.encode(),
-        event.encode(),
-        bytes(cursor),
-        data,
-    )
+    told = (feed.name.encode(), event.encode(), bytes(cursor), data)
+    return _BEFORE + b'{"subscription":"%b","event":"%b","cursor":"%b","data":%b}}' % told
+
+
+def event_of(text: bytes) -> bytes:
+    """The event alone of a :func:`message`."""
+    return text[len(_BEFORE) : -1]
 
 
 def pruned_message(feed: Feed, chain: ChainView, pruned: range) -> tuple[Cursor, bytes]:

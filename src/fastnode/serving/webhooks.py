@@ -1,0 +1,368 @@
+"""Webhooks: feeds (feeds.py) that are sent to servers of the operator's choice, one POST for each message.
+
+    commit ─► Webhook, in a thread of its own ─► next message from the chain ─► POST, signed ─► 2xx: cursor kept on disk
+                         ▲                                                    │
+                         └────── after a growing pause, the same message ─────┘ anything else
+
+The chain is the queue: nothing is kept but where a hook is.  The cursor is kept after the answer, so a message comes at
+least once, and once more if the node ends in between; what comes twice has the same id.  Messages of one hook come in
+order.  Redirects are answers like any other that is no 2xx, and are not followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+import orjson
+
+from fastnode import interpreter
+from fastnode.errors import InvalidParams, SettingError, UpstreamFault, UpstreamUnavailable
+from fastnode.files import make_folder, read_checked_file, replace_checked_file
+from fastnode.log import log_facts
+from fastnode.loop import Loop
+from fastnode.outgoing.network import ClientLimits, Network
+from fastnode.serving.feeds import Feed, event_of, feed_of, messages_of_block, pruned_message
+from fastnode.serving.seen_blocks import Cursor, SeenBlocks, block_id
+from fastnode.values.urls import check_url, host_of
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.view import Committed, View
+
+__all__ = ["DIRECTORY", "SIGNATURE", "Hook", "Webhook", "Webhooks", "hooks_of", "read_secret", "signature"]
+
+logger = logging.getLogger("fastnode.webhooks")
+
+DIRECTORY: Final = "webhooks"
+SIGNATURE: Final = "X-Fastnode-Signature"
+DELIVERY: Final = "X-Fastnode-Delivery"
+HOOKS_MAX: Final = 32
+SECRET_BYTES_MIN: Final = 16
+SECRET_BYTES_MAX: Final = 4096
+#: Cursors that are kept, the newest first: a reorg is found from them after a restart.
+CURSORS_MAX: Final = 128
+LIMITS: Final = ClientLimits(request_time_s=15.0, connect_time_s=5.0, response_bytes_max=64 * 1024)
+#: Pauses after the first and after many failures, in seconds, less up to half of it by chance.
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+#: A receiver may ask for a longer one, up to this.
+RETRY_AFTER_MAX_S: Final = 3600.0
+_DOUBLINGS_MAX: Final = 16
+#: Messages after which the chain is looked at anew: a view that is held keeps the database from tidying up.
+MESSAGES_PER_VIEW: Final = 256
+_REMEMBERED: Final = 64
+_SETTING: Final = "--webhook-url"
+_dice = random.SystemRandom()
+
+
+class Hook:
+    """One ``--webhook-url``: the URL without its fragment, the feed that the fragment names, and where it begins."""
+
+    __slots__ = ("feed", "first", "name", "url")
+
+    def __init__(self, text: str) -> None:
+        """SettingError, which has nothing of the URL's path: that may be a secret."""
+        parts = urlsplit(check_url(text, _SETTING))
+        self.url = urlunsplit(parts._replace(fragment=""))
+        host = host_of(self.url)
+        topic, _, rest = (parts.fragment or "blocks").partition("&")
+        given = parse_qs(rest, keep_blank_values=True, max_num_fields=1000)
+        wanted: dict[str, Any] = {"topic": topic}
+        for name, values in given.items():
+            wanted[name] = values if name in ("tags", "txHashes") else values[0]
+        first = wanted.pop("from", None)
+        try:
+            self.feed: Feed = feed_of(wanted)
+        except InvalidParams as error:
+            raise SettingError(f"{_SETTING} of {host}: {error.message.removeprefix('Invalid params: ')}") from None
+        if not self.feed.has_history:
+            raise SettingError(f"{_SETTING} of {host}: {topic} has no history to go on in; subscribe over WebSocket")
+        if first is not None and not (first.isdigit() and len(first) <= 10):
+            raise SettingError(f"{_SETTING} of {host}: from must be a block number")
+        #: The first block that is told; None: those that come after the first start.
+        self.first = None if first is None else int(first)
+        self.name = f"{host} {self.feed.name}"
+
+    @property
+    def file_name(self) -> str:
+        return hashlib.blake2b(f"{self.url}#{self.feed.name}".encode(), digest_size=12).hexdigest()
+
+
+def hooks_of(texts: Sequence[str]) -> list[Hook]:
+    """SettingError."""
+    if len(texts) > HOOKS_MAX:
+        raise SettingError(f"{_SETTING} is given {len(texts)} times; the limit is {HOOKS_MAX}")
+    hooks = [Hook(text) for text in texts]
+    if len({hook.file_name for hook in hooks}) < len(hooks):
+        raise SettingError(f"{_SETTING}: the same URL has the same subscription twice")
+    return hooks
+
+
+def read_secret(file: Path | None) -> bytes:
+    """The secret with which messages are signed, without blanks around it.  SettingError."""
+    if file is None:
+        raise SettingError(
+            f"{_SETTING} needs --webhook-secret-file, a file with the secret that messages are signed with"
+        )
+    try:
+        secret = file.read_bytes()[: SECRET_BYTES_MAX + 1].strip()
+    except OSError as error:
+        raise SettingError(f"--webhook-secret-file {file}: {error.strerror}") from None
+    if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
+        range_ = f"{SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}"
+        raise SettingError(f"--webhook-secret-file {file}: a secret has {range_} bytes, this one {len(secret)}")
+    return secret
+
+
+def signature(secret: bytes, timestamp: int, body: bytes) -> str:
+    """Value of the header: HMAC-SHA256 of the time in seconds, a dot and the body."""
+    digest = hmac.new(secret, b"%d.%b" % (timestamp, body), hashlib.sha256).hexdigest()
+    return f"t={timestamp},v1={digest}"
+
+
+class Webhook:
+    """One hook.  :meth:`step` belongs to one thread; what it counts may be read from any.
+
+    ``file`` keeps the cursors.  ``clock`` gives seconds since 1970, ``chance`` a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        hook: Hook,
+        secret: bytes,
+        file: Path,
+        view: Callable[[], View | None],
+        network: Network,
+        *,
+        clock: Callable[[], float] = time.time,
+        chance: Callable[[], float] = _dice.random,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.hook = hook
+        self.delivered = 0
+        self.failures = 0
+        #: Blocks that are not told yet, at the last look.
+        self.behind = 0
+        #: Why the newest message was not taken, and since when; None: it was.
+        self.failure: str | None = None
+        self.failing_since = 0.0
+        self._secret = secret
+        self._file = file
+        self._view = view
+        self._network = network
+        self._clock = clock
+        self._chance = chance
+        self._is_stopping = is_stopping
+        self._cursors: list[Cursor] | None = None
+        #: Number of messages that were taken since this hook began, and a name for that beginning.
+        self._sent_count = 0
+        self._life = secrets.token_hex(4)
+        self._seen: SeenBlocks | None = None
+        self._failed_in_row = 0
+        self._not_before = 0.0
+
+    @property
+    def trouble(self) -> str | None:
+        """Why messages are not delivered, for /status; nothing of the URL but its host."""
+        if self.failure is None:
+            return None
+        since = time.strftime("%H:%M:%S", time.gmtime(self.failing_since))
+        return f"webhook {self.hook.name}: not delivered since {since} UTC, {self.behind} blocks behind: {self.failure}"
+
+    # ---- sending -----------------------------------------------------------------------------
+
+    def step(self) -> float | None:
+        """Send what there is; returns seconds to wait before the next try, None: until there is something new."""
+        left = self._not_before - self._clock()
+        if left > 0:  # a commit has ended the pause
+            return min(left, RETRY_AFTER_MAX_S)
+        view = self._view()
+        if view is None:
+            return None
+        chain = view.chain
+        try:
+            messages = self._messages(chain)
+            for _ in range(MESSAGES_PER_VIEW):
+                if self._is_stopping():
+                    return None
+                with interpreter.BUSY:
+                    told = next(messages, None)
+                if told is None:
+                    return None
+                cursor, text = told
+                if text and not self._send(event_of(text)):
+                    return self._pause()
+                self._keep(cursor, self._sent_count + bool(text))
+        except ValueError as error:
+            self._note(str(error))
+            return self._pause()
+        return 0.0
+
+    def _messages(self, chain: ChainView) -> Iterator[tuple[Cursor, bytes]]:
+        """Messages from where the hook is to the tip, and the cursor behind each; empty ones move the cursor alone.
+        ValueError for cursors of another chain."""
+        seen = self._advanced(chain)
+        cursors = self._where(chain)
+        feed, tip = self.hook.feed, chain.tip_number
+        place = seen.place_of(chain, cursors)
+        if place is None:  # the node has lost blocks, and will have them again
+            return
+        self.behind = max(0, tip - place.number)
+        if place.pruned:
+            yield pruned_message(feed, chain, place.pruned)
+        number, part = place.number, place.part
+        while number < tip:
+            following = feed.next_block(chain, number + 1, tip)
+            if following is None:
+                yield Cursor.at(block_id(chain, tip)), b""
+                break
+            yield from messages_of_block(chain, feed, following, part if following == number + 1 else 0)
+            number, part = following, 0
+            self.behind = tip - number
+        self.behind = 0
+
+    def _advanced(self, chain: ChainView) -> SeenBlocks:
+        seen = self._seen
+        if seen is None:
+            seen = self._seen = SeenBlocks(chain, chain.tip_number - _REMEMBERED)
+        elif chain.tips.proposed != seen.tip:
+            seen.take_back(chain)
+            seen.go_on(chain, seen.tip.number + 1, chain.tip_number)
+        return seen
+
+    def _send(self, body: bytes) -> bool:
+        timestamp = int(self._clock())
+        headers = {
+            "Content-Type": "application/json",
+            SIGNATURE: signature(self._secret, timestamp, body),
+            # By number: what a receipt says may be another thing when it is sent again.
+            DELIVERY: f"{self._life}-{self._sent_count + 1}",
+        }
+        retry_after_s: float | None = None
+        try:
+            answer = self._network.post(self.hook.url, body, LIMITS, headers)
+        except (UpstreamUnavailable, UpstreamFault) as error:
+            reason = str(error)
+        else:
+            if 200 <= answer.status < 300:
+                self._note(None)
+                self.delivered += 1
+                return True
+            retry_after_s = answer.retry_after_s
+            is_redirect = "location" in answer.headers
+            reason = f"it answers {answer.status}" + (", a redirect, which is not followed" if is_redirect else "")
+        self._note(reason)
+        if retry_after_s is not None:
+            self._not_before = self._clock() + min(retry_after_s, RETRY_AFTER_MAX_S)
+        return False
+
+    def _note(self, reason: str | None) -> None:
+        if reason is None:
+            if self.failure is not None:
+                logger.info("a webhook is delivered again", extra=log_facts(webhook=self.hook.name))
+            self.failure, self._failed_in_row, self._not_before = None, 0, 0.0
+            return
+        if self.failure is None:
+            self.failing_since = self._clock()
+            logger.warning("a webhook is not delivered", extra=log_facts(webhook=self.hook.name, reason=reason))
+        self.failure = reason
+        self.failures += 1
+        self._failed_in_row += 1
+
+    def _pause(self) -> float:
+        if self._is_stopping():
+            return 0.0
+        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failed_in_row - 1, _DOUBLINGS_MAX))
+        now = self._clock()
+        self._not_before = max(self._not_before, now + pause * (1 - self._chance() / 2))
+        return self._not_before - now
+
+    # ---- where it is -------------------------------------------------------------------------
+
+    def _where(self, chain: ChainView) -> list[Cursor]:
+        if self._cursors is None:
+            self._read()
+        if self._cursors is None:
+            before = chain.tip_number if self.hook.first is None else min(chain.tip_number, max(0, self.hook.first - 1))
+            self._keep(Cursor.at(block_id(chain, before)), 0)
+        assert self._cursors is not None
+        return self._cursors
+
+    def _read(self) -> None:
+        """Take over what is kept, if there is something.  A damaged file counts as none, and is named."""
+        try:
+            kept = orjson.loads(read_checked_file(self._file))
+            cursors = [Cursor.read(text) for text in kept["cursors"]]
+            self._life, self._sent_count = str(kept["life"]), int(kept["sent"])
+            self._cursors = [cursor for cursor in cursors if cursor is not None] or None
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            logger.error(
+                "the place of a webhook cannot be read: it begins anew",
+                extra=log_facts(webhook=self.hook.name, reason=str(error)),
+            )
+
+    def _keep(self, cursor: Cursor, sent_count: int) -> None:
+        """On disk when this returns; OSError."""
+        cursors = [cursor, *(self._cursors or [])[: CURSORS_MAX - 1]]
+        record = {"life": self._life, "sent": sent_count, "cursors": [str(each) for each in cursors]}
+        replace_checked_file(self._file, orjson.dumps(record), mode=0o600)
+        self._cursors, self._sent_count = cursors, sent_count
+
+
+class Webhooks:
+    """All hooks of a node, each in a thread.  ``directory`` keeps where they are; ``view``: the newest one."""
+
+    def __init__(self, hooks: Sequence[Hook], secret: bytes, directory: Path, view: Callable[[], View | None]) -> None:
+        make_folder(directory)
+        self._network = Network()
+        self._stopping = threading.Event()
+        self.each = [
+            Webhook(hook, secret, directory / hook.file_name, view, self._network, is_stopping=self._stopping.is_set)
+            for hook in hooks
+        ]
+        self._loops = [
+            Loop(f"fastnode-webhook-{number}", hook.step, what=f"the webhook of {hook.hook.name} is not delivered")
+            for number, hook in enumerate(self.each)
+        ]
+
+    def start(self) -> None:
+        for loop in self._loops:
+            loop.start()
+
+    def close(self) -> None:
+        """End deliveries under way, and wait for the threads."""
+        self._stopping.set()
+        for loop in self._loops:
+            loop.interrupt()
+        self._network.close()
+        for loop in self._loops:
+            loop.close()
+
+    def on_committed(self, _committed: Committed) -> None:
+        for loop in self._loops:
+            loop.wake()
+
+    def state(self) -> str:
+        """A line for /status."""
+        delivered, behind = sum(each.delivered for each in self.each), max(each.behind for each in self.each)
+        return (
+            f"{len(self.each)} webhooks, {delivered} messages delivered since the start, at most {behind} blocks behind"
+        )
+
+    def troubles(self) -> dict[str, str | None]:
+        """Hooks that do not deliver, and why, for /status."""
+        found = [hook.trouble or loop.trouble for hook, loop in zip(self.each, self._loops, strict=True)]
+        named = [trouble for trouble in found if trouble is not None]
+        return {"webhooks": "; ".join(named) if named else None}
