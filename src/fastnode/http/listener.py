@@ -47,12 +47,16 @@ TURNING_AWAY_NS: Final = 40_000
 OPENED_WITHIN_S: Final = 5.0
 #: After the system had no more files or memory for a connection.
 PAUSE_S: Final = 0.5
+#: Rest between two lines of the log about that.
+SAID_EVERY_S: Final = 10.0
 #: Time for one connection to ask that is answered with the file that is kept for that, and what is read of it: probes
 #: say how the node is, and others that there is no room.
 BRIEF_S: Final = 0.25
 BRIEF_BYTES_MAX: Final = 16 * 1024
 #: Bytes that are read from a client that is turned away: closing before would destroy the answer.
 DROPPED_BYTES_MAX: Final = 64 * 1024
+#: Bytes of Linux's ``struct tcp_info``, up to the milliseconds since the client's last acknowledgement.
+_TCP_INFO_BYTES: Final = 60
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -140,6 +144,16 @@ def listen(bound: socket.socket) -> socket.socket:
     return bound
 
 
+def _waits_for_s(connection: socket.socket) -> float:
+    """Seconds since a client that has said nothing was connected by the system; 0 where the system does not tell."""
+    if not hasattr(socket, "TCP_INFO") or sys.platform != "linux":
+        return 0.0
+    with suppress(OSError):
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        return int.from_bytes(info[-4:], sys.byteorder) / 1000
+    return 0.0
+
+
 def _open_spare() -> int | None:
     """A file that is kept open, to be closed when one is needed; None if the system has none left."""
     try:
@@ -160,6 +174,7 @@ class Listener:
         self._is_closed = False
         self._spare = _open_spare()
         self._brief: tuple[socket.socket, asyncio.TimerHandle] | None = None
+        self._said_at = -SAID_EVERY_S
         for each in listening:
             self._loop.add_reader(each, self._accept, each)
 
@@ -199,7 +214,9 @@ class Listener:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                logger.error("no connection can be accepted: %s", error.strerror)
+                if time.monotonic() >= self._said_at + SAID_EVERY_S:
+                    logger.error("no connection can be accepted: %s", error.strerror)
+                    self._said_at = time.monotonic()
                 self._loop.remove_reader(listening)
                 self._loop.call_later(PAUSE_S, self._resume, listening)
                 self._begin_brief(listening)
@@ -226,12 +243,17 @@ class Listener:
         timer = self._loop.call_later(BRIEF_S, self._end_brief, b"", listening)
         self._brief = connection, timer
         self._loop.add_reader(connection, self._on_brief, connection, listening)
+        if _waits_for_s(connection) >= BRIEF_S:
+            # Its time has passed behind others; those that wait now must not wait for each that says nothing.
+            self._on_brief(connection, listening, is_late=True)
 
-    def _on_brief(self, connection: socket.socket, listening: socket.socket) -> None:
+    def _on_brief(self, connection: socket.socket, listening: socket.socket, *, is_late: bool = False) -> None:
         try:
             data = connection.recv(BRIEF_BYTES_MAX)
         except (BlockingIOError, InterruptedError):
-            return
+            if not is_late:
+                return
+            data = b""
         except OSError:
             data = b""
         self._end_brief(self._host.answer_briefly(data) if data else b"", listening)
