@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from tests.api.test_txs import EXTENSION, FRESH, Node, recordings
 from tests.api.test_txs import make_node as make_node
 
 from fastnode.app.effects import configuration_of, connect_mempool, connect_offenses, connect_polling
-from fastnode.config.configuration import ConfigPatch, NodeConfiguration
+from fastnode.config.configuration import KEYS, ConfigPatch, NodeConfiguration
 from fastnode.config.settings import Settings
+
+ROOT = Path(__file__).parents[2]
 
 
 def configured(node: Node) -> Callable[..., None]:
@@ -104,3 +108,17 @@ def test_a_penalty_has_no_effect_without_the_watch_for_offenses(caplog: pytest.L
             configuration.change(ConfigPatch().from_json({"slashInactivityPenalty": "5"}))
         assert configuration["slashInactivityPenalty"] == 5
         assert caplog.messages == [line]
+
+
+def test_the_page_about_settings_that_change_names_every_key_that_some_part_follows() -> None:
+    """And no other, but for those that cannot change."""
+    names = {key.name for key in KEYS}
+    modules = [path.read_text(encoding="utf-8") for path in (ROOT / "src" / "fastnode" / "app").glob("*.py")]
+    followed = {
+        word for text in modules if "configuration.on_change(" in text for word in re.findall(r'"(\w+)"', text)
+    } & names
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    table = page.partition("| keys | what a change does |")[2].partition("\n\n")[0]
+    named = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line)} & names
+    fixed = {key.name for key in KEYS if key.is_fixed}
+    assert named - fixed == followed - fixed

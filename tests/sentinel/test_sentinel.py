@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +21,31 @@ from fastnode.sentinel.statistics import SlotTime, Status, describe_validator
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 KEYS = [PrivateKey(bytes([number]) * 32) for number in range(1, 5)]
-ADDRESSES = [keccak_256(key.public_key.format(compressed=False)[1:])[-20:] for key in KEYS]
+
+
+def address_of(key: PrivateKey) -> bytes:
+    return keccak_256(key.public_key.format(compressed=False)[1:])[-20:]
+
+
+ADDRESSES = [address_of(key) for key in KEYS]
 NO_SIGNATURE = "0x" + "00" * 65
 
 #: Checkpoints of the chain.
 CHECKPOINTS = 12
 
 
-def signed(record: dict[str, Any], is_absent: Callable[[int, int], bool]) -> dict[str, Any]:
+def signed(
+    record: dict[str, Any], is_absent: Callable[[int, int], bool], keys: Sequence[PrivateKey] = KEYS
+) -> dict[str, Any]:
     """The record of a checkpoint with the committee's attestations; ``is_absent(checkpoint, member)``."""
     checkpoint = PublishedCheckpoint.from_json(record["published"]).checkpoint
     digest = signed_digest(
         payload_digest(checkpoint.header, checkpoint.archive.root, checkpoint.fee_asset_price_modifier)
     )
     attestations = []
-    for member, key in enumerate(KEYS):
+    for member, key in enumerate(keys):
         if is_absent(checkpoint.number, member):
-            attestations.append({"address": "0x" + ADDRESSES[member].hex(), "signature": NO_SIGNATURE})
+            attestations.append({"address": "0x" + address_of(key).hex(), "signature": NO_SIGNATURE})
             continue
         signature = key.sign_recoverable(digest, hasher=None)
         text = "0x" + (signature[:64] + bytes([27 + signature[64]])).hex()

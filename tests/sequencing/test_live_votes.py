@@ -81,9 +81,10 @@ def test_votes_go_with_the_checkpoint_behind_the_proposal(voting: ProposingNetwo
     number = voting.slot // EPOCH_SLOTS + 1
     voting.begin_slot(number * EPOCH_SLOTS)
     committee = voting.committee((number - OFFSET) * EPOCH_SLOTS)
-    slashed = test_key(committee[1]).address
+    slashed, spared = (test_key(member).address for member in committee[1:3])
     proposer = voting.proposer(
-        *("--governance-proposer-payload", PAYLOAD, "--slash-validators-always", slashed, "--slash-self-allowed"),
+        *("--governance-proposer-payload", PAYLOAD, "--slash-validators-always", f"{slashed},{spared}"),
+        *("--slash-self-allowed", "--slash-validators-never", spared),
         keys=ALL_KEYS,
     )
     slot = voting.slot

@@ -208,7 +208,7 @@ def _buffer(value: object, path: str, maximum: int) -> bytes:
         try:
             return encode.from_base64(text)
         except ValueError:
-            raise refusal from None
+            raise DecodeError(f"{path}: not base64") from None
     if isinstance(value, dict) and value.get("type") == "Buffer" and isinstance(value.get("data"), list):
         numbers = value["data"]
         if len(numbers) > maximum:
