@@ -241,8 +241,9 @@ def test_a_chain_file_with_a_bad_line_is_named_with_its_line_number(
         line, code = start("--no-verify", "--chain-file", file, "--data-directory", directory)
     else:
         line, code = failure_of("import", "--no-verify", file, "--data-directory", directory)
-    assert code == (78 if command == "start" else 1)
-    assert line.startswith(f"fastnode: error: {file}, line 5: ")
+    named, expected = (f"--chain-file {file}", 78) if command == "start" else (f"{file}", 1)
+    assert code == expected
+    assert line.startswith(f"fastnode: error: {named}, line 5: ")
 
 
 def test_a_block_that_fails_a_check_is_named_with_its_line_number(tmp_path: Path, chain_lines: list[bytes]) -> None:
@@ -253,7 +254,7 @@ def test_a_block_that_fails_a_check_is_named_with_its_line_number(tmp_path: Path
     file.write_bytes(b"".join(chain_lines[:3]) + json.dumps(record).encode())
     line, code = start("--chain-file", file, "--data-directory", tmp_path / "data")
     assert code == 78
-    assert line.startswith(f"fastnode: error: {file}, line 4: ")
+    assert line.startswith(f"fastnode: error: --chain-file {file}, line 4: ")
 
 
 def test_a_chain_file_that_is_cut_off_is_named(tmp_path: Path, sample_chain: Path) -> None:
@@ -362,7 +363,7 @@ def test_a_setting_of_an_earlier_release_is_pointed_to_its_successor() -> None:
     assert line.startswith("fastnode: error: --maxBlockSizeInBytes is not a setting any more; ")
 
 
-def test_the_last_line_is_json_where_the_log_is() -> None:
+def test_the_last_line_is_json_where_the_log_is(tmp_path: Path) -> None:
     for flags, environment in ((["--log-json"], {}), ([], {"LOG_JSON": "1"})):
         line, code = start("--prot=1", *flags, **environment)
         entry = json.loads(line)
@@ -370,6 +371,12 @@ def test_the_last_line_is_json_where_the_log_is() -> None:
         assert entry["message"].startswith("no such option --prot")
     line, _ = start("--prot=1", "--no-log-json", LOG_JSON="1")
     assert line.startswith("fastnode: error: no such option --prot")
+    file = tmp_path / "node.toml"
+    file.write_text("log-json = true\nl1-chain-id = 1")
+    line, code = start("--config", file, "--key-store-directory=/nowhere")
+    assert (json.loads(line)["exit_code"], code) == (78, 78)
+    line, code = failure_of("import", LOG_JSON="1")
+    assert (json.loads(line)["exit_code"], code) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ Three branches matter to callers:
   that names the parameter or the limit, and optional ``data``.
 * :class:`Refused` and below say that something cannot be done, without knowing who asked: the engine makes an
   :class:`RpcError` of them (jsonrpc/refusals.py), a command one line.
-* :class:`StartError` and below stop the process with one line on standard error and exit
-  code 1, or 78 if it is a :class:`SettingError`; operators see them, so each says what to do.
+* :class:`StartError` and below stop the process with one line on standard error and their own exit
+  code; operators see them, so each says what to do.
 
 Everything else below :class:`FastnodeError` is internal: the RPC engine logs it with its
 traceback and answers -32603 without details.
@@ -151,7 +151,9 @@ class UpstreamVerdict(Refused):
 
 
 class StartError(FastnodeError):
-    """Stops a command with one clear line and exit code 1."""
+    """Stops a command with one clear line and ``exit_code``."""
+
+    exit_code = 1
 
 
 class ExtensionMissingError(StartError, ImportError):
@@ -163,7 +165,9 @@ class ExtensionMissingError(StartError, ImportError):
 
 
 class SettingError(StartError):
-    """A setting has a bad value or an unknown name."""
+    """A setting has a bad value or an unknown name; another attempt would end in the same way."""
+
+    exit_code = 78  # EX_CONFIG of sysexits.h
 
 
 class KeystoreError(SettingError):

@@ -76,6 +76,7 @@ def test_a_node_that_serves_is_ready_and_names_its_tips(start_node: Callable[...
     lines = dict(line.split(None, 1) for line in done.stdout.replace(" tip", "").splitlines())
     tips = node.call("node_getL2Tips")["result"]
     assert lines["state"] == "ready"
+    assert lines["note"].startswith("transactions: refused: this node follows no other node")
     assert lines["proposed"] == str(tips["proposed"]["number"])
     assert lines["finalized"] == str(tips["finalized"]["block"]["number"])
     found = json.loads(status("--json", FASTNODE_URL=node.url.removeprefix("http://")).stdout)

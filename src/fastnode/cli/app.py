@@ -18,23 +18,21 @@ from typing import Final, NoReturn, TextIO, cast
 import click
 
 from fastnode import __version__
-from fastnode.cli.output import say
-from fastnode.errors import ChainFileError, FastnodeError, SettingError
+from fastnode.cli.output import fail, say
+from fastnode.errors import FastnodeError, StartError
 
 __all__ = ["main", "root"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE of sysexits.h
-EXIT_SETTINGS = 78  # EX_CONFIG of sysexits.h: trying again changes nothing
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 #: Environment name of --debug, for places where the command line is out of reach.
 _DEBUG_ENVIRONMENT = "FASTNODE_DEBUG"
 
-#: Commands that log, and the names of the environment that make their lines JSON.
-_LOGGING: Final = (["start"], ["import"], ["export"], ["db"])
-_LOG_JSON: Final = ("SVC_LOG_JSON", "LOG_JSON")
+#: In ``Context.meta``: the words of the command line.
+_WORDS: Final = "fastnode.words"
 
 #: What text programs make of two hyphens: an en dash, an em dash.
 _DASHES: Final = "\u2013\u2014"
@@ -85,7 +83,15 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+class _Root(click.Group):
+    """Keeps the words that it was called with, for advice where they are no good."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.option(
     "--version",
     is_flag=True,
@@ -117,11 +123,11 @@ def main() -> NoReturn:
         say(error.format_message(), err=True)
         sys.exit(EXIT_USAGE)
     except click.UsageError as error:
-        _fail(_usage_message(error), EXIT_USAGE)
+        fail(_usage_message(error), EXIT_USAGE)
     except click.ClickException as error:
-        _fail(error.format_message(), EXIT_FAILED)
+        fail(error.format_message(), EXIT_FAILED)
     except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted", EXIT_INTERRUPTED)
+        fail("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output went away (`fastnode ... | head`): leave without a word, and keep
         # the interpreter from flushing into the closed pipe.
@@ -129,24 +135,18 @@ def main() -> NoReturn:
         sys.exit(EXIT_FAILED)
     except FastnodeError as error:
         _show_traceback_if_wanted()
-        _fail(str(error), _code_of(error))
+        fail(str(error), error.exit_code if isinstance(error, StartError) else EXIT_FAILED)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug, reported as one
         wanted = _show_traceback_if_wanted()
         from fastnode.extras import advice_for
 
         known = advice_for(error) or _database_failure(error) or _full_disk(error)
         if known is not None:
-            _fail(known, EXIT_FAILED)
+            fail(known, EXIT_FAILED)
         if not wanted:
-            _fail(f"internal error: {_shown(error)} (a bug; --debug shows where)", EXIT_BUG)
+            fail(f"internal error: {_shown(error)} (a bug; --debug shows where)", EXIT_BUG)
         sys.exit(EXIT_BUG)
     sys.exit(result if isinstance(result, int) else 0)
-
-
-def _code_of(error: FastnodeError) -> int:
-    """A file that a start was told to read is a setting, whatever is wrong with it."""
-    is_of_settings = isinstance(error, SettingError) or (isinstance(error, ChainFileError) and "start" in sys.argv[1:2])
-    return EXIT_SETTINGS if is_of_settings else EXIT_FAILED
 
 
 def _occupy_closed_streams() -> None:
@@ -180,12 +180,13 @@ def _usage_message(error: click.UsageError) -> str:
 
 def _advice_for_words(context: click.Context | None) -> str:
     """What to write instead of words that were meant as options or their values."""
-    for word in sys.argv[1:]:
+    words: tuple[str, ...] = context.meta.get(_WORDS, ()) if context else ()
+    for word in words:
         if word[:1] in _DASHES:
             return f"; {word} begins with a dash, not with hyphens: write --{word.lstrip(_DASHES + '-')}"
     options = [option for option in context.command.params if isinstance(option, click.Option)] if context else []
     switches = {name for option in options if option.is_flag for name in (*option.opts, *option.secondary_opts)}
-    for name, word in pairwise(sys.argv):
+    for name, word in pairwise(words):
         if name in switches and word.lower() in _SWITCH_VALUES:
             return f"; {name} is a switch: it takes no value"
     return ""
@@ -224,21 +225,3 @@ def _show_traceback_if_wanted() -> bool:
 
         traceback.print_exc()
     return wanted
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    one_line = " ".join(message.split())
-    if _logs_json():
-        from fastnode.log import json_event
-
-        say(json_event(one_line, level="error", logger="fastnode.cli", exit_code=code), err=True)
-    else:
-        say(f"fastnode: error: {one_line}", err=True)
-    sys.exit(code)
-
-
-def _logs_json() -> bool:
-    """Whether who reads the log reads JSON.  The settings may be what is wrong, so only this one is looked for."""
-    if sys.argv[1:2] not in _LOGGING or "--no-log-json" in sys.argv:
-        return False
-    return "--log-json" in sys.argv or any(os.environ.get(name) in ("1", "true") for name in _LOG_JSON)

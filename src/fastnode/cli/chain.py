@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from fastnode.cli.options import with_settings
+from fastnode.cli.options import LoggingCommand, with_settings
 from fastnode.cli.output import say
 from fastnode.cli.progress import Advance, progress
 from fastnode.config.resolve import Resolved
@@ -37,7 +37,7 @@ def _in_blocks(advance: Advance) -> Callable[[int, int], None]:
     return lambda done, total: advance(done, total, f"{done} of {total} blocks")
 
 
-@click.command("import", short_help="Load a chain file into a data directory.")
+@click.command("import", short_help="Load a chain file into a data directory.", cls=LoggingCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @with_settings(IMPORT)
 def import_chain(resolved: Resolved[Settings], file: Path) -> None:
@@ -64,7 +64,7 @@ def import_chain(resolved: Resolved[Settings], file: Path) -> None:
     say(f"{summary.new_blocks} new blocks, {known} known already; newest block {summary.tip}")
 
 
-@click.command("export", short_help="Write the stored chain to a chain file.")
+@click.command("export", short_help="Write the stored chain to a chain file.", cls=LoggingCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--from", "first", type=click.IntRange(min=1), metavar="N", help="First block.  [default: 1]")
 @click.option("--to", "last", type=click.IntRange(min=1), metavar="N", help="Last block.  [default: the newest]")
@@ -92,7 +92,7 @@ def database() -> None:
     """Look after the databases of a data directory."""
 
 
-@database.command()
+@database.command(cls=LoggingCommand)
 @click.option(
     "--quick", is_flag=True, help="Look for damage alone: checksums, roots and some leaves, a second per gigabyte."
 )

@@ -12,13 +12,18 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from fastnode.cli.output import write_failures_as_json
 from fastnode.config.everyday import EVERYDAY
 from fastnode.config.needs import is_missing
 from fastnode.config.release_record import know_record
 from fastnode.config.resolve import CONFIG_ENVIRONMENT, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows
+from fastnode.values.refusal import Reject
 
-__all__ = ["SettingsCommand", "with_settings"]
+__all__ = ["LoggingCommand", "SettingsCommand", "with_settings"]
+
+#: The setting that makes the lines of the log JSON.
+_LOG_JSON: Final = next(row for row in rows(Settings) if row.name == "log-json")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,7 +42,17 @@ class _SettingOption(click.Option):
         self.is_everyday = is_everyday
 
 
-class SettingsCommand(click.Command):
+class LoggingCommand(click.Command):
+    """Says why it fails in the form of its log, also where its words or settings are wrong."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Before anything is refused: the settings may be what is wrong, so only this one is looked for.
+        if _wants_json(args, os.environ):
+            write_failures_as_json()
+        return super().parse_args(ctx, args)
+
+
+class SettingsCommand(LoggingCommand):
     """Shows settings by group in its help, after the command's own options.
 
     ``--help`` has the settings that people use, ``--help-all`` every one, ``--help-group`` those of one group.
@@ -78,6 +93,18 @@ class SettingsCommand(click.Command):
                 formatter.write_dl(records)
         if wanted is None:
             _write_more(ctx, formatter)
+
+
+def _wants_json(words: list[str], environment: Mapping[str, str]) -> bool:
+    """Whether who reads the log reads JSON."""
+    for word in reversed(words):
+        if word in (_LOG_JSON.flag, f"--no-{_LOG_JSON.name}"):
+            return word == _LOG_JSON.flag
+    given = [environment[name] for name in _LOG_JSON.environment if environment.get(name)]
+    try:
+        return bool(given) and bool(_LOG_JSON.kind.from_text(given[0]))
+    except Reject:
+        return False
 
 
 def _write_more(context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -165,6 +192,8 @@ def _resolve(flags: dict[str, str], config: str | None, environment: Mapping[str
     file = config or environment.get(CONFIG_ENVIRONMENT)
     resolved = resolve(Settings, flags=flags, environment=environment, config_file=Path(file) if file else None)
     settings = resolved.values
+    if settings.log_json:
+        write_failures_as_json()
     if settings.release_record is not None:
         know_record(settings.release_record)
     return resolved

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from fastnode.cli.output import say
+from fastnode.cli.output import duration, say
 
 __all__ = ["Advance", "progress"]
 
@@ -33,14 +33,22 @@ def progress(doing: str) -> Iterator[Advance]:
 @contextmanager
 def _bar(doing: str) -> Iterator[Advance]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+    from rich.text import Text
+
+    class TimeLeft(ProgressColumn):
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            left = task.time_remaining
+            return Text("" if left is None else f"{duration(left)} left", style="progress.remaining")
 
     columns = (
         TextColumn(doing),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
+        TimeLeft(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(doing, total=None, note="")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fastnode.cli.chain import prepare
-from fastnode.cli.options import with_settings
+from fastnode.cli.options import LoggingCommand, with_settings
 from fastnode.cli.output import say
 from fastnode.cli.progress import Advance, progress
 from fastnode.config.resolve import Resolved
@@ -37,7 +37,7 @@ def snapshot() -> None:
     """
 
 
-@snapshot.command()
+@snapshot.command(cls=LoggingCommand)
 @click.argument("location")
 @with_settings(CHECK)
 def create(resolved: Resolved[Settings], location: str) -> None:
@@ -90,7 +90,7 @@ def list_snapshots(location: str, as_json: bool) -> None:
             say(f"  {item.time:%Y-%m-%d %H:%M:%S}  block {item.l2_block_number}  {size}{use}")
 
 
-@snapshot.command(short_help="Fill a data directory from a snapshot.")
+@snapshot.command(short_help="Fill a data directory from a snapshot.", cls=LoggingCommand)
 @click.argument("location")
 @click.option("--block", type=click.IntRange(min=0), metavar="N", help="The snapshot of this block, not the newest.")
 @click.option("--replace", is_flag=True, help="Replace the chain that the data directory holds.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import textwrap
 from collections.abc import Callable
 from typing import Final
 
@@ -12,12 +13,17 @@ import click
 from fastnode.cli.options import SettingsCommand, with_settings
 from fastnode.config.kept import without_effect
 from fastnode.config.resolve import Resolved
-from fastnode.config.settings import START, Settings
+from fastnode.config.settings import START, Settings, rows
+from fastnode.errors import ChainFileError, SettingError
 
 __all__ = ["start"]
 
+logger = logging.getLogger(__name__)
+
 #: Layers in which the operator has given a value to this node.
 _GIVEN: Final = frozenset({"flag", "environment", "file"})
+#: Letters of names in one line: less than the log cuts off.
+_NAMES_MAX: Final = 400
 
 
 @click.command(cls=SettingsCommand)
@@ -37,13 +43,33 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     settings = resolved.values
     logs.configure(level=settings.log_level, as_json=settings.log_json)
     for warning in resolved.warnings:
-        logging.getLogger(__name__).warning(warning)
-    given = [name for name, origin in resolved.origins.items() if origin.layer in _GIVEN]
-    for need, names in without_effect(settings, given).items():
-        logging.getLogger(__name__).warning(
-            "settings without effect here", extra=logs.log_facts(names=" ".join(names), need=need)
-        )
-    run(settings)
+        logger.warning(warning)
+    _tell_of_what_has_no_effect(resolved)
+    try:
+        run(settings)
+    except ChainFileError as error:
+        raise _as_setting(error, settings) from error
+
+
+def _tell_of_what_has_no_effect(resolved: Resolved[Settings]) -> None:
+    from fastnode.log import log_facts
+
+    layers = {name: origin.layer for name, origin in resolved.origins.items()}
+    given = [name for name, layer in layers.items() if layer in _GIVEN]
+    for need, names in without_effect(resolved.values, given).items():
+        for part in textwrap.wrap(" ".join(names), _NAMES_MAX, break_on_hyphens=False):
+            logger.warning("settings without effect here", extra=log_facts(names=part, need=need))
+    # The network's operators give them to nodes of every kind.
+    of_network = [name for name, layer in layers.items() if layer == "network"]
+    for need, names in without_effect(resolved.values, of_network).items():
+        extra = log_facts(names=" ".join(names), need=need)
+        logger.info("what the network's configuration gives has no effect here", extra=extra)
+
+
+def _as_setting(error: ChainFileError, settings: Settings) -> SettingError:
+    """A start reads no chain file but those of its settings."""
+    flags = [row.flag for row in rows(Settings) if str(getattr(settings, row.attribute)) == error.path]
+    return SettingError(" ".join([*flags[:1], str(error)]))
 
 
 def _import_node() -> Callable[[Settings], None]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from fastnode.cli.node_calls import DEFAULT_URL, KEY_ENVIRONMENT, URL_ENVIRONMENT, call, get_json, url_of
-from fastnode.cli.output import say
+from fastnode.cli.output import duration, say
 from fastnode.errors import StartError
 
 __all__ = ["status"]
@@ -110,13 +110,7 @@ def _speed(progress: dict[str, Any] | None, unit: str) -> str:
     if progress is None:
         return ""
     rate, left = progress.get(f"{unit}PerSecond"), progress.get("etaSeconds")
-    return ("" if rate is None else f", {rate:g} a second") + ("" if left is None else f", {_duration(left)} left")
-
-
-def _duration(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes}:{rest:02}"
+    return ("" if rate is None else f", {rate:g} a second") + ("" if left is None else f", {duration(left)} left")
 
 
 def _tip_numbers(tips: dict[str, Any]) -> list[tuple[str, int]]:

@@ -65,13 +65,24 @@ def test_the_genesis_of_a_test_network_is_known_by_what_it_funds(
         "l1ChainId": 31337,
         "feeAssetHandlerAddress": HANDLER,
         "nodeVersion": "9.9.9",
+        "blobFileStoreUrls": [f"file://{tmp_path}"],
+        "txCollectionFileStoreUrls": ["https://nowhere.invalid/txs"],
+        "blockDurationMs": 2500,
+        "txPublicSetupAllowListExtend": f"I:{hex_text(OWN)}:0x12345678",
     }
     config.write_text(json.dumps({"devnet": fields}))
-    node = start(start_node, l1, "--network-config", config, "--network=devnet", **settings).wait_until_serving()
+    named = ("--network-config", config, "--network=devnet", "--disable-admin-api-key")
+    node = start(start_node, l1, *named, **settings).wait_until_serving()
     genesis = node.call("fastnode_getGenesis")["result"]["genesis"]
     assert len(genesis["prefilledPublicData"]) == {"sponsored": 1, "everything": 5}[kind.partition(",")[0]]
     assert node.call("node_getNodeInfo")["result"]["l1ContractAddresses"]["feeAssetHandlerAddress"] == HANDLER
     assert node.wait_for_line("the network's configuration names another release")["network"] == "9.9.9"
+    assert node.call_admin("nodeAdmin_getConfig")["result"]["blockDurationMs"] == 2500
+    allowed = {"address": hex_text(OWN), "selector": "0x12345678"}
+    assert allowed in node.call("node_getAllowedPublicSetup")["result"]
+    idle = [entry for entry in node.entries() if entry["message"].startswith("what the network's configuration gives")]
+    assert {entry["names"]: entry["level"] for entry in idle}["tx-collection-file-store-urls"] == "info"
+    assert all("blob-file-store-urls" not in entry["names"] for entry in idle)
     assert node.stop() == 0
 
 
