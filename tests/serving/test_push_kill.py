@@ -19,7 +19,8 @@ from tests.ports import free_port
 from tests.serving.push_client import Follower, PushClient
 from websockets.exceptions import WebSocketException
 
-from fastnode.errors import RpcError
+from fastnode.client import Client
+from fastnode.errors import ClientError, RpcError
 from fastnode.testing import call_url
 
 #: Forks nodes that have loaded everything already; a line for each.
@@ -73,8 +74,8 @@ class Nodes:
         self.pid = int(self._forking.stdout.readline())
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            with suppress(Exception):
-                self.call("node_getBlockNumber")
+            with suppress(ClientError), Client(self.url, timeout_s=2.0, retries=0) as client:
+                client.get_block_number()
                 return
             assert time.monotonic() < deadline, "the node does not begin"
             time.sleep(0.02)
