@@ -245,7 +245,7 @@ def _call(source: random.Random, tx: Pieces) -> None:
         place = layout.TEARDOWN_REQUEST
     tx.put(place, sender + contract + bytes([source.choice((0, 0, 0, 1, 2))]) + value_hash)
     if source.random() < 0.1:  # as many entries as calls, none of which is this call's
-        tx.calldata.append((b"", word(1)))
+        tx.calldata.append((bytearray(), word(1)))
     elif source.random() < 0.95:
         tx.calldata.insert(source.randrange(len(tx.calldata) + 1), (values, value_hash))
 
