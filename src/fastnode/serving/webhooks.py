@@ -170,12 +170,13 @@ class Webhook:
         self._seen: SeenBlocks | None = None
         self._failed_in_row = 0
         self._not_before = 0.0
+        self.loop = Loop("fastnode-webhook", self.step, what=f"the webhook of {hook.name} is not delivered")
 
     @property
     def trouble(self) -> str | None:
         """Why messages are not delivered, for /status; nothing of the URL but its host."""
         if self.failure is None:
-            return None
+            return self.loop.trouble
         since = time.strftime("%H:%M:%S", time.gmtime(self.failing_since))
         return f"webhook {self.hook.name}: not delivered since {since} UTC, {self.behind} blocks behind: {self.failure}"
 
@@ -332,27 +333,23 @@ class Webhooks:
             Webhook(hook, secret, directory / hook.file_name, view, self._network, is_stopping=self._stopping.is_set)
             for hook in hooks
         ]
-        self._loops = [
-            Loop(f"fastnode-webhook-{number}", hook.step, what=f"the webhook of {hook.hook.name} is not delivered")
-            for number, hook in enumerate(self.each)
-        ]
 
     def start(self) -> None:
-        for loop in self._loops:
-            loop.start()
+        for each in self.each:
+            each.loop.start()
 
     def close(self) -> None:
         """End deliveries under way, and wait for the threads."""
         self._stopping.set()
-        for loop in self._loops:
-            loop.interrupt()
+        for each in self.each:
+            each.loop.interrupt()
         self._network.close()
-        for loop in self._loops:
-            loop.close()
+        for each in self.each:
+            each.loop.close()
 
     def on_committed(self, _committed: Committed) -> None:
-        for loop in self._loops:
-            loop.wake()
+        for each in self.each:
+            each.loop.wake()
 
     def state(self) -> str:
         """A line for /status."""
@@ -363,6 +360,5 @@ class Webhooks:
 
     def troubles(self) -> dict[str, str | None]:
         """Hooks that do not deliver, and why, for /status."""
-        found = [hook.trouble or loop.trouble for hook, loop in zip(self.each, self._loops, strict=True)]
-        named = [trouble for trouble in found if trouble is not None]
+        named = [trouble for each in self.each if (trouble := each.trouble) is not None]
         return {"webhooks": "; ".join(named) if named else None}
