@@ -125,6 +125,17 @@ def test_a_file_that_a_start_cannot_read_is_a_bad_setting_whatever_is_wrong_with
     assert "chain.jsonl, line 1: not JSON" in last["message"]
 
 
+@pytest.mark.parametrize("url", ["ftp://host/", "http://host/#nope", "http://host/"], ids=["scheme", "topic", "secret"])
+def test_a_webhook_that_makes_no_sense_stops_the_start_before_anything_opens(tmp_path: Path, url: str) -> None:
+    data = tmp_path / "data"
+    done = fastnode(
+        "start", "--local-network", "--port=0", "--admin-port=0", "--data-directory", data, "--webhook-url", url
+    )
+    assert done.returncode == 78
+    assert "--webhook-" in done.stderr.splitlines()[-1]
+    assert not data.exists()
+
+
 def test_export_and_check_make_no_data_directory(tmp_path: Path) -> None:
     for command in (("export", tmp_path / "out"), ("db", "check")):
         done = fastnode(*command, "--data-directory", tmp_path / "nope")

@@ -49,6 +49,7 @@ class Node:
 
         SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
         check_settings(settings)
+        serving_stage.read_webhooks(settings)  # before anything opens
         awaiting = Awaiting()
         telling = asyncio.ensure_future(awaiting.tell())
         stack = AsyncExitStack()

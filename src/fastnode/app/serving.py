@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastnode.config.settings import Settings
-    from fastnode.serving.webhooks import Webhooks
+    from fastnode.serving.webhooks import Hook, Webhooks
     from fastnode.view import View
     from fastnode.workers.counters import Totals
     from fastnode.workers.hub import Hub
 
-__all__ = ["Serving", "serve"]
+__all__ = ["Serving", "read_webhooks", "serve"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -242,16 +242,25 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     return public, reported, admin
 
 
-def _open_webhooks(joined: Joined) -> Webhooks | None:
-    """SettingError when what is to be sent where, or signed with what, makes no sense."""
-    settings = joined.opened.settings
+def read_webhooks(settings: Settings) -> tuple[list[Hook], bytes] | None:
+    """The hooks and the secret that signs their messages; None without hooks.
+
+    SettingError when what is to be sent where, or signed with what, makes no sense."""
     if settings.webhook_url is None:
         return None
-    from fastnode.serving.webhooks import DIRECTORY, Webhooks, hooks_of, read_secret
+    from fastnode.serving.webhooks import hooks_of, read_secret
 
-    hooks, secret = hooks_of(settings.webhook_url), read_secret(settings.webhook_secret_file)
+    return hooks_of(settings.webhook_url), read_secret(settings.webhook_secret_file)
+
+
+def _open_webhooks(joined: Joined) -> Webhooks | None:
+    read = read_webhooks(joined.opened.settings)
+    if read is None:
+        return None
+    from fastnode.serving.webhooks import DIRECTORY, Webhooks
+
     directory = joined.opened.data.directory.path / DIRECTORY
-    webhooks = Webhooks(hooks, secret, directory, lambda: joined.views.newest)
+    webhooks = Webhooks(*read, directory, lambda: joined.views.newest)
     joined.views.subscribe(webhooks.on_committed)
     joined.condition.mention(webhooks.troubles)
     joined.condition.tell("webhooks", webhooks.state)
