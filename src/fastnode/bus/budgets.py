@@ -27,7 +27,7 @@ EXCHANGE_S: Final = 1.0
 #: A client that was not seen here for so long is not written any more.
 FORGET_S: Final = 20.0
 CLIENTS_MAX: Final = 5_000
-#: What a node wrote last is remembered for so long when the bus has it no more: a bus that is away is back by then, and
+#: Seconds for which a node's last value is kept when the bus has it no more: a bus that is away is back by then, and
 #: nodes that have gone do not come again under their names.
 OTHERS_KEPT_S: Final = 600.0
 _SPENT: Final = "spent"
@@ -38,10 +38,10 @@ class LoopEnded(FastnodeError):  # noqa: N818 - not an error
 
 
 class ClientBudgets(Protocol):
-    """Those of one node; both are called in its event loop."""
+    """Budgets of one node; both methods are called in its event loop."""
 
     def take_spent(self) -> Mapping[str, float]:
-        """What each client was granted since this was asked last."""
+        """Costs granted to each client since the last call."""
         ...
 
     def charge(self, client: str, cost: float) -> None:
@@ -81,7 +81,7 @@ class SharedBudgets:
 
     @property
     def trouble(self) -> str | None:
-        """Why budgets are not shared although the bus is there; None while they are."""
+        """Reason why budgets are not shared although the bus is there; None while they are."""
         return self._loop.trouble or self._reason
 
     def _turn(self) -> float:

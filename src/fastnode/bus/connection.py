@@ -46,12 +46,12 @@ T = TypeVar("T")
 
 #: Time between two lines about messages that are left out.
 _FAULT_LINES_S: Final = 1.0
-#: How long one request may take; a cluster that elects a leader needs a few of them.
+#: Limit of one request, in seconds; a cluster that elects a leader needs a few of them.
 REQUEST_S: Final = 4.0
 CONNECT_S: Final = 2.0
 RECONNECT_S: Final = 0.25
 PING_S: Final = 4
-#: How often it is looked whether the connection lives, and how long it may be away before it is made anew.
+#: Time between two checks of the connection, and time away after which it is made anew, in seconds.
 WATCH_S: Final = 0.5
 RENEW_S: Final = 5.0
 #: Publications on their way at a time.
@@ -59,12 +59,12 @@ WINDOW: Final = 64
 #: Messages in one answer to :meth:`Bus.since`, and their bytes.
 BATCH_MAX: Final = 256
 BATCH_BYTES_MAX: Final = 8 << 20
-#: Of messages that have come and wait for their turn; what does not fit is left out, and asked for when it is missed.
+#: Bytes of messages that wait for their turn; what does not fit is left out, and asked for when it is missed.
 PENDING_BYTES_MAX: Final = 16 << 20
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 _MESSAGE_ID: Final = "Nats-Msg-Id"
-#: What JetStream calls these.
+#: Error codes of JetStream.
 _WRONG_LAST: Final = frozenset({10071, 10164})
 _NO_STREAM: Final = 10059
 _NAME_IN_USE: Final = 10058
@@ -115,7 +115,7 @@ class Bus:
         self._listeners: list[tuple[str, Callable[[Any], Coroutine[Any, Any, None]]]] = []
         self._under_way: set[asyncio.Task[Any]] = set()
         self._is_closed = False
-        #: Why the bus cannot be used; None while it can.
+        #: Reason why the bus cannot be used; None while it can.
         self.trouble: str | None = "the bus has not answered yet"
         #: ``received``, ``published``, ``duplicates``, ``reconnections``: since the start.
         self.counts: Counter[str] = Counter()
@@ -301,12 +301,12 @@ class Bus:
             raise self._nonsense(error) from error
 
     def _nonsense(self, error: Exception) -> UpstreamFault:
-        """What the servers answered is not what JetStream answers."""
+        """Note an answer that JetStream would not give; the error to raise for it."""
         self._setbacks.note(error)
         return UpstreamFault(f"the bus gives an answer that makes no sense ({type(error).__name__})")
 
     def _read(self, read: Callable[[], T]) -> T:
-        """What is read from an answer; UpstreamFault when it is not there."""
+        """Value read from an answer; UpstreamFault when it is not there."""
         try:
             return read()
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -432,7 +432,7 @@ class Bus:
     # ---- streams ---------------------------------------------------------------------------------
 
     def names(self, prefix: str) -> list[str]:
-        """Of the streams that begin so."""
+        """Names of the streams that begin with ``prefix``."""
         found: list[str] = []
         while True:
             answer = self._api("STREAM.NAMES", {"offset": len(found)})
@@ -450,7 +450,7 @@ class Bus:
         return self._read(lambda: _state_of(answer))
 
     def subjects(self, stream: str, pattern: str) -> set[str]:
-        """Those that have a message."""
+        """Subjects of the stream that match ``pattern`` and have a message."""
         found: set[str] = set()
         while True:
             answer = self._api(f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})

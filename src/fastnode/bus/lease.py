@@ -1,4 +1,4 @@
-"""Who of several nodes does what must be done once: a value in the key-value store of the bus.
+"""Lease for a task that only one of several nodes does: a value in the key-value store of the bus.
 
 The holder writes it again every second.  Another node takes it when it has seen no new one for three: clocks of
 machines are not compared.  Each write names the one that it replaces, so of two that write at a time one fails.  The
@@ -24,7 +24,7 @@ RENEW_S: Final = 1.0
 
 
 class Lease:
-    """Of one task.  ``tick`` is called again and again, from one thread; the rest from any."""
+    """Lease of one task.  ``tick`` is called again and again, from one thread; the rest from any."""
 
     def __init__(self, bus: Bus, subjects: Subjects, task: str, *, now: Callable[[], float] = time.monotonic) -> None:
         self._bus = bus
@@ -79,7 +79,7 @@ class Lease:
 
 
 def _holder_in(message: Message | None) -> str | None:
-    """What is no lease is held by nobody."""
+    """Name in the lease; None if nobody holds it, or if the message is no lease."""
     try:
         value = {} if message is None else orjson.loads(message.data)
     except orjson.JSONDecodeError:

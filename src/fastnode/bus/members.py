@@ -25,7 +25,7 @@ HEARTBEAT_S: Final = 2.0
 #: A node that has not been seen to write for so long is dead.
 DEAD_S: Final = 10.0
 KEPT_S: Final = 30.0
-#: How long an answer stands.
+#: Time for which an answer stands, in seconds.
 FRESH_S: Final = 1.0
 _NODE: Final = "node"
 
@@ -36,7 +36,7 @@ def bucket_of(subjects: Subjects) -> StreamSetup:
 
 
 class Members:
-    """What all nodes say of themselves.  Usable from any thread."""
+    """Statements of all nodes about themselves.  Usable from any thread."""
 
     def __init__(self, bus: Bus, subjects: Subjects) -> None:
         self._bus = bus
@@ -74,7 +74,7 @@ class Members:
         self._values = values
 
     def is_dead(self, name: str, session: object) -> bool:
-        """Whether the process that said this has not been seen to write for a while.  UpstreamUnavailable."""
+        """True if the process of this ``session`` has not been seen to write for a while.  UpstreamUnavailable."""
         value = self.all().get(name)
         if value is None or value.get("session") != session:
             return True
@@ -89,9 +89,9 @@ class Heartbeat:
         self._subjects = subjects
         self._describe = describe
         self._is_set_up = False
-        #: Of this process: one that starts again under the same name has another.
+        #: Id of this process: one that starts again under the same name has another.
         self.session = secrets.token_hex(8)
-        #: Why the last word did not go out although the bus is there.
+        #: Reason why the last heartbeat did not go out although the bus is there.
         self._reason: str | None = None
         self._loop = Loop("fastnode-heartbeat", self._beat, what="this node does not tell the fleet how it is")
 

@@ -1,4 +1,4 @@
-"""How this node takes part in a fleet, from its settings."""
+"""Options of this node in a fleet, from its settings."""
 
 from __future__ import annotations
 

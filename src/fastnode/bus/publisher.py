@@ -34,7 +34,7 @@ __all__ = ["HEARTBEAT_S", "Publisher"]
 
 logger = logging.getLogger("fastnode.bus")
 
-#: How often ``at`` is said again, and the stream looked at.
+#: Time after which ``at`` is said again and the stream looked at, in seconds.
 HEARTBEAT_S: Final = 2.0
 RETRY_S: Final = 0.5
 #: Bytes of one message: below what servers take unless they are told otherwise.
@@ -42,8 +42,8 @@ PART_BYTES: Final = 768 << 10
 #: Far behind, ``at`` moves this often, in checkpoints; and so many bytes are under way at a time.
 CHECKPOINTS_PER_AT: Final = 32
 BYTES_PER_AT: Final = 16 << 20
-#: Of those that the newest snapshot has, where the others are not kept: a node that begins with the snapshot compares
-#: its newest checkpoint with the publisher's, and older ones after a reorg.
+#: Checkpoints of the newest snapshot that stay where older ones are not kept: a node that begins with the snapshot
+#: compares its newest checkpoint with the publisher's, and older ones after a reorg.
 CHECKPOINTS_KEPT: Final = 4
 
 
@@ -86,7 +86,7 @@ class Publisher:
         self._next_look_at = 0.0
         self._next_drop_at = 0.0
         self._said: tuple[int, Any] | None = None
-        #: Why the bus does not take it; None while it does.
+        #: Reason why the bus does not take the chain; None while it does.
         self._reason: str | None = None
         self.committed_at = 0.0
 
@@ -108,7 +108,7 @@ class Publisher:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing is published; None while all is."""
+        """Reason why nothing is published; None while all is."""
         return self._loop.trouble or self._reason
 
     def describe(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Publisher:
         return HEARTBEAT_S
 
     def _forget_published(self) -> None:
-        """What was published is found out anew."""
+        """Let the next round find out anew what was published."""
         self._base, self._next_look_at = None, 0.0
 
     def _set_trouble(self, reason: str | None) -> None:
@@ -207,7 +207,7 @@ class Publisher:
         )
 
     def _recover(self, chain: ChainView) -> None:
-        """What the bus has of this chain already."""
+        """Find out what the bus has of this chain already."""
         self._hashes.clear()
         self._checkpoints.clear()
         self._proposed.clear()
@@ -407,7 +407,7 @@ class Publisher:
             self._send_from(chain, number)
 
     def _send_from(self, chain: ChainView, number: int) -> None:
-        """What follows a checkpoint once more; what is there is not stored twice."""
+        """Send once more what follows a checkpoint; what is there is not stored twice."""
         newest, self._checkpoint = self._checkpoint, number
         while self._checkpoint < newest and not self._is_stopping:
             self._send_checkpoints(chain)

@@ -30,7 +30,7 @@ _MILLISECONDS_MAX: Final = 1 << 52
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """What a publisher says of its chain."""
+    """Tips and terms of a chain, as its publisher says."""
 
     tips: L2Tips
     raw: dict[str, Any]
@@ -54,12 +54,12 @@ class KnownPublisher:
     def __init__(self, name: str, patience: Patience) -> None:
         self.name = name
         self.at: At | None = None
-        #: Why what it says cannot be used; None if it can.
+        #: Reason why what it says cannot be used; None if it can.
         self.fault: str | None = None
         self.heard_at = 0.0
         #: Until then only its stored words count: pushed ones, which anybody may have said, were wrong.
         self.distrusted_until = 0.0
-        #: Of its newest word, in the stream.
+        #: Place of its newest ``at`` in the stream.
         self.sequence = 0
         self.health = EndpointHealth(patience)
         #: By subject; what it says of its blocks and checkpoints, as far as that was heard.
@@ -89,7 +89,7 @@ class KnownPublisher:
         return self.health.state is EndpointState.ASIDE and self.health.is_resting
 
     def why_not(self) -> str | None:
-        """Why it cannot be followed now; None if it can."""
+        """Reason why it cannot be followed now; None if it can."""
         if self.is_ignored:
             return f"publisher {self.name} is ignored: {self.health.reason}"
         if self.fault is not None:
@@ -99,7 +99,7 @@ class KnownPublisher:
         return None
 
     def is_forgiven(self) -> bool:
-        """Whether it can be followed again because there is no other and it has been ignored for a while."""
+        """True if it can be followed again because there is no other and it has been ignored for a while."""
         if not self.is_ignored or self.health.usable_alone_at > time.monotonic():
             return False
         self.health.end_pause()
@@ -146,11 +146,11 @@ class Publishers:
             return list(self._all.values())
 
     def choose(self) -> KnownPublisher:
-        """Whom to follow now; UpstreamUnavailable says why there is none."""
+        """Publisher to follow now; UpstreamUnavailable says why there is none."""
         reasons = {each: each.why_not() for each in self.all()}
         usable = [each for each, reason in reasons.items() if reason is None]
         if not usable:
-            # Who waits for the only ones has nothing to lose by asking them.
+            # Nothing is lost by asking ignored ones while there are no others.
             usable = [each for each in reasons if each.is_forgiven()]
         if not usable:
             raise UpstreamUnavailable("; ".join(filter(None, reasons.values())) or "no publisher has been heard")

@@ -1,4 +1,4 @@
-"""What is taken off a stream that keeps only what follows the newest snapshot.
+"""Removal from a stream that keeps only what follows the newest snapshot.
 
 Several publishers share one stream, and a content lies where the first of them stored it.  So nothing is removed that
 one of them stored behind its own checkpoint of that number.  After a chain that went back and forth a content may lie
@@ -37,7 +37,7 @@ def drop_before(bus: Bus, subjects: Subjects, number: int, last_block: int) -> b
 
 
 def is_whole(bus: Bus, subjects: Subjects, publisher: str, checkpoints: range, blocks: range) -> bool:
-    """Whether all of these, as the publisher refers to them, and their contents are on the bus."""
+    """True if these checkpoints and blocks, as the publisher refers to them, and their contents are all on the bus."""
     there = bus.subjects(subjects.stream, subjects.all_blocks)
     wanted = {subjects.checkpoint(publisher, number) for number in checkpoints}
     wanted |= {subjects.block(publisher, number) for number in blocks}

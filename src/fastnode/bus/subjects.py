@@ -1,4 +1,4 @@
-"""What lies where on the bus.
+"""Streams and subjects of the bus.
 
 Two streams for each rollup, and one bucket of values, named by the chain id of L1 and the rollup's version:
 
@@ -29,7 +29,7 @@ from fastnode.records import dataclass
 
 __all__ = ["BUS_VERSION", "PREFIX", "Reference", "Subjects", "digest_of", "read_versioned"]
 
-#: Of everything that is written here.  A node that meets another one says so and takes nothing from there.
+#: Version of everything that is written here.  A node that meets another one says so and takes nothing from there.
 BUS_VERSION: Final = 1
 PREFIX: Final = "fastnode-"
 _DIGEST_HEX: Final = 32
@@ -38,7 +38,7 @@ _LIVE: Final = "fastnode-live"
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Of one rollup.  ``stream`` is the name of its stream of blocks."""
+    """Subjects of one rollup.  ``stream`` is the name of its stream of blocks."""
 
     stream: str
 
@@ -54,7 +54,7 @@ class Subjects:
 
     @property
     def live_blocks(self) -> str:
-        """Where what was stored is told, with what follows the stream's name behind it."""
+        """Subject under which stored messages are told, with what follows the stream's name behind it."""
         return f"{_LIVE}.{self.stream}"
 
     @property
@@ -101,7 +101,7 @@ class Subjects:
 
     @property
     def bucket(self) -> str:
-        """Of the key-value store: its stream."""
+        """Name of the key-value store's stream."""
         return f"KV_{self.stream}"
 
     @property

@@ -41,11 +41,11 @@ __all__ = ["SharedTxs", "Standing"]
 
 logger = logging.getLogger("fastnode.bus")
 
-#: How long a client waits for the bus to store its transaction: a cluster that elects a leader takes a few seconds.
+#: Seconds a client waits for the bus to store its transaction: a cluster that elects a leader takes a few.
 SHARE_S: Final = 8.0
 RETRY_S: Final = 0.2
 POLL_S: Final = 1.0
-#: How often the stream is looked at, and the lease asked for.
+#: Time between two looks at the stream, and between two requests for the lease, in seconds.
 LOOK_S: Final = 1.0
 #: A node whose upstream does not answer leaves the work to others for so long.
 REST_S: Final = 5.0
@@ -76,7 +76,7 @@ class Standing:
 
 
 class Takes(Protocol):
-    """What builds blocks on this node."""
+    """Builder of blocks on this node."""
 
     def __call__(self, tx: Tx, tx_json: bytes) -> None: ...
 
@@ -112,14 +112,14 @@ class SharedTxs:
         self._created: str | None = None
         self._next_look_at = 0.0
         self._is_listening = False
-        #: Those that are built on what this node does not have yet, and until when they are tried again.
+        #: Transactions that are built on what this node does not have yet, and until when they are tried again.
         self._later: dict[bytes, tuple[bytes, float]] = {}
-        #: What came of transactions and is not said yet: the record, and the claim that it replaces, if that is known.
+        #: Outcomes of transactions that are not said yet: the record, and the claim that it replaces, if that is known.
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
         self._reader = Loop("fastnode-txs", self._read_on, what="transactions of the fleet are not read")
         self._hander = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on")
         self._questions = threading.BoundedSemaphore(QUESTIONS_MAX)
-        #: Why transactions of other nodes do not come; None while they do.
+        #: Reason why transactions of other nodes do not come; None while they do.
         self._read_trouble: str | None = None
         self._left_out = Setbacks("a message of the fleet is left out")
         self._hand_trouble: str | None = None
@@ -191,7 +191,7 @@ class SharedTxs:
     # ---- questions -------------------------------------------------------------------------------
 
     def standing_of(self, tx_hash: bytes) -> Standing | None:
-        """What the fleet knows of a transaction that is not in this node's pool; None: no node of it has taken it.
+        """Standing in the fleet of a transaction that is not in this node's pool; None: no node of it has taken it.
 
         Asks the bus, which takes a moment.  UpstreamUnavailable when it does not answer, or too many ask at once.
         """
@@ -223,7 +223,7 @@ class SharedTxs:
         return POLL_S
 
     def _read_some(self) -> bool:
-        """Whether there was anything."""
+        """Read some messages; True if there were any."""
         now = time.monotonic()
         if now >= self._next_look_at:
             self._look_at_stream()
@@ -382,12 +382,12 @@ class SharedTxs:
         return is_answered
 
     def _is_sent_again(self, tx_hash: bytes, refused: int) -> bool:
-        """Whether a client has sent it after it was refused, which has that place in the stream."""
+        """True if a client has sent it since it was refused; ``refused``: place of the refusal in the stream."""
         message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
         return message is not None and message.sequence > refused
 
     def _forward(self, tx_hash: bytes, tx_json: bytes) -> tuple[dict[str, Any], bool]:
-        """What came of it, and whether an upstream answered.  The pool knows it at once, the fleet when it is said."""
+        """Outcome, and true if an upstream answered.  The pool knows it at once, the fleet when it is said."""
         assert self._sink is not None
         if not self.lease.is_held:
             return self._record(FREE), True

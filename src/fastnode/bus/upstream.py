@@ -253,7 +253,7 @@ class BusUpstream(Upstream):
         return {"upstream": self.name} | ({} if followed is None else {"publisher": followed.name})
 
     def snapshot_locations(self) -> tuple[str, ...]:
-        """Where the followed publisher says that snapshots are."""
+        """Locations of snapshots, as the followed publisher says."""
         followed = self.publishers.followed
         told = None if followed is None or followed.at is None else followed.at.raw.get("snapshots")
         location = told.get("location") if isinstance(told, dict) else None
@@ -288,7 +288,7 @@ class BusUpstream(Upstream):
         try:
             return [question.answer(method, parameters) for method, parameters in calls]
         except Exception:
-            # What was pushed may be damaged, or lost: what is stored is asked for next time.
+            # Pushed messages may be damaged, or lost: stored ones are asked for next time.
             question.forget()
             self._is_stale = True
             raise
@@ -324,7 +324,7 @@ class BusUpstream(Upstream):
     # ---- what questions need ---------------------------------------------------------------------
 
     def references(self, publisher: KnownPublisher, subjects: Sequence[str]) -> list[Reference | None]:
-        """What it says; None for nothing."""
+        """References of the publisher on these subjects; None where there is none."""
         assert self._subjects is not None
         found: list[Reference | None] = [publisher.references.get(subject) for subject in subjects]
         missing = [place for place, reference in enumerate(found) if reference is None]
@@ -390,7 +390,7 @@ class BusUpstream(Upstream):
         return value
 
     def header_of(self, reference: Reference) -> Any:
-        """Of a block that was asked for before: the newest one is at each look."""
+        """Header of a block that was asked for before, else None: the newest one is asked for at each look."""
         return self._headers.get((reference.digest, reference.index))
 
     def remember_header(self, reference: Reference, header: Any) -> None:
@@ -439,7 +439,7 @@ class _Question:
         return answering(self, *parameters)
 
     def forget(self) -> None:
-        """What the publisher was heard to say of its blocks."""
+        """Forget what the publisher was heard to say of its blocks."""
         self._publisher.references.clear()
         self._publisher.sequence = 0
 
@@ -500,7 +500,7 @@ class _Question:
 
     def l1_to_l2_messages(self, number: int) -> Any:
         if number > self._at.tips.checkpointed.checkpoint.number:
-            # Of a checkpoint in the making: as its first block, which was asked for just now, has them.
+            # Messages of a checkpoint in the making: as its first block, which was asked for just now, has them.
             return self._upstream.remembered_messages(number)
         records = self._checkpoint_records(number, 1)
         return records[0].get("l1ToL2Messages") if records else None

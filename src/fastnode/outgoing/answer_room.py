@@ -26,22 +26,22 @@ class AnswerRoom:
     memory_bytes_max: int
 
 
-#: Of an answer that is fetched ahead of its use; two wait at a time.
+#: Room for an answer that is fetched ahead of its use; two wait at a time.
 _AHEAD: Final = AnswerRoom(8 * _MIB, 16 * _MIB)
-#: Of an answer of a usual size, nine full blobs say; sixteen are used at a time.
+#: Room for an answer of a usual size, nine full blobs say; sixteen are used at a time.
 _USUAL: Final = AnswerRoom(5 * _MIB // 2, 11 * _MIB // 2)
 _ROOM: ContextVar[AnswerRoom | None] = ContextVar("_ROOM", default=None)
 
 
 def room_here() -> AnswerRoom | None:
-    """What holds for whom asks; None: as much as the client may take."""
+    """Room for answers to the caller; None: as much as the client may take."""
     return _ROOM.get()
 
 
 @contextmanager
 def ahead_of_use() -> Iterator[None]:
-    """What is asked meanwhile waits for its use beside other answers: AnswerTooLarge unless it is of a usual size.  So
-    of answers that are as large as they may be there is one at a time."""
+    """Limit answers meanwhile, as they wait for their use beside others: AnswerTooLarge unless one is of a usual size.
+    So of answers that are as large as they may be there is one at a time."""
     with _within(_AHEAD):
         yield
 
@@ -65,7 +65,7 @@ class LargeOnesByTurns:
         self._turn = threading.Lock()
 
     def run(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives, which is to be done with its answers when it returns.  It begins anew if one of them is
+        """Result of ``work``, which is to be done with its answers when it returns.  It begins anew if one of them is
         larger than usual."""
         try:
             with _within(_USUAL):

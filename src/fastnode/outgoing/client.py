@@ -27,8 +27,8 @@ RpcCall: TypeAlias = tuple[str, Sequence[Any]]
 
 METHOD_NOT_FOUND: Final = -32601
 
-#: What values take when they are read, at most: an object of few members, a member or element with its place, and for
-#: each byte of text one, or five where characters beyond ASCII make all of it wide.
+#: Bytes that values take when they are read, at most: an object of few members, a member or element with its place,
+#: and for each byte of text one, or five where characters beyond ASCII make all of it wide.
 _CONTAINER_BYTES: Final = 250
 _VALUE_BYTES: Final = 200
 _WIDE: Final = 5

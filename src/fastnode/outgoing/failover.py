@@ -35,7 +35,7 @@ class Endpoint:
     :meth:`identify`.
     """
 
-    #: What it is called in the log: ``upstream unavailable``.
+    #: Name of an endpoint of this kind in the log: ``upstream unavailable``.
     kind: ClassVar[str] = "endpoint"
 
     def __init__(
@@ -148,7 +148,7 @@ class Failover(Generic[E]):
         return next(self.usable(), None)
 
     def usable(self) -> Iterator[E]:
-        """Those that can be asked, each identified by the time it is given."""
+        """Endpoints that can be asked, each identified by the time it is given."""
         healthy = self.healthy()
         if self._executor is None or not healthy:
             yield from (each for each in self.all if each.health.is_healthy or self._is_back(each))
@@ -184,7 +184,7 @@ class Failover(Generic[E]):
         each.health.on_useless(error)
 
     def healthy(self) -> list[E]:
-        """Those known to answer; asks none."""
+        """Endpoints known to answer; asks none."""
         return [each for each in self.all if each.health.is_healthy]
 
     def seconds_until_usable(self) -> float:
@@ -195,7 +195,7 @@ class Failover(Generic[E]):
         return max(0.0, min(usable_at, usable_alone_at) - time.monotonic())
 
     def reasons(self) -> str:
-        """Why each of those that are not healthy is not."""
+        """Reason for each endpoint that is not healthy."""
         return "; ".join(
             f"{each.name} is {each.health.state.value}: {each.health.reason}" for each in self.all if each.health.reason
         )
@@ -238,7 +238,7 @@ class Failover(Generic[E]):
         return True
 
     def _rests(self, each: E) -> bool:
-        """Whether it must not be asked yet; the pauses of all are shorter when there is none that can be asked."""
+        """True if it must not be asked yet; the pauses of all are shorter when there is none that can be asked."""
         if not each.health.is_resting:
             return False
         others = [other.health for other in self.all if other is not each]

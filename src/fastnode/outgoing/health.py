@@ -32,7 +32,7 @@ class Patience:
 
     unavailable_s: float = 0.5
     unavailable_max_s: float = 30.0
-    #: What a server asks for with Retry-After is obeyed up to this.
+    #: Limit up to which Retry-After of a server is obeyed.
     retry_after_max_s: float = 300.0
     aside_s: float = 30.0
     aside_max_s: float = 600.0
@@ -55,10 +55,10 @@ class EndpointHealth:
         self._lock = threading.Lock()
         self._failures = 0  # one after the other
         self._times_aside = 0
-        #: Why the last work with it failed; None when it was of use since.
+        #: Reason why the last work with it failed; None when it was of use since.
         self._unproven: str | None = None
         self.state = EndpointState.UNKNOWN
-        #: Why it is not healthy; empty if it is.
+        #: Reason why it is not healthy; empty if it is.
         self.reason = ""
         #: When it entered its state, in seconds since 1970.
         self.since = time.time()
@@ -66,7 +66,7 @@ class EndpointHealth:
         self.usable_at = 0.0
         #: The same while nothing else can be asked.
         self.usable_alone_at = 0.0
-        #: How often it was given a pause, and how long these were in seconds.
+        #: Number of its pauses, and their sum in seconds.
         self.pause_count = 0
         self.paused_s = 0.0
 
@@ -85,7 +85,7 @@ class EndpointHealth:
 
     @property
     def is_resting(self) -> bool:
-        """Whether it must not be asked yet."""
+        """True if it must not be asked yet."""
         return self.usable_at > time.monotonic()
 
     def end_pause(self) -> None:

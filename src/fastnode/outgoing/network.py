@@ -48,7 +48,7 @@ _ANY_HEAD: Final = 32 + zlib.MAX_WBITS
 _THIS_MACHINE: Final = ("localhost", "127.", "[::1]", "::1")
 
 
-#: What OpenSSL says of a server whose first bytes are HTTP.
+#: Reasons that OpenSSL gives for a server whose first bytes are HTTP.
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 
 STOPPING: Final = "the node is stopping"
@@ -75,7 +75,7 @@ class ClientLimits:
 
     @property
     def here(self) -> ClientLimits:
-        """What holds for whom asks: less for what is fetched ahead of its use, or beside much else."""
+        """Limits for the caller: lower for what is fetched ahead of its use, or beside much else."""
         room = room_here()
         if room is None:
             return self
@@ -106,12 +106,12 @@ class _Request:
     url: str
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Whether it may be sent again when a kept connection breaks: the server may have seen it.
+    #: True if it may be sent again when a kept connection breaks: the server may have seen it.
     is_repeatable: bool = True
 
 
 class ExchangeTimes:
-    """How long exchanges with each server took, and how many failed.  Usable from any thread."""
+    """Number of exchanges with each server, the time they took, and how many failed.  Usable from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -404,7 +404,7 @@ def _response_class(left: Callable[[], float]) -> Any:
 
 
 class _Source:
-    """What an ``HTTPResponse`` needs of a socket."""
+    """Part of a socket that an ``HTTPResponse`` needs."""
 
     def __init__(self, sock: socket.socket, left: Callable[[], float]) -> None:
         self._sock = sock
@@ -442,7 +442,7 @@ def _left(deadline: float) -> float:
 
 
 def _is_ended(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server has closed a connection that is idle: there is something to read, its end."""
+    """True if the server has closed a connection that is idle: there is something to read, its end."""
     readable = select.poll()
     readable.register(connection.sock, select.POLLIN)
     return bool(readable.poll(0))

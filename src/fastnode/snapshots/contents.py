@@ -1,4 +1,4 @@
-"""What is in the databases of a snapshot, and whether it is valid."""
+"""Contents of the databases of a snapshot, and the check of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Contents:
 
 
 def read_contents(directory: Path) -> Contents:
-    """What the databases in ``directory`` hold; SnapshotError if they cannot be opened."""
+    """Contents of the databases in ``directory``; SnapshotError if they cannot be opened."""
     try:
         with ChainData.open(directory, create=False, options=_OPTIONS) as data:
             return _contents(data)

@@ -1,4 +1,4 @@
-"""What snapshots there are at a location, and what each must be.
+"""Index of the snapshots at a location, and what each must be.
 
     <location>/fastnode-<L1 chain id>-<rollup version>-<rollup address>/
       index.json                                                   newest snapshot first
@@ -58,7 +58,7 @@ OUR_SCHEMAS: Final = {"archiver": ARCHIVER_SCHEMA, "worldState": WORLD_STATE_SCH
 
 
 def can_read(schemas: Mapping[str, int], ours: Mapping[str, int] = OUR_SCHEMAS) -> bool:
-    """Whether this fastnode reads databases of these schemas: its own, and older ones, which it brings up to date."""
+    """True if this fastnode reads databases of these schemas: its own, and older ones, which it brings up to date."""
     return schemas.keys() == ours.keys() and all(1 <= schemas[name] <= newest for name, newest in ours.items())
 
 
@@ -68,7 +68,7 @@ _FILE_NAME: Final = re.compile(r"[a-z-]{1,20}-[0-9]{14}-0x[0-9a-f]{64}\.tar", re
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Which chain a snapshot is of."""
+    """Chain that a snapshot is of."""
 
     l1_chain_id: int
     rollup_version: int

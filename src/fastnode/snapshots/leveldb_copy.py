@@ -40,7 +40,7 @@ __all__ = ["copy_leveldb", "settle_copy"]
 _ATTEMPTS_MAX: Final = 200
 _RETRY_PAUSE_S: Final = 0.05
 
-#: What a file system answers that cannot link the one file to the other place.
+#: Errors of a file system that cannot link the one file to the other place.
 _NO_LINKS: Final = {errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 
 

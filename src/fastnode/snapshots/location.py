@@ -1,4 +1,4 @@
-"""Where snapshots are kept.
+"""Locations of snapshots.
 
 file:///absolute/path
 s3://bucket/path?endpoint=URL&publicBaseUrl=URL     credentials from the environment (AWS_...)

@@ -22,7 +22,7 @@ INDEX_TIME_S: Final = 30.0
 #: For an archive to bring anything more.
 STALL_TIME_S: Final = 60.0
 
-#: How often it is looked whether the node is stopping.
+#: Time between two checks whether the node is stopping, in seconds.
 _HEARING_INTERVAL_S: Final = 0.1
 #: Chunks that wait to be unpacked.
 _CHUNKS_AHEAD: Final = 4
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def in_time(what: str, work: Callable[[], T], check: Check, *, limit_s: float = INDEX_TIME_S) -> T:
-    """What ``work`` returns or raises; SnapshotError, naming ``what`` is waited for, when it takes too long."""
+    """Result of ``work``, or its error; SnapshotError, naming ``what`` is waited for, when it takes too long."""
 
     def one() -> Iterator[T]:
         yield work()
@@ -44,7 +44,7 @@ def in_time(what: str, work: Callable[[], T], check: Check, *, limit_s: float = 
 def without_stall(
     what: str, begin: Callable[[], Iterator[T]], check: Check, *, limit_s: float = STALL_TIME_S
 ) -> Iterator[T]:
-    """What the iterator that ``begin`` makes brings; SnapshotError when it brings nothing for ``limit_s``."""
+    """Items of the iterator that ``begin`` makes; SnapshotError when it brings nothing for ``limit_s``."""
     arrived: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(_CHUNKS_AHEAD)
     is_left = threading.Event()
 

@@ -23,7 +23,7 @@ __all__ = ["SnapshotUploads"]
 logger = logging.getLogger(__name__)
 
 _PROGRESS_INTERVAL_S: Final = 10.0
-#: How long a stop waits for an upload to notice; what it leaves is removed at the next start.
+#: Time a stop waits for an upload to notice, in seconds; what it leaves is removed at the next start.
 _STOP_TIME_S: Final = 10.0
 
 
@@ -51,7 +51,7 @@ class SnapshotUploads:
         self._stop = threading.Event()
         #: Uploads that have ended, by how: ``uploaded``, ``failed``, ``given_up`` (the node stops).
         self.outcomes: Counter[str] = Counter()
-        #: Why the last upload failed; None if it did not.
+        #: Reason why the last upload failed; None if it did not.
         self.failure: str | None = None
         #: The newest block of the last snapshot that was uploaded, and when that was done, in seconds since 1970.
         self.last_block: int | None = None
@@ -82,7 +82,7 @@ class SnapshotUploads:
             self._thread.start()
 
     def troubles(self) -> dict[str, str | None]:
-        """What is wrong with the last upload, None for nothing."""
+        """Fault of the last upload; None for none."""
         return {"snapshots": self.failure}
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class SnapshotUploads:
             self._thread.join(_STOP_TIME_S)
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether the upload has ended in time."""
+        """Wait for the upload to end; True if it has in time."""
         if self._thread is not None:
             self._thread.join(timeout_s)
         return not self.is_uploading

@@ -1,4 +1,4 @@
-"""Whether a start begins with a snapshot, and with which.
+"""Choice whether a start begins with a snapshot, and with which.
 
     full             never
     snapshot         if the data directory has no block yet
@@ -95,7 +95,7 @@ def _go_on_unless(is_stopped: Callable[[], bool]) -> None:
 
 
 def _candidates(urls: Sequence[str], wanted: Network | None, check: Check) -> list[tuple[Location, Network, Snapshot]]:
-    """What the locations offer, newest first."""
+    """Snapshots that the locations offer, newest first."""
     found = []
     for url in urls:
         try:

@@ -1,4 +1,4 @@
-"""What a data directory holds already: needed to decide whether a snapshot is restored."""
+"""Chain that a data directory holds already: needed to decide whether a snapshot is restored."""
 
 from __future__ import annotations
 

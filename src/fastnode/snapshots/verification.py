@@ -32,7 +32,7 @@ MEMORY_BYTES_MAX: Final = 4 << 30
 #: Processor time that it may take: for the start, and for the bytes of the archives.  Real ones take a fiftieth of it.
 TIME_S_MIN: Final = 300
 BYTES_PER_S: Final = 100_000
-#: How often it is looked whether the node is stopping.
+#: Time between two checks whether the node is stopping, in seconds.
 _HEARING_INTERVAL_S: Final = 0.1
 _READ_BYTES: Final = 1 << 16
 
@@ -102,7 +102,7 @@ def _lines(child: subprocess.Popen[bytes], check: Check) -> Iterator[bytes]:
 
 
 def _verify(directory: Path, question: dict[str, Any]) -> str | None:
-    """What is wrong, None for nothing."""
+    """First fault of the databases; None for none."""
     address = {"rollupAddress": question["network"]["rollupAddress"]}
     network = Network.from_node_info(question["network"] | {"l1ContractAddresses": address})
     snapshot = Snapshot.from_json(question["snapshot"], network)

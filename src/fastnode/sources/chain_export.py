@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """What is in the file: blocks ``first_block`` to ``last_block``, both included; none when the chain is empty."""
+    """Contents of the file: blocks ``first_block`` to ``last_block``, both included; none when the chain is empty."""
 
     first_block: int
     last_block: int
@@ -61,7 +61,7 @@ def export_chain_file(
 
 
 def stored_records(view: ChainView, first_block: int) -> Iterator[Record]:
-    """What is stored from block ``first_block`` on as records of a source, for putting it back after an undo.
+    """Stored blocks from ``first_block`` on as records of a source, for putting them back after an undo.
 
     Begins with the whole checkpoint that the block is in, if that is complete.
     """

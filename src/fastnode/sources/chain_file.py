@@ -100,7 +100,7 @@ class ChainFileSource:
 
     @property
     def bytes_read(self) -> int:
-        """How much of the file, as it lies on disk, has been read."""
+        """Bytes of the file, as it lies on disk, that have been read."""
         return self._file.tell()
 
     def records(self, _stored: Callable[[], ChainView] | None = None) -> Iterator[Record]:
@@ -117,7 +117,7 @@ class ChainFileSource:
             yield self._decode(raw, _RECORDS[str(kind)])
 
     def newest_final_checkpoint(self) -> int:
-        """What the last line says is final; 0 for a file that ends without tips, or that cannot be read to its end.
+        """Final checkpoint by the last line; 0 for a file that ends without tips, or that cannot be read to its end.
 
         To be called before :meth:`records`, of a source that is for nothing else: it reads the whole file.
         """

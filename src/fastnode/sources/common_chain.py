@@ -43,7 +43,7 @@ class RemoteNode(Protocol):
 
     @property
     def is_fastnode(self) -> bool:
-        """Whether it answers the methods of the namespace ``fastnode``."""
+        """True if it answers the methods of the namespace ``fastnode``."""
         ...
 
     def ask(self, calls: Sequence[tuple[str, Sequence[Any]]]) -> _Reply:
@@ -61,7 +61,7 @@ class _Shorter:
 
 
 class CommonChain:
-    """What one other node and the stored chain have in common.  ``shortening_s``: for how long the node must have
+    """Common part of another node's chain and the stored one.  ``shortening_s``: for how long the node must have
     nothing but a part of what is stored before the rest is given up."""
 
     def __init__(self, remote: RemoteNode, shortening_s: float) -> None:
@@ -71,7 +71,7 @@ class CommonChain:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the node had nothing but a part of what is stored when it was compared last."""
+        """True if the node had nothing but a part of what is stored when it was compared last."""
         return self._shorter is not None
 
     def note_behind(self, tips: L2Tips) -> None:

@@ -66,19 +66,19 @@ class FollowerOptions:
     shortening_s: float = 12.0
     blocked_pause_s: float = 2.0  # after a pass that ended at something no source has
     l1_grace_s: float = 5.0  # for which L1 may be behind an upstream before that is trouble
-    #: How often other upstreams are asked whether they have the same blocks.
+    #: Seconds after which other upstreams are asked again whether they have the same blocks.
     comparison_interval_s: float = 5.0
 
 
 class ProposalSource(Protocol):
-    """Where blocks come from before they are on L1, other than upstreams: the peer-to-peer network."""
+    """Source of blocks that are not on L1 yet, other than upstreams: the peer-to-peer network."""
 
     def apply(self, ingestor: Ingestor) -> int:
         """Store what continues the stored chain; returns how many blocks."""
 
 
 class _Outcome(enum.Enum):
-    """Of one pass."""
+    """Outcome of one pass."""
 
     COMPLETE = enum.auto()
     REFUSED = enum.auto()  # something was wrong
@@ -159,7 +159,7 @@ class Follower:
         self._has_begun = False
         self._disagreements = dict.fromkeys(upstreams.all, 0)
         self._is_comparing = threading.Lock()
-        #: Why the chain does not advance; None while it does.
+        #: Reason why the chain does not advance; None while it does.
         self.trouble: str | None = _NOT_ASKED
         self.has_caught_up = False
         self.source_tip: int | None = None
@@ -172,7 +172,7 @@ class Follower:
 
     @property
     def lag_blocks(self) -> int | None:
-        """How far the newest block known to exist is ahead; None before any upstream has answered."""
+        """Blocks by which the newest one known to exist is ahead; None before any upstream has answered."""
         tip = self.source_tip
         return None if tip is None else max(0, tip - self._ingestor.view.tip_number)
 
@@ -257,7 +257,7 @@ class Follower:
             outcomes.add(l1_outcome)
         if self._proposals is not None and self.has_caught_up:
             self._proposals.apply(self._ingestor)
-        # What L1 has, it gives; the rest, and everything while L1 is silent or blobs are missing, comes from upstreams.
+        # L1 gives what it has; the rest, and everything while L1 is silent or blobs are missing, comes from upstreams.
         outcomes |= self._ask_upstreams(only_proposed=l1_outcome is _Outcome.COMPLETE)
         return self._pause_after(outcomes)
 
@@ -291,7 +291,7 @@ class Follower:
         return outcomes
 
     def _has_all_that_is_published(self, upstream: Upstream) -> bool:
-        """Whether an upstream that is behind lacks nothing but what peers have proposed a moment ago."""
+        """True if an upstream that is behind lacks nothing but what peers have proposed a moment ago."""
         published = self._ingestor.view.tips.checkpointed.block.number
         return self._proposals is not None and (upstream.tip_number or 0) >= published
 
@@ -420,7 +420,7 @@ class Follower:
             self._pass_setbacks.end()
 
     def faults(self) -> dict[str, str | None]:
-        """What is not done because of an exception that nobody expected, None for nothing."""
+        """Unexpected exceptions by the work that they stop; None for none."""
         return {"follower": self._setbacks.reason, "afterPasses": self._pass_setbacks.reason}
 
     def _note_tip(self, upstream: Upstream, source: UpstreamSource) -> None:

@@ -42,7 +42,7 @@ def learn_chain(
     l1_constants: dict[str, Any] | None = None,
     funding: Funding = NO_FUNDING,
 ) -> tuple[ChainRecord, GenesisRecord]:
-    """Which chain the upstream has.
+    """Chain and genesis of the upstream.
 
     ``genesis_file`` (a chain file; its first two lines count) goes before what the upstream says, and
     ``l1_constants``, read from L1, before both.  ``funding``: of the genesis, where no file has it.  StartError or
@@ -147,7 +147,7 @@ def check_contracts(genesis: GenesisRecord) -> None:
 
 
 def _check_against_l1(chain: ChainRecord, genesis: GenesisRecord, l1_constants: dict[str, Any]) -> None:
-    """What decides which slot and epoch a block is in must be as on L1, and the genesis too."""
+    """Require that the constants that decide a block's slot and epoch are as on L1, and the genesis too."""
     for key in REQUIRED_L1_CONSTANTS:
         theirs, ours = chain.l1_constants[key], l1_constants[key]
         if str(theirs) != str(ours):

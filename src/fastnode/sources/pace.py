@@ -1,4 +1,4 @@
-"""How often a followed node is asked for something new.
+"""Pace at which a followed node is asked for something new.
 
 A look costs the other node a tenth of a millisecond, and a new block is seen half a rest late on average.  So while
 blocks come the rest is short, in proportion to how long the other node takes to answer; where none has come for some
@@ -17,11 +17,11 @@ __all__ = ["USUAL_SLOT_S", "PollPace"]
 
 #: A rest lasts this many times as long as a look: a far or a busy node is asked less often.
 RESTS_PER_LOOK: Final = 5
-#: Of a new measurement in the mean.
+#: Weight of a new measurement in the mean.
 WEIGHT: Final = 0.2
 #: The chain counts as moving for so many slots after a block.
 MOVING_SLOTS: Final = 3
-#: Of networks whose constants do not name it.
+#: Seconds of a slot in networks whose constants do not name it.
 USUAL_SLOT_S: Final = 72.0
 
 

@@ -1,4 +1,4 @@
-"""How far catching up is: one line that renews itself on a terminal, a log line every few seconds elsewhere."""
+"""Progress of catching up: one line that renews itself on a terminal, a log line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CatchUpProgress:
         self._is_shown = False
 
     def begin(self, tip: int) -> None:
-        """What is noted from now on is measured from here."""
+        """Measure from here what is noted from now on."""
         self._started_at = self._noted_at = time.monotonic()
         self._start = tip
         self._next_at = self._started_at + self._interval_s

@@ -1,4 +1,4 @@
-"""What an operator can do to ingestion: pause it, resume it, take the chain back.
+"""Control of ingestion by an operator: pause it, resume it, take the chain back.
 
 The rules of going back are those of the reference node: the target is the last block of a checkpoint, below
 the newest block, and not below the finalized one unless that is forced.  Forced below it, the world state and the
@@ -29,7 +29,7 @@ PAUSE_TIME_S: Final = 60.0
 #: Seconds between two lines that say how far the state is.
 PROGRESS_INTERVAL_S: Final = 5.0
 
-# What needs ingestion to rest, and how it is told to other callers meanwhile.
+# Tasks that need ingestion to rest, and how each is told to other callers meanwhile.
 ROLLING_BACK: Final = "rollback"
 COPYING: Final = "snapshot"
 _RUNNING: Final = {

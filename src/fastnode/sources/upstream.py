@@ -91,9 +91,9 @@ class UpstreamSource:
         self._common = CommonChain(remote, shortening_s)
         self._l1_grace_s = l1_grace_s
         self._contradicts_since: float | None = None
-        #: Whether the chain up to its newest checkpoint comes from L1: then only blocks behind it are taken.
+        #: True if the chain up to its newest checkpoint comes from L1: then only blocks behind it are taken.
         self.only_proposed = False
-        #: Where the node was when it was asked last.
+        #: Tips of the node when it was asked last.
         self.tips: L2Tips | None = None
 
     @property
@@ -102,7 +102,7 @@ class UpstreamSource:
 
     @property
     def is_behind(self) -> bool:
-        """Whether in the last pass the node had nothing but a part of what is stored."""
+        """True if in the last pass the node had nothing but a part of what is stored."""
         return self._common.is_behind
 
     @property
@@ -133,7 +133,7 @@ class UpstreamSource:
                 raise UpstreamFault(
                     f"it contradicts the finalized block {final}: the newest block that both chains have is {target}"
                 )
-            # What comes instead is in hand before anything is given up.
+            # First record of what comes instead: it is in hand before anything is given up.
             content = self._content(stored, target, tips)
             first = next(content, None)
             yield UndoRecord(target)
@@ -292,7 +292,7 @@ class UpstreamSource:
                 self._adapt(page)
                 yield from page.records
                 failure = page.failure
-                # What this frame holds, an exception's traceback holds: none of it may lead back to the exception, or
+                # An exception's traceback holds what this frame holds: none of it may lead back to the exception, or
                 # the views that callers look at would stay until the garbage collector finds the circle.
                 del page
                 if failure is not None:
@@ -328,7 +328,7 @@ class UpstreamSource:
     def _add_checkpoints(
         self, page: _Page, numbers: range, items: list[Any], messages: Sequence[Any]
     ) -> Exception | None:
-        """What keeps the rest of them from being used."""
+        """Error that keeps the rest of the checkpoints from being used; None for none."""
         for number, item, texts in zip(numbers, items, messages, strict=False):
             try:
                 page.records.append(self._checkpoint_record(number, item, texts))
@@ -388,7 +388,7 @@ class UpstreamSource:
         return record, root
 
     def _message_texts(self, checkpoint_number: int, remote_texts: Any = None) -> list[Any]:
-        """What L1 says, else what the node says or has said."""
+        """Messages as L1 says, else as the node says or has said."""
         if self._messages is not None:
             messages = self._messages.messages_of(checkpoint_number)
             if messages is not None:

@@ -55,7 +55,7 @@ class Upstream(Endpoint):
         self._lineage = lineage
         #: It was found to be the node that follows it.
         self.is_this_node = False
-        #: Whether it knows methods by their newer names; None before it has answered one.
+        #: True if it knows methods by their newer names; None before it has answered one.
         self._has_newer_names: bool | None = None
         self.is_fastnode = False
         #: It has said so when it was asked last.

@@ -105,7 +105,7 @@ class BeaconNode:
         for item in _listed(self._get(f"/eth/v1/beacon/blob_sidecars/{slot}")):
             if not isinstance(item, dict):
                 raise BlobSourceError("blob_sidecars gave something that is no sidecar")
-            # Those whose commitments are not asked for belong to other rollups.
+            # Sidecars whose commitments are not asked for belong to other rollups.
             commitment = point_from_hex(item.get("kzg_commitment"))
             if commitment is not None and versioned_hash(commitment) in request.versioned_hashes:
                 yield GivenBlob(_blob(item.get("blob")), commitment, point_from_hex(item.get("kzg_proof")))

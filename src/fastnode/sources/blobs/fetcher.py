@@ -57,7 +57,7 @@ class FetchPatience:
 
 @dataclass(frozen=True, slots=True)
 class BlobSources:
-    """What is configured.  ``upload`` is written to, never read; ``own``: what this node has published itself."""
+    """Configured sources.  ``upload`` is written to, never read; ``own``: what this node has published itself."""
 
     stores: tuple[FileStore, ...] = ()
     consensus: tuple[BlobSource, ...] = ()
@@ -67,13 +67,13 @@ class BlobSources:
 
     @property
     def all(self) -> tuple[BlobSource, ...]:
-        """Those that have the blobs of others."""
+        """Sources that have the blobs of others."""
         return (*self.stores, *self.consensus, *(() if self.archive is None else (self.archive,)))
 
 
 @dataclass(slots=True)
 class _Health:
-    """Of one source.  Counts are of blobs, but for ``failures``."""
+    """Health of one source.  Counts are of blobs, but for ``failures``."""
 
     given: int = 0
     refused: int = 0
@@ -100,7 +100,7 @@ class _Search:
         return all(item in self.found for item in self.request.versioned_hashes)
 
     def take(self, blob: GivenBlob) -> bool:
-        """Whether it is a blob that was asked for and not there yet: its hash is computed from its data."""
+        """Keep a blob; False unless it was asked for and not there yet: its hash is computed from its data."""
         wanted = self.missing.versioned_hashes
         try:
             found = self.name_of(blob, wanted)

@@ -35,7 +35,7 @@ else:
 
 __all__ = ["FileStore", "folder_of", "pack_blob", "unpack_blob"]
 
-#: Of the text of one blob and its commitment, with some room for other keys.
+#: Length of the text of one blob and its commitment, with some room for other keys.
 _TEXT_BYTES_MAX: Final = 2 * BLOB_BYTES + 4_096
 #: Snappy never makes a text longer than by a sixth.
 _FILE_BYTES_MAX: Final = 32 + _TEXT_BYTES_MAX + _TEXT_BYTES_MAX // 6

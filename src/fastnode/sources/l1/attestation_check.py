@@ -1,4 +1,4 @@
-"""Whether the committee of its epoch has attested to a checkpoint.
+"""Check that the committee of its epoch has attested to a checkpoint.
 
 The rollup takes a checkpoint with any attestations and lets it be challenged later, so a follower looks for itself:
 every member must be there, in the committee's order, by its signature or by its address, and floor(2n/3) + 1 of them
@@ -35,7 +35,7 @@ def quorum(committee_size: int) -> int:
 
 
 def refusal_of(proposal: Proposal, committee: tuple[bytes, ...]) -> str | None:
-    """Why the attestations of a proposal do not suffice; None if they do."""
+    """Reason why the attestations of a proposal do not suffice; None if they do."""
     try:
         attestations = proposal.attestations(len(committee))
     except DecodeError as error:
@@ -66,7 +66,7 @@ class AttestationCheck:
         self._lock = threading.Lock()
 
     def refusal_of(self, endpoint: L1Endpoint, proposal: Proposal, head: L1Block) -> str | None:
-        """Why the checkpoint is not to be stored; None if it is.  Committees are asked for at block ``head``."""
+        """Reason why the checkpoint is not to be stored; None if it is.  Committees are asked for at block ``head``."""
         facts = self._facts
         if facts.target_committee_size == 0:
             return None
@@ -106,7 +106,7 @@ class AttestationCheck:
         return head, committee
 
     def _is_hatch_open(self, endpoint: L1Endpoint, epoch: int, head: L1Block) -> bool:
-        """What cannot be decided counts as closed."""
+        """True if the escape hatch is open; what cannot be decided counts as closed."""
         try:
             hatch = endpoint.read(self._facts.rollup, contracts.ESCAPE_HATCH, block=head.number)[0]
             if hatch == _NO_ADDRESS:

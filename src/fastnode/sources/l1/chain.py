@@ -26,7 +26,7 @@ from fastnode.sources.prefilled import NO_FUNDING, Funding
 __all__ = ["chain_of_l1", "read_addresses"]
 
 _NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
-#: What the rollup names, by the names that nodes give it.
+#: Addresses that the rollup gives, by the names that nodes use for them.
 _OF_ROLLUP: Final[Mapping[str, Function]] = {
     "feeJuiceAddress": contracts.FEE_ASSET,
     "stakingAssetAddress": contracts.STAKING_ASSET,
@@ -73,7 +73,7 @@ def chain_of_l1(
     genesis_file: Path | None = None,
     funding: Funding = NO_FUNDING,
 ) -> tuple[ChainRecord, GenesisRecord]:
-    """Which chain the rollup has.  ``version``: that the node goes by; None: the usual one of the release.
+    """Chain and genesis of the rollup.  ``version``: that the node goes by; None: the usual one of the release.
 
     ``funding``: of the genesis, where no file has it.  StartError when it is unknown.
     """

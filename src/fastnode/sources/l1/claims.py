@@ -1,4 +1,4 @@
-"""Whether a checkpoint that another node reports is the one on L1."""
+"""Check that a checkpoint that another node reports is the one on L1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CheckpointClaim:
 
 
 def contradiction(endpoint: L1Endpoint, facts: RollupFacts, claim: CheckpointClaim) -> str | None:
-    """How the claim differs from L1; None if it does not.  UpstreamError, DecodeError."""
+    """Difference of the claim from L1; None if there is none.  UpstreamError, DecodeError."""
     root = archives_of(endpoint, facts, [claim.number])[0]
     if root != claim.archive_root:
         return (

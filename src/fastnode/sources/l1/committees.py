@@ -1,4 +1,4 @@
-"""Who may propose and attest, as the rollup draws it on L1 for each epoch.
+"""Validators that may propose and attest, as the rollup draws them on L1 for each epoch.
 
 An epoch's committee and the proposers of its slots are fixed before it begins, so they are asked for once and kept.
 They are fetched by the thread that looks at L1, the newest epochs first, and answered from memory.
@@ -35,12 +35,12 @@ class _Drawn:
 
 
 class Committees:
-    """Of the newest ``epochs`` epochs.  ``refresh`` from one thread; the rest from any."""
+    """Committees and proposers of the newest ``epochs`` epochs.  ``refresh`` from one thread; the rest from any."""
 
     def __init__(self, epochs: int) -> None:
         self._epochs = epochs
         self._drawn: dict[int, _Drawn] = {}
-        #: Those that were read before they began: a checkpoint published since may have drawn others.
+        #: Epochs that were read before they began: a checkpoint published since may have drawn others.
         self._early: set[int] = set()
         self._epoch_duration = 1
 

@@ -52,7 +52,7 @@ CAN_PRUNE_AT_TIME: Final = Function("canPruneAtTime(uint256)", _FLAG)
 STATUS: Final = Function("status(uint256)", _N, _B32, _N, _B32, _B32, _N)
 #: Archive, header hash, blob commitments, out hash, attestations, payload digest, slot, then the fee header.
 CHECKPOINT: Final = Function("getCheckpoint(uint256)", _B32, _B32, _B32, _B32, _B32, _B32, _N, _N, _N, _N, _N, _N)
-#: Where in it the slot is; the fee header is behind it.
+#: Place of the slot in what ``CHECKPOINT`` gives; the fee header is behind it.
 CHECKPOINT_SLOT: Final = 6
 
 MANA_TARGET: Final = Function("getManaTarget()", _N)
@@ -64,7 +64,7 @@ L1_FEES_AT: Final = Function("getL1FeesAt(uint256)", _N, _N)
 MANA_MIN_FEE_AT: Final = Function("getManaMinFeeAt(uint256,bool)", _N)
 
 COMMITTEE_OF_EPOCH: Final = Function("getEpochCommittee(uint256)", Kind.ADDRESSES)
-#: Of the epoch that a time is in, drawn now if it has not been before.
+#: Committee of the epoch that a time is in, drawn now if it has not been before.
 COMMITTEE_AT: Final = Function("getCommitteeAt(uint256)", Kind.ADDRESSES)
 #: While the escape hatch is open, checkpoints need no attestations.
 ESCAPE_HATCH: Final = Function("getEscapeHatch()", _A)
@@ -84,7 +84,7 @@ OUTBOX_ROOT: Final = Function("getRootData(uint256)", _B32)
 
 # ---- votes --------------------------------------------------------------------------------------
 
-#: Of the slashing proposer: how votes are counted.
+#: Type of the slashing proposer: votes are tallied per validator, or are for payloads.
 SLASHING_PROPOSER_TYPE: Final = Function("SLASHING_PROPOSER_TYPE()", _N)
 ROUND_SIZE: Final = Function("ROUND_SIZE()", _N)
 LIFETIME_IN_ROUNDS: Final = Function("LIFETIME_IN_ROUNDS()", _N)
@@ -92,18 +92,18 @@ EXECUTION_DELAY_IN_ROUNDS: Final = Function("EXECUTION_DELAY_IN_ROUNDS()", _N)
 IS_SLASHING_ENABLED: Final = Function("isSlashingEnabled()", _FLAG)
 IS_VETOED: Final = Function("vetoedPayloads(address)", _FLAG)
 
-#: Where votes are tallied per validator.
+#: Functions of a proposer that tallies votes per validator.
 TALLY_QUORUM: Final = Function("QUORUM()", _N)
 COMMITTEE_SIZE: Final = Function("COMMITTEE_SIZE()", _N)
 SLASH_AMOUNTS: Final = tuple(Function(f"SLASH_AMOUNT_{size}()", _N) for size in ("SMALL", "MEDIUM", "LARGE"))
-#: Whether it was executed; votes.
+#: True if the round was executed; number of its votes.
 TALLY_ROUND: Final = Function("getRound(uint256)", _FLAG, _N)
 IS_ROUND_READY: Final = Function("isRoundReadyToExecute(uint256,uint256)", _FLAG)
 
-#: Where payloads are voted on, of slashing and of governance.
+#: Functions of contracts for votes on payloads, of slashing and of governance.
 QUORUM_SIZE: Final = Function("QUORUM_SIZE()", _N)
 ROUND_OF_SLOT: Final = Function("computeRound(uint256)", _N)
 INSTANCE: Final = Function("getInstance()", _A)
-#: Of a rollup's round: slot of the newest signal, payload with most of them, whether it was executed.
+#: Facts of a rollup's round: slot of the newest signal, payload with most of them, whether it was executed.
 ROUND_DATA: Final = Function("getRoundData(address,uint256)", _N, _A, _FLAG)
 SIGNAL_COUNT: Final = Function("signalCount(address,uint256,address)", _N)

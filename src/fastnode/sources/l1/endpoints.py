@@ -21,7 +21,7 @@ BATCH_CALLS_MAX: Final = 50
 #: Codes and words of a rate limit.  The code -32005 alone may also mean that one request asked for too much.
 _TOO_FAST_CODES: Final = frozenset({-32016, 429})
 _TOO_FAST_WORDS: Final = ("rate limit", "too many requests", "rate-limit", "compute units per second")
-#: Of a call that a contract refused, in JSON-RPC.
+#: JSON-RPC error code of a call that a contract refused.
 _REVERTED_CODE: Final = 3
 
 
@@ -69,9 +69,9 @@ class L1Endpoint(Endpoint):
         super().__init__(url, network, name, limits=limits, patience=patience)
         self._expected_chain_id = expected_chain_id
         self._batch_calls = BATCH_CALLS_MAX
-        #: Whether its own chain id is another one than expected.
+        #: True if its own chain id is another one than expected.
         self.is_of_other_chain = False
-        #: What it was asked so far: requests, the calls in them, bytes of its answers.
+        #: Counts so far: requests, the calls in them, bytes of its answers.
         self.request_count = self.call_count = self.byte_count = 0
 
     def identify(self) -> None:
@@ -189,7 +189,7 @@ def _is_too_fast(rejection: UpstreamRejection) -> bool:
 
 
 def is_revert(rejection: UpstreamRejection) -> bool:
-    """Whether the contract has refused the call, and not the node."""
+    """True if the contract has refused the call, and not the node."""
     return rejection.code == _REVERTED_CODE or "revert" in rejection.message.lower()
 
 

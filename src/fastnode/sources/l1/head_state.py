@@ -39,7 +39,7 @@ class HeadState:
     state: L1State
 
     def has_same_checkpoints(self, before: L1State) -> bool:
-        """Whether only messages and fees may have changed since, as far as can be seen without the block's hash."""
+        """True if only messages and fees may have changed since, as far as can be seen without the block's hash."""
         ours, theirs = self.state, before
         return (
             (ours.pending, ours.pending_archive) == (theirs.pending, theirs.pending_archive)
@@ -49,7 +49,7 @@ class HeadState:
         )
 
     def has_one_more(self, before: L1State) -> bool:
-        """Whether there is one more checkpoint than before, as far as can be seen without the block's hash."""
+        """True if there is one more checkpoint than before, as far as can be seen without the block's hash."""
         return self.state.pending == before.pending + 1 and self.number > before.head.number
 
     def _may_follow(self, head: L1Block) -> bool:
@@ -76,7 +76,7 @@ def read_head_state(
     rollup = facts.rollup
     slot = facts.slot_at(timestamp)
     minimum_times = (max(facts.start_of_slot(slot + 1), timestamp + l1_slot_duration), timestamp + l1_slot_duration)
-    # Of the block that is due, and of the one that was there: nothing new is seen more often than not.
+    # Next times after the block that was there, and after the one that is due: more often than not nothing new is seen.
     prune_times = (timestamp, timestamp + l1_slot_duration)
     fee_times = [facts.start_of_slot(slot + place) for place in range(SLOTS_OF_FEES)]
     parents = tuple(dict.fromkeys((before.pending, before.pending + 1, before.proven)))

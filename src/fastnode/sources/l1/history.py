@@ -1,4 +1,4 @@
-"""Whether a node of L1 still has what a chain is derived from.
+"""Check that a node of L1 still has what a chain is derived from.
 
 Full nodes drop the state of old blocks, some their logs, too; and some then give no logs instead of an error, so that a
 chain would wait forever.  What is needed: logs from the newest stored checkpoint on, or from the deployment of the
@@ -38,7 +38,7 @@ class HistoryNeed:
 
 
 def missing_logs(endpoint: L1Endpoint, facts: RollupFacts, need: HistoryNeed) -> str | None:
-    """Why the chain cannot be derived with this node; None if it can.  UpstreamUnavailable, DecodeError."""
+    """Reason why the chain cannot be derived with this node; None if it can.  UpstreamUnavailable, DecodeError."""
     block = need.first_block
     reader = LogRanges(facts.rollup, CHECKPOINT_PROPOSED)
     try:
@@ -54,7 +54,7 @@ def missing_logs(endpoint: L1Endpoint, facts: RollupFacts, need: HistoryNeed) ->
 
 
 def missing_state(endpoint: L1Endpoint, facts: RollupFacts) -> str | None:
-    """Why the node cannot tell what is final; None if it can.  UpstreamUnavailable."""
+    """Reason why the node cannot tell what is final; None if it can.  UpstreamUnavailable."""
     answer = endpoint.answers([contract_call(facts.rollup, contracts.PROVEN_CHECKPOINT, block="finalized")])[0]
     if not isinstance(answer, UpstreamRejection):
         return None

@@ -43,7 +43,7 @@ DIFFERENCES_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class InboxState:
-    """What the contract says of all its messages; messages go to checkpoint ``in_progress`` now."""
+    """State of the contract with all its messages; messages go to checkpoint ``in_progress`` now."""
 
     rolling_hash: bytes
     count: int
@@ -52,7 +52,7 @@ class InboxState:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where the list of messages begins: behind those of all checkpoints up to ``checkpoint``.
+    """Start of the list of messages: behind those of all checkpoints up to ``checkpoint``.
 
     What follows was sent in L1 block ``block`` or later.
     """
@@ -265,13 +265,13 @@ class Inbox:
         self._messages.append(_Message(index, message_hash, rolling_hash, number, block_hash[0]))
 
     def _is_known(self, index: int, rolling_hash: bytes) -> bool:
-        """Of the messages of the block that reading began with again."""
+        """True for a message in the list already: reading may begin again with the block of the newest one."""
         if not self._messages or index > self._messages[-1].index:
             return False
         return any(item.index == index and item.rolling_hash == rolling_hash for item in reversed(self._messages))
 
     def _next_indexes(self, checkpoint: int) -> tuple[int, ...]:
-        """Where a message of ``checkpoint`` may stand: right behind the last one, or first of its checkpoint."""
+        """Indexes that a message of ``checkpoint`` may have: right behind the last one, or first of its checkpoint."""
         first = first_message_index(checkpoint)
         if not self._messages:
             return (first,)

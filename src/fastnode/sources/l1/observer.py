@@ -1,4 +1,4 @@
-"""What was seen of L1: read at each new block with as few calls as possible, and kept for all other parts.
+"""Observation of L1: read at each new block with as few calls as possible, and kept for all other parts.
 
     a block without news        1 call    Multicall3: tips, messages, fees, block number, time and parent
     a block with messages       + 1       their logs
@@ -83,7 +83,7 @@ class L1Observer:
         self.finalized: int | None = None
         #: Number and time of the newest block that was seen; its hash may not be known.
         self.newest = (0, 0)
-        #: How the newest stored checkpoint differs from the one on L1, and since when on the clock of
+        #: Difference of the newest stored checkpoint from the one on L1, and since when on the clock of
         #: ``time.monotonic``.
         self.contradiction: str | None = None
         self.contradicted_since = 0.0
@@ -110,7 +110,7 @@ class L1Observer:
         self._note(seen.number, seen.timestamp, state, l1_slot_duration)
 
     def doubt(self) -> None:
-        """What was read does not fit the block that it is said to be of: the next look asks for its block's hash.
+        """Let the next look ask for its block's hash: what was read does not fit the block that it is said to be of.
 
         A node that is taking in a block may answer with the state after it and the number of the one before.  From
         any thread.
@@ -118,7 +118,7 @@ class L1Observer:
         self._is_doubted = True
 
     def _follow(self, endpoint: L1Endpoint, before: L1State, seen: HeadState) -> L1State | None:
-        """What was seen as what follows on ``before``; None where the block's hash must be asked for."""
+        """State that was seen, as one that follows on ``before``; None where the block's hash must be asked for."""
         blocks = seen.number - before.head.number
         if before.endpoint != endpoint.name or blocks >= HASHLESS_BLOCKS_MAX:
             return None

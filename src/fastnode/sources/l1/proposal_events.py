@@ -96,10 +96,10 @@ class ProposalEvents:
         return first if self.settled is None else max(first, self.settled.number - REORG_BLOCKS)
 
     def place(self, facts: RollupFacts, state: L1State, logs: Sequence[ProposalLog]) -> list[PlacedEvent]:
-        """Those that are on the chain that L1 has now, in the order of L1.  UpstreamUnavailable."""
+        """Events that are on the chain that L1 has now, in the order of L1.  UpstreamUnavailable."""
         numbers = list(dict.fromkeys(log.number for log in logs))
         roots = dict(zip(numbers, self.archive_roots(facts, state, numbers), strict=True))
-        # What is not on the chain is not decoded: anybody may have put anything there for a moment.
+        # Logs of what is not on the chain are not decoded: anybody may have put anything there for a moment.
         events = [event for log in logs if log.archive_root == roots[log.number] for event in _decoded(log)]
         if not events:
             return []

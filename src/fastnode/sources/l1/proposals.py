@@ -114,7 +114,7 @@ class ProposalLog:
 
 
 class EventPlace(NamedTuple):
-    """Where on L1 an event is."""
+    """Place of an event on L1."""
 
     block_hash: bytes
     tx_hash: str
@@ -137,7 +137,7 @@ class ProposedCheckpoint:
 
     @property
     def place(self) -> EventPlace:
-        """What tells it from every other event: the same checkpoint may be proposed again and again."""
+        """Place that tells it from every other event: the same checkpoint may be proposed again and again."""
         return EventPlace(self.block_hash, self.tx_hash, self.log_index)
 
     @classmethod
@@ -209,7 +209,7 @@ class Proposal:
 
     @cached_property
     def payload_digest(self) -> bytes:
-        """What the event has in its field of this name; what a committee signs."""
+        """Digest in the field of this name of the event; what a committee attests to."""
         return payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier, self.domain)
 
     @property
@@ -225,7 +225,7 @@ class Proposal:
         return keccak_256(offsets + first + _encoded_bytes(self.signatures_or_addresses))
 
     def is_of(self, proposed: ProposedCheckpoint) -> bool:
-        """Whether this is what the event tells of."""
+        """True if this is the proposal that the event tells of."""
         return (
             self.archive_root == proposed.archive_root
             and self.payload_digest == proposed.payload_digest

@@ -1,4 +1,4 @@
-"""Where in a transaction a checkpoint was proposed.
+"""Search in a transaction for the call that proposed a checkpoint.
 
 A proposer calls the rollup itself, through Multicall3, through a contract that passes calls on, or in any other way
 that ends in the rollup.  In this order:
@@ -41,9 +41,9 @@ _AGGREGATE3_BYTES_WORD: Final = 2  # target, whether it may fail, call data
 _PROPOSER_MULTICALL: Final = keccak_256(b"multicall((address,address,bytes,uint256,uint256)[])")[:_SELECTOR_BYTES]
 _PROPOSER_TARGET_WORD: Final = 1  # proposer, target, call data, value, gas limit
 _PROPOSER_BYTES_WORD: Final = 2
-#: Of the call data of one transaction that are read in all; those of the largest on L1 fit in many times over.
+#: Bytes of call data of one transaction that are read in all; those of the largest on L1 fit in many times over.
 _BYTES_READ_MAX: Final = 32 << 20
-#: What an element of an array of calls counts for: few of its bytes are read, but each takes its time.
+#: Bytes that an element of an array of calls counts for: few of them are read, but each element takes its time.
 _ELEMENT_BYTES: Final = 512
 _CALL_BYTES_MIN: Final = _SELECTOR_BYTES + 20 * WORD_BYTES
 _METHOD_NOT_FOUND_WORDS: Final = ("not found", "not supported", "does not exist", "not available", "unsupported")
@@ -208,7 +208,7 @@ def _is_unknown_method(answer: Any) -> bool:
 
 
 def is_unknown_method(rejection: UpstreamRejection) -> bool:
-    """Whether an endpoint says that it has no such method; providers say it in many ways."""
+    """True if an endpoint says that it has no such method; providers say it in many ways."""
     text = rejection.message.lower()
     # That a transaction is not there says that the method is.
     is_of_method = "transaction" not in text.replace("debug_tracetransaction", "").replace("trace_transaction", "")

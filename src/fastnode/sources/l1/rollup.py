@@ -1,6 +1,6 @@
-"""What L1 says about the rollup that never changes: its contracts, its slots and epochs, its genesis.
+"""Facts of the rollup on L1 that never change: its contracts, its slots and epochs, its genesis.
 
-All of it is also said by the nodes that are followed.  Both must say the same.
+All of them are also said by the nodes that are followed.  Both must say the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GENESIS_CHECKPOINT: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rollup: by its registry and version; ``rollup`` if there is no registry to ask.
+    """Rollup that is wanted: by its registry and version; ``rollup`` if there is no registry to ask.
 
     ``chain_id`` None: any chain of L1; ``version`` None: the one that the registry calls canonical.
     """

@@ -36,7 +36,7 @@ class BlockSchedule:
         self._early_count = 0
 
     def expected_timestamp(self, slot_duration: int) -> int:
-        """Of the next block, as far as those before it tell."""
+        """Timestamp of the next block, as far as those before it tell."""
         timestamp = self._newest[1]
         return timestamp + slot_duration if self._is_regular else max(timestamp, int(self._clock()))
 

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 #: Seconds between two blocks of most L1 networks.
 USUAL_SLOT_S: Final = 12
-#: How long a caller waits for messages from L1.
+#: Time a caller waits for messages from L1, in seconds.
 MESSAGE_WAIT_S: Final = 5.0
 #: A second question for the same messages within this time means that the first answer could not be used.
 DOUBT_S: Final = 30.0
@@ -114,7 +114,7 @@ class L1Reader:
     # ---- life ----------------------------------------------------------------------------------
 
     def learn(self, wanted: Wanted) -> RollupFacts:
-        """What L1 says of the rollup; waits for L1 to answer.  StartError if it does not, or has no such rollup."""
+        """Facts of the rollup from L1; waits for L1 to answer.  StartError if it does not, or has no such rollup."""
         self._expect(wanted)
         deadline = time.monotonic() + self._options.first_answer_s
         while True:
@@ -229,7 +229,7 @@ class L1Reader:
 
     @property
     def newest_timestamp(self) -> int:
-        """Of the newest block that was seen; 0 before there is one."""
+        """Timestamp of the newest block that was seen; 0 before there is one."""
         return 0 if self._observer is None else self._observer.newest[1]
 
     @property
@@ -308,7 +308,7 @@ class L1Reader:
 
     @property
     def trouble(self) -> str | None:
-        """Why L1 is not read, for the operator; None while it is."""
+        """Reason why L1 is not read, for the operator; None while it is."""
         if self._refusal is not None or self._loop.trouble is not None:
             return self._refusal or self._loop.trouble
         now, observer = time.monotonic(), self._observer
@@ -350,7 +350,7 @@ class L1Reader:
 
     @property
     def facts(self) -> RollupFacts | None:
-        """What L1 says of the rollup for good; None before it has answered."""
+        """Facts of the rollup that never change; None before L1 has answered."""
         return self._facts
 
     def slashing_rounds(self) -> SlashingRounds | None:
@@ -374,7 +374,7 @@ class L1Reader:
         return before is not None and now - before < DOUBT_S
 
     def doubt(self) -> None:
-        """What was seen of the newest block is not so: it is read anew, soon."""
+        """Have the newest block read anew, soon: what was seen of it is not so."""
         if self._observer is not None:
             self._observer.doubt()
         self._wake()

@@ -95,7 +95,7 @@ class InvalidCheckpoint:
 
 @dataclass(slots=True)
 class DerivationProgress:
-    """How far a pass is: checkpoints and L1 blocks."""
+    """Progress of a pass: checkpoints and L1 blocks."""
 
     checkpoint: int
     checkpoint_wanted: int
@@ -140,7 +140,7 @@ class L1Source:
         self._events = ProposalEvents(reader, log_blocks)
         self._derivation = CheckpointDerivation(reader, blobs, traces)
         self._retries = PassRetries(first_pause_s, clock)
-        #: What the last pass began with.
+        #: State and situation that the last pass began with.
         self._state: L1State | None = None
         self._situation: Hashable = None
         #: With which a pass ended at an invalid checkpoint.
@@ -326,7 +326,7 @@ class L1Source:
                 yield UndoRecord(checkpointed)
 
     def _tips(self, view: ChainView, state: L1State) -> Iterator[TipsRecord]:
-        """What is proven and final on L1, as far as it is stored.  What is final stays final."""
+        """Proven and final tips on L1, as far as they are stored.  What is final stays final."""
         ours = view.tips
         newest = ours.checkpointed.checkpoint.number
         proven = min(state.proven, newest)
@@ -434,7 +434,7 @@ class L1Source:
         near_tip = limit - common <= _NEAR_TIP
         try:
             while True:
-                # What is behind missing blobs cannot be used before they are there: it is not fetched at each retry.
+                # Checkpoints behind missing blobs cannot be used before these are there: no retry fetches them.
                 waiting = self.waiting_for
                 ahead = CHECKPOINTS_AHEAD if waiting is None or waiting.checkpoint <= common else 1
                 for item in itertools.islice(placed, max(0, ahead - len(pending))):
@@ -469,7 +469,7 @@ class L1Source:
 
 
 def _situation(view: ChainView, state: L1State) -> Hashable:
-    """What a pass depends on: while it is the same, a pass gives the same result."""
+    """Inputs of a pass: while they are the same, a pass gives the same result."""
     newest = view.tips.checkpointed.checkpoint
     on_l1 = (state.head.hash, state.pending_archive, state.proven, state.can_prune, state.inbox)
     return (*on_l1, newest, state.has_moved(CheckpointPlace.of(view, newest.number)))

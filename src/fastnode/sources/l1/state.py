@@ -1,4 +1,4 @@
-"""What L1 says about the rollup at one of its blocks: tips, messages, fees.
+"""State of the rollup at one block of L1: tips, messages, fees.
 
 Everything is asked at the same block, so that the parts fit each other.
 """

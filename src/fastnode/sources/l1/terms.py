@@ -42,7 +42,7 @@ class SlashingRounds(NamedTuple):
 
 
 def read_circuit_values(endpoint: L1Endpoint, rollup: bytes) -> CircuitValues | None:
-    """What the circuits of the rollup are built from; None if L1 does not say."""
+    """Values that the circuits of the rollup are built from; None if L1 does not say."""
     answers = endpoint.answers([_storage_call(rollup, _VK_TREE_ROOT), _storage_call(rollup, _PROTOCOL_CONTRACTS_HASH)])
     words = [word for word in map(_word, answers) if word is not None and any(word)]
     return CircuitValues(*words) if len(words) == len(answers) else None
@@ -63,7 +63,7 @@ def _word(answer: object) -> bytes | None:
 
 
 def read_slashing_rounds(endpoint: L1Endpoint, rollup: bytes) -> SlashingRounds | None:
-    """How the rollup's slasher counts; None if it has none, or one of another form."""
+    """Rounds of the rollup's slasher; None if it has none, or one of another form."""
     try:
         slasher = endpoint.read(rollup, contracts.SLASHER)[0]
         if not any(slasher):
