@@ -56,7 +56,7 @@ def has_databases(directory: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainOptions:
-    """What settings say about the databases; the meanings are those of the settings of the same names."""
+    """Options for the databases, from the settings; the same names mean the same."""
 
     world_state_cache_mb: int = WORLD_STATE_CACHE_MB
     world_state_checkpoint_history: int = 0
@@ -138,7 +138,7 @@ class ChainData:
             )
 
     def faults(self) -> dict[str, str | None]:
-        """What is wrong with each database, None for nothing."""
+        """Fault of each database, None for nothing."""
         return {
             "chain_database": self.store.fault,
             "state_database": None if self.state is None else self.state.fault,

@@ -124,7 +124,7 @@ def _check_indexes(report: CheckReport, data: ChainData, progress: Progress | No
 
 
 def _check_tables(report: CheckReport, data: ChainData) -> None:
-    """Which files are damaged: a failed read does not name the table, and a damaged filter only costs time."""
+    """Report which files are damaged: a failed read does not name the table, and a damaged filter only costs time."""
     told = report.notes if report.problems else report.problems
     for folder in (ARCHIVER_DIRECTORY, WORLD_STATE_DIRECTORY, POOL_DIRECTORY, OFFENSES_DIRECTORY):
         path = data.directory.path / folder

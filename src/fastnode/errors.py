@@ -25,8 +25,8 @@ class FastnodeError(Exception):
 
 
 class LeftToStrictPath(FastnodeError):
-    """What is asked for is not for the fast path: it takes too long, or its parameters have to be looked at by their
-    types.  Raised before a result is made."""
+    """A call that the fast path leaves alone: it takes too long, or its parameters have to be looked at by their types.
+    Raised before a result is made."""
 
 
 # ---- answered to the client ---------------------------------------------------------------
@@ -123,7 +123,7 @@ class ResponseTooLarge(ServerError):
 
 
 class Refused(FastnodeError):
-    """What was asked for cannot be done, now or at all.  ``data`` says for programs why, as a JSON object."""
+    """A request that cannot be done, now or at all.  ``data`` says for programs why, as a JSON object."""
 
     def __init__(self, message: str, *, data: Any = None) -> None:
         super().__init__(message)
@@ -246,7 +246,7 @@ class NoAnswer(ClientError):
 
 
 class VerificationError(FastnodeError):
-    """What a node gave does not prove what it should; the text says what is wrong."""
+    """Data of a node that does not prove what it should; the text says what is wrong."""
 
 
 # ---- public execution ---------------------------------------------------------------------

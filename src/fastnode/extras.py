@@ -27,12 +27,12 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "zstandard": ("zstd", "answering in zstd"),
 }
 
-#: What a package is installed as, where that is not what it is imported as.
+#: Name under which a package is installed, where that is not the name it is imported by.
 DISTRIBUTIONS: Final[Mapping[str, str]] = {"nats": "nats-py", "opentelemetry": "opentelemetry-exporter-otlp-proto-http"}
 #: Other extras that bring a package too.
 ALSO_IN: Final[Mapping[str, frozenset[str]]] = {"cramjam": frozenset({"p2p"})}
 
-#: Of a package that several distributions share, the part that the extra brings.
+#: Part that the extra brings of a package that several distributions share.
 _PROBES: Final[Mapping[str, str]] = {"opentelemetry": "opentelemetry.exporter.otlp"}
 
 _DISTRIBUTION: Final = "aztec-fastnode"
@@ -62,7 +62,7 @@ def _advice(package: str) -> str:
 
 
 def _command(extra: str, name: str) -> str:
-    """What installs an extra beside this copy: its packages themselves, as fastnode need be on no index for that."""
+    """Command that installs an extra beside this copy: its packages themselves, as fastnode may be on no index."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

@@ -1,4 +1,4 @@
-"""How the event loop and other threads share the interpreter: how many keep it busy, and who gives way.
+"""Sharing of the interpreter by the event loop and other threads: how many keep it busy, and who gives way.
 
 The event loop releases the interpreter lock with every read and write, and gets it back only after all threads that
 wait for it.  With many threads running Python code that delays every request.  So only one thread at a time runs such
@@ -29,15 +29,15 @@ from typing import Final
 
 __all__ = ["BUSY", "LOOP", "BusyPlace", "LoopFirst", "step_aside"]
 
-#: How long a thread waits before it asks for the interpreter.  Python's own 5 ms would be the latency of every request
-#: that arrives while a block is applied.
+#: Time that a thread waits before it asks for the interpreter, in seconds.  Python's own 5 ms would be the latency of
+#: every request that arrives while a block is applied.
 SWITCH_INTERVAL_S: Final = 100e-6
 #: The same while a worker repeats what the primary has written: it runs code for a millisecond, several times a second,
 #: and the loop needs the interpreter several times for a request.
 REPEATING_INTERVAL_S: Final = 20e-6
 #: The same while the loop gives turns.
 ROUND_INTERVAL_S: Final = 5e-3
-#: Of a thread that gives way to the loop, the longest wait.
+#: Longest wait of a thread that gives way to the loop, in seconds.
 GIVING_WAY_S: Final = 0.01
 
 
@@ -100,7 +100,7 @@ class LoopFirst:
         self._interval_s = SWITCH_INTERVAL_S
 
     def begin(self) -> None:
-        """Of a process that serves: from now on threads give way to its loop."""
+        """Make threads give way to the loop from now on, in a process that serves."""
         self._is_on = True
         sys.setswitchinterval(SWITCH_INTERVAL_S)
 
@@ -142,6 +142,6 @@ class LoopFirst:
                 self._gap.acquire(blocking=False)  # it may have come at the last moment
 
 
-#: Of this process.
+#: Loop and busy place of this process.
 LOOP: Final = LoopFirst()
 BUSY: Final = BusyPlace()

@@ -133,7 +133,7 @@ else:
     usual_params = _load("wire", "usual_params")
     witness_text = _load("wire", "witness_text")
 
-    #: Of nodes that take part in the peer-to-peer network: loaded when they are asked for.
+    #: Kernels of nodes in the peer-to-peer network, with their folders: loaded when they are asked for.
     _ON_DEMAND = {"peer_frames": "peers", "rlp": "peers"}
 
     def __getattr__(name: str) -> ModuleType:

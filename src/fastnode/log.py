@@ -63,7 +63,7 @@ def configure(*, level: str, as_json: bool) -> None:
 
 
 def wants_colours(stream: TextIO) -> bool:
-    """Whether text on ``stream`` may be coloured: on a terminal, unless ``NO_COLOR`` is set or it knows none."""
+    """True if text on ``stream`` may be coloured: on a terminal, unless ``NO_COLOR`` is set or it knows no colours."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -51,7 +51,7 @@ class Setbacks:
         self._last: tuple[type[BaseException], str, int] | None = None
         #: Since the start.
         self.count = 0
-        #: What is not done and which kind of error keeps it from that; None while it goes well.  Clients may see it,
+        #: Work that is not done, and the kind of error that prevents it; None while it goes well.  Clients may see it,
         #: so it has nothing of the error's own text.
         self.reason: str | None = None
 
@@ -135,7 +135,7 @@ class Loop:
 
     @property
     def trouble(self) -> str | None:
-        """Why its work is not done, None while it is or is not asked for."""
+        """Reason why the work is not done; None while it is done, or not asked for."""
         thread = self._thread
         if thread is None or self._stopping.is_set():
             return None

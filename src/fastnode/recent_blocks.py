@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RECENT_BLOCKS", "RecentBlocks"]
 
-#: How many are kept.
+#: Number of blocks that are kept.
 RECENT_BLOCKS: Final = 20
 
 

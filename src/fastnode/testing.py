@@ -27,7 +27,7 @@ from fastnode.records import dataclass
 
 __all__ = ["LocalAccount", "RunningNetwork", "call_url", "local_network"]
 
-#: How long a start and a stop may take on a busy machine.
+#: Longest time for a start and a stop on a busy machine, in seconds.
 PATIENCE_S: Final = 60.0
 
 #: Nothing of a run stays, no other process gets its ports, and no key is needed for what only this machine can reach.
@@ -50,7 +50,7 @@ class RunningNetwork:
         self.admin_url: str = ready["adminUrl"]
         #: Answers as an L1 without an EVM, with ``--l1-clock-port=0``; None: not asked for.
         self.l1_clock_url: str | None = ready.get("l1ClockUrl")
-        #: Of the process that it runs in.
+        #: Id of the process that the network runs in.
         self.pid: int = ready["pid"]
         self.accounts = tuple(LocalAccount(**account) for account in ready.get("accounts", ()))
         #: Addresses of ``bananaCoin``, ``bananaFPC`` and ``sponsoredFPC``.
@@ -92,7 +92,7 @@ class RunningNetwork:
 
     @contextmanager
     def rolled_back(self) -> Iterator[None]:
-        """What happens inside is taken back at the end."""
+        """Take back at the end what happens inside."""
         snapshot = self.snapshot()
         try:
             yield
@@ -270,7 +270,7 @@ class _NodeThread(threading.Thread):
 
 
 def _settings(flags: Sequence[str]) -> Any:
-    """What the command line makes of the flags."""
+    """Settings that the command line makes of the flags."""
     import click
 
     from fastnode.cli.options import SettingsCommand, with_settings

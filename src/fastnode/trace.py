@@ -1,4 +1,4 @@
-"""Which request a line of the log, and a request to another node, belong to.
+"""Trace of the request that a line of the log, or a request to another node, belongs to.
 
 A client or gateway names its request in ``traceparent`` (W3C Trace Context: ``00-`` trace id, 32 hex digits, ``-`` span
 id, 16, ``-`` flags, 2) or in ``x-request-id``.  While such a request is worked on, here or in a thread, :func:`current`
@@ -50,7 +50,7 @@ class OpenSpan(Protocol):
 
 
 class Spans(Protocol):
-    """Where measured work goes."""
+    """Receiver of measured work."""
 
     def begin(self, trace: Trace, body: bytes) -> OpenSpan:
         """A call to this node; ``body`` is what came."""
@@ -63,7 +63,7 @@ _CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
 def current() -> Trace | None:
-    """Of the request that is worked on; None: it has no name, or there is none."""
+    """Trace of the request that is worked on; None: it has no name, or there is none."""
     return _CURRENT.get()
 
 
@@ -78,7 +78,7 @@ def entered(trace: Trace) -> Iterator[None]:
 
 
 def read(headers: Mapping[bytes, bytes]) -> Trace:
-    """What a request says of itself; what cannot be read was not said."""
+    """Trace that a request names in its headers; what cannot be read was not said."""
     request_id = headers.get(b"x-request-id", b"")
     name = request_id.decode("ascii") if _REQUEST_ID.fullmatch(request_id) else ""
     found = _PARENT.fullmatch(headers.get(b"traceparent", b"").strip())

@@ -1,4 +1,4 @@
-"""What one request sees: the chain and the state at one tip.
+"""View of one request: the chain and the state at one tip.
 
 A request takes the current view once and reads only from it; a batch shares one view.  So the
 answers of one HTTP request can never disagree with each other, also while blocks come.
@@ -41,7 +41,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What ingestion has just made readable; announced in its thread, when ``view`` is what new requests see.
+    """Changes that ingestion has just made readable; announced in its thread, when ``view`` is what new requests see.
 
     First the blocks with the numbers ``undone`` were taken back, then ``blocks`` came, in their order.  Both are empty
     when only tips have moved, a checkpoint has become complete, or the state has caught up with the chain.

@@ -69,7 +69,7 @@ class TxNotes(Protocol):
         """DebugLog[] of its public functions."""
 
     def dropped_reason(self, tx_hash: bytes) -> str | None:
-        """Why no block took it."""
+        """Reason why no block took the transaction."""
 
 
 class FleetStanding(Protocol):

@@ -64,7 +64,7 @@ class BlockReferenceKind(Enum):
 
 
 class BlockReference(NamedTuple):
-    """Which block a parameter means; a bare number stands for itself, and so do the bytes of a bare hash, which may be
+    """Block that a parameter means; a bare number stands for itself, and so do the bytes of a bare hash, which may be
     an archive root too.
 
     ``value``: int for NUMBER, 32 bytes for HASH and ARCHIVE, a tip's name for TIP.
@@ -196,7 +196,7 @@ class CheckpointReferenceKind(Enum):
 
 
 class CheckpointReference(NamedTuple):
-    """Which checkpoint a parameter means: an int for NUMBER and SLOT, a tip's name for TIP."""
+    """Checkpoint that a parameter means: an int for NUMBER and SLOT, a tip's name for TIP."""
 
     kind: CheckpointReferenceKind
     value: Any
@@ -300,7 +300,7 @@ class LogId(NamedTuple):
 
 
 class LogFilter(NamedTuple):
-    """Which logs are wanted.  ``to_block`` is exclusive; ``after_log`` resumes strictly after that log."""
+    """Filter of logs.  ``to_block`` is exclusive; ``after_log`` resumes strictly after that log."""
 
     from_block: int | None
     to_block: int | None

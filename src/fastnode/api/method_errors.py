@@ -1,4 +1,4 @@
-"""Which errors a method may answer, for the OpenRPC document: the codes of JSON-RPC, and what ``data.code`` may say.
+"""Errors that a method may answer, for the OpenRPC document: the codes of JSON-RPC, and the values of ``data.code``.
 
 The request as a whole can also be answered -32700, -32600 and -32601; those belong to no method.
 """

@@ -49,7 +49,7 @@ class Slashing:
     watch: OffenseWatch | None = None
     other: AdminQuestions | None = None
     size: RoundSize = field(default_factory=lambda: RoundSize(epochs=4, offset_rounds=2))
-    #: Those of the current round; None where votes are tallied per validator.
+    #: Slash payloads of the current round; None where votes are tallied per validator.
     payloads: Callable[[], Sequence[dict[str, Any]] | None] = lambda: ()
 
 

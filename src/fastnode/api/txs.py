@@ -139,7 +139,7 @@ class TxMethods:
         return self._found(context, self._pool.pending_hashes(limit=limit, after=after))
 
     def _found(self, context: Context, tx_hashes: Iterable[bytes]) -> bytes:
-        """Those that the pool has, as they are stored."""
+        """JSON array of the transactions that the pool has, as they are stored."""
         return context.array(map(self._pool.tx_json, tx_hashes))
 
     def pending_count(self, _context: Context) -> bytes:

@@ -58,7 +58,7 @@ REQUIRED_NODE_INFO = ("l1ChainId", "rollupVersion")
 
 @dataclass(frozen=True, slots=True)
 class ChainRecord:
-    """Which chain this is, in the words of the node it was taken from.
+    """Identity of the chain, in the words of the node it was taken from.
 
     ``min_fees`` is that node's last answer to ``node_getCurrentMinFees``, or None.
     """

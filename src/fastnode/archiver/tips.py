@@ -1,4 +1,4 @@
-"""Which tips are allowed: those that a source names, and those after an undo."""
+"""Checks of the tips that a source names, and the tips after an undo."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class AcceptanceLimits:
         )
 
     def refusal(self, blocks: Sequence[L2Block]) -> str | None:
-        """Why a checkpoint of these blocks is not accepted, with the limit by its name; None if it is."""
+        """Reason why a checkpoint of these blocks is not accepted, with the limit by its name; None if it is."""
         txs = sum(len(block.body.tx_effects) for block in blocks)
         if _exceeds(txs, self.txs_per_checkpoint):
             return f"{txs} transactions in a checkpoint exceed validateMaxTxsPerCheckpoint ({self.txs_per_checkpoint})"

@@ -34,11 +34,11 @@ _DEBUG_ENVIRONMENT = "FASTNODE_DEBUG"
 #: In ``Context.meta``: the words of the command line.
 _WORDS: Final = "fastnode.words"
 
-#: What text programs make of two hyphens: an en dash, an em dash.
+#: Dashes that text programs make of two hyphens: an en dash, an em dash.
 _DASHES: Final = "\u2013\u2014"
 _SWITCH_VALUES: Final = frozenset({"true", "false", "yes", "no", "on", "off", "0", "1"})
 
-#: Where each command is: its module in this package, and its name there.  Only the command that is called is imported.
+#: Module of each command in this package, and its name there.  Only the command that is called is imported.
 _PLACES: Final = {
     "start": ("start", "start"),
     "import": ("chain", "import_chain"),
@@ -179,7 +179,7 @@ def _usage_message(error: click.UsageError) -> str:
 
 
 def _advice_for_words(context: click.Context | None) -> str:
-    """What to write instead of words that were meant as options or their values."""
+    """Advice for words that were meant as options or their values; empty if there is none."""
     words: tuple[str, ...] = context.meta.get(_WORDS, ()) if context else ()
     for word in words:
         if word[:1] in _DASHES:
@@ -202,7 +202,7 @@ def _shown(error: Exception) -> str:
 
 
 def _database_failure(error: Exception) -> str | None:
-    """What to say of an error of LevelDB that no reader expected; None for other errors."""
+    """Message for an error of LevelDB that no reader expected; None for other errors."""
     plyvel = sys.modules.get("plyvel")  # there can be no such error before it is imported
     if plyvel is None or not isinstance(error, plyvel.Error):
         return None
@@ -212,7 +212,7 @@ def _database_failure(error: Exception) -> str | None:
 
 
 def _full_disk(error: Exception) -> str | None:
-    """What to say where nothing more can be written; None for other errors."""
+    """Message for a disk or a quota that is full; None for other errors."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"what this command writes has no room: {error.strerror}"
     return None

@@ -8,7 +8,7 @@ from fastnode.cli.output import say
 
 __all__ = ["completion"]
 
-#: Where each shell reads such a script from; the first line of the command's help.
+#: Shells with a completion script; the command's help says where each reads it from.
 _SHELLS = ("bash", "zsh", "fish")
 
 

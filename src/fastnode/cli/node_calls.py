@@ -37,7 +37,7 @@ _ANSWER_BYTES_MAX: Final = 1 << 30
 
 
 def url_of(given: str | None, *, admin: bool = False) -> str:
-    """Where the node is: --url, the environment's URL, or where a node with this environment listens.
+    """URL of the node: --url, the environment's URL, or where a node with this environment listens.
 
     A scheme is added where there is none.
     """
@@ -70,7 +70,7 @@ def call(url: str, method: str, parameters: list[Any], headers: dict[str, str], 
 
 
 def get_json(url: str, timeout: float) -> tuple[Any, int]:
-    """What GET gives, None if it is no JSON, and the status; StartError when there is no answer."""
+    """Answer to GET, None if it is no JSON, and its status; StartError when there is no answer."""
     content, status = _request(url, None, {"Accept": "application/json"}, timeout)
     return _parsed(content), status
 

@@ -96,7 +96,7 @@ class SettingsCommand(LoggingCommand):
 
 
 def _wants_json(words: list[str], environment: Mapping[str, str]) -> bool:
-    """Whether who reads the log reads JSON."""
+    """True if the flags, or else the environment, ask for a log of JSON."""
     for word in reversed(words):
         if word in (_LOG_JSON.flag, f"--no-{_LOG_JSON.name}"):
             return word == _LOG_JSON.flag

@@ -1,4 +1,4 @@
-"""What commands print.  Everything goes through :func:`say`, and the last line of a failure through :func:`fail`."""
+"""Output of commands.  Everything goes through :func:`say`, and the last line of a failure through :func:`fail`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastnode.log import json_event, printable, wants_colours
 
 __all__ = ["duration", "fail", "say", "write_failures_as_json"]
 
-#: Whether who reads standard error reads JSON; for the process, as its log is.
+#: True if failures are written to standard error as JSON; for the process, as its log is.
 _failures_are_json = False
 
 

@@ -145,7 +145,7 @@ def _parameter(text: str) -> Any:
 
 
 def _read_json(name: str) -> Any:
-    """What a file holds; ``-`` is standard input."""
+    """Read JSON from a file; ``-`` is standard input."""
     try:
         return json.loads(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
     except OSError as error:

@@ -210,7 +210,7 @@ def _step_lines(steps: dict[str, Any]) -> Iterator[str]:
 
 
 def _effect_lines(found: dict[str, Any]) -> Iterator[str]:
-    """What the block has of a transaction that nobody has kept."""
+    """Lines about the effect in its block of a transaction that nobody has kept."""
     effect = found["effect"]
     yield f"transaction {found['txHash']}  block {found['blockNumber']}"
     for name, what in (

@@ -1,4 +1,4 @@
-"""Which public calls a transaction may make before its fee is secured: the defaults and the operator's entries.
+"""Public calls that a transaction may make before its fee is secured: the defaults and the operator's entries.
 
 Grammar of the setting (the network's own, so that an operator can keep the value):
 
@@ -85,7 +85,7 @@ def _hex(value: bytes) -> str:
     return "0x" + value.hex()
 
 
-#: What every node of release 4.x allows: authorizing a call (private and public form), and a fee payment
+#: Calls that every node of release 4.x allows: authorizing a call (private and public form), and a fee payment
 #: out of a private balance.
 DEFAULT_ALLOW_LIST: Final = (
     AllowedElement(

@@ -1,4 +1,4 @@
-"""What nodeAdmin_getConfig shows and nodeAdmin_setConfig changes: the keys of the network's nodes, over the settings.
+"""Values of nodeAdmin_getConfig and nodeAdmin_setConfig: the keys of the network's nodes, over the settings.
 
 A key takes its type, limits and first value from the setting behind it; a few have none and are known here
 only.  What a new value does depends on the key:
@@ -229,7 +229,7 @@ class NodeConfiguration:
             self._values = self._values | {name: value}
 
     def describe(self) -> dict[str, Any]:
-        """What getConfig answers: without what is not set, and without secrets."""
+        """Values that getConfig answers: without secrets and what is not set."""
         values = self._values
         shown = {
             key.name: key.kind.to_json(values[key.name])

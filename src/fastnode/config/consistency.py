@@ -86,7 +86,7 @@ def _check_packages(settings: Settings) -> None:
 
 
 def _check_files(settings: Settings) -> None:
-    """Those that a start reads, and the folders of those that it writes at its end."""
+    """Check the files that a start reads, and the folders of those that it writes at its end."""
     for row in rows(Settings):
         path = getattr(settings, row.attribute)
         if row.name in _READ_AT_START and path is not None and not path.is_file():

@@ -67,7 +67,7 @@ _TABLE_HEAD = """\
 |---|---|---|---|---|
 """
 
-#: What is said in front of a section's table.
+#: Text in front of a section's table.
 _SECTION_NOTES = {
     BUILDING: "From the gas limits the start works out the budget of a block, which it logs; local networks and "
     "sequencers build blocks.",

@@ -1,4 +1,4 @@
-"""How much gas one block of a checkpoint may use, and how many blocks a checkpoint has.
+"""Gas that one block of a checkpoint may use, and the most blocks of a checkpoint.
 
 derived   ceil(checkpoint limit / most blocks * multiplier), at most the checkpoint limit
 explicit  what the operator set, at most the checkpoint limit
@@ -51,7 +51,7 @@ def blocks_per_checkpoint_max(
     block_duration_ms: int | None,
     publishing_time_s: int | None = None,
 ) -> int:
-    """How many blocks fit in a slot beside what else has to happen in it; one if blocks have no duration."""
+    """Number of blocks that fit in a slot beside what else has to happen in it; one if blocks have no duration."""
     if block_duration_ms is None:
         return 1
     block = Fraction(block_duration_ms, 1000)
@@ -65,7 +65,7 @@ def blocks_per_checkpoint_max(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockBudget:
-    """What one block may use on a network, by the settings of its builder."""
+    """Gas that one block may use on a network, by the settings of its builder."""
 
     blocks_max: int
     l2_gas: int

@@ -179,6 +179,6 @@ class L1Settings:
 
     @property
     def derives_from_l1(self) -> bool:
-        """Whether the chain is read from L1: there must be a place of blobs."""
+        """True if the chain is read from L1: with a place of blobs, or without one if that is allowed."""
         places = (self.l1_consensus_host_urls, self.blob_file_store_urls, self.blob_archive_api_url)
         return self.l1_rpc_urls is not None and (any(places) or self.blob_allow_empty_sources)

@@ -47,10 +47,10 @@ RENAMED: tuple[Renamed, ...] = (
 
 
 def advice_for_environment(name: str) -> str | None:
-    """What to use instead of the environment name, or None if it never was a setting."""
+    """Advice on what replaces the environment name, or None if it never was a setting."""
     return next((row.environment_advice for row in RENAMED if row.environment == name), None)
 
 
 def advice_for_flag(flag: str) -> str | None:
-    """What to use instead of the flag (with its dashes), or None if it never was one."""
+    """Advice on what replaces the flag (with its dashes), or None if it never was one."""
     return next((row.flag_advice for row in RENAMED if row.flag == flag), None)

@@ -24,22 +24,22 @@ __all__ = ["CONFIG_ENVIRONMENT", "Origin", "Resolved", "resolve"]
 #: Names the settings file; a setting of the command line alone, so not part of the table.
 CONFIG_ENVIRONMENT = ENVIRONMENT_PREFIX + "CONFIG"
 
-#: How much of a bad value an error repeats.
+#: Characters of a bad value that an error repeats.
 _SHOWN_VALUE_MAX = 80
 
 #: From which likeness on, as difflib counts it, a name of the environment is thought to be meant for another one.
 _MISSPELT: Final = 0.92
 _MISSPELT_LENGTHS: Final = 2
 
-#: What Kubernetes adds to the environment of a pod for each service of its namespace: a service that is called svc-...
-#: makes names that begin with our prefix.
+#: Names that Kubernetes adds to the environment of a pod for each service of its namespace: a service that is called
+#: svc-... makes names that begin with our prefix.
 _SERVICE_LINK: Final = re.compile(
     ENVIRONMENT_PREFIX
     + r"(?:[A-Z0-9_]+_)?"
     + r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)",
     re.ASCII,
 )
-#: Those that end in _PORT may have the name of a setting; their values are no numbers.
+#: Values of such names that end in _PORT, which may be those of settings: they are no numbers.
 _SERVICE_LINK_VALUE: Final = re.compile(r"(?:tcp|udp|sctp)://[0-9A-Fa-f.:\[\]]+:[0-9]+", re.ASCII)
 
 Table = TypeVar("Table")
@@ -47,7 +47,7 @@ Table = TypeVar("Table")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: ``layer`` is flag, environment, file, network or default."""
+    """Source of a value: ``layer`` is flag, environment, file, network or default."""
 
     layer: str
     name: str  # the flag, the environment name, the path; empty for a default

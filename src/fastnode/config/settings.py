@@ -552,6 +552,6 @@ class Settings(
 
     @property
     def detects_offenses(self) -> bool:
-        """Whether offenses of validators are looked for: where L1 tells who is drawn, unless keys are switched off."""
+        """True if offenses of validators are looked for: with the sentinel, or from L1 unless keys are switched off."""
         reads_l1 = self.l1_rpc_urls is not None and not self.local_network
         return self.sentinel_enabled or (reads_l1 and not self.validator_disabled)

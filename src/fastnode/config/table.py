@@ -1,4 +1,4 @@
-"""What a row of the settings table says about a setting, and how a table of them is written down and read."""
+"""Rows of the settings table: what each says about a setting, and how a table is written down and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which differences between a fastnode and the reference node docs/compatibility.md explains.
+"""Differences between a fastnode and the reference node that docs/compatibility.md explains.
 
 A node that serves both method sets adds keys of the development records behind those of the release records: that is
 what "both" means, and every key of the release record must still have its value.  Other differences have a row each.
@@ -58,7 +58,7 @@ def added_keys(ours: Any, theirs: Any) -> frozenset[str] | None:
 
 
 def _is_at(*blocks: int) -> Callable[[Question, Any, Any], bool]:
-    """Whether the question is about the state of one of these blocks."""
+    """Make the check that a question is about the state of one of these blocks."""
     return lambda question, _ours, _theirs: question[1][:1] in [[block] for block in blocks]
 
 
@@ -74,7 +74,7 @@ def _ends_before_it_starts(question: Question, _ours: Any, _theirs: Any) -> bool
 
 
 def _is_of_a_genesis_leaf(_question: Question, ours: Any, theirs: Any) -> bool:
-    """Of leaves that no block inserted the reference says block 1."""
+    """True if the answers differ only in leaves that no block inserted: the reference says block 1."""
     if not isinstance(ours, list) or not isinstance(theirs, list) or len(ours) != len(theirs):
         return False
     pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
@@ -105,7 +105,7 @@ def _name_block_0_otherwise(_question: Question, ours: Any, theirs: Any) -> bool
 
 
 def _lacks_price_modifiers(_question: Question, ours: Any, theirs: Any) -> bool:
-    """Whether the other node only says 0 where the price moved."""
+    """True if the answers differ only where the price moved: the other node says 0."""
     return ours != theirs and added_keys(_without_modifiers(ours), _without_modifiers(theirs)) is not None
 
 

@@ -45,7 +45,7 @@ _SCALARS: Final = {
 }
 
 _ANYTHING: Final = "Mapping[str, Any]"
-#: Of parameters, by the names of their types.
+#: Python types of parameters, by the names of their types.
 _PARAMETERS: Final = {
     "AztecAddress": "Field",
     "BlockHash": "Field",

@@ -55,7 +55,7 @@ class Failure:
 
 @dataclass
 class Materials:
-    """What questions are made of, as hex text, numbers and JSON."""
+    """Values that questions are made of, as hex text, numbers and JSON."""
 
     tip: int = 0
     checkpoint: int = 0
@@ -71,9 +71,9 @@ class Materials:
     addresses: list[str] = field(default_factory=list)
     class_ids: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
-    #: Of logs, by the method that gives them.
+    #: Ids of logs, by the method that gives them.
     log_ids: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    #: Of block 1, if it is among the blocks.
+    #: Hash of block 1, if it is among the blocks.
     first_hash: str | None = None
 
 
@@ -276,7 +276,7 @@ def questions(materials: Materials, count: int, seed: int) -> Iterator[Question]
 
 
 def compare(first: Ask, second: Ask, asked: Sequence[Question], *, pause_s: float = PAUSE_S) -> Comparison:
-    """What the two answer differently, again and again."""
+    """Differences between the two that remain when they are asked up to ``TRIES`` more times."""
     differences, with_more_keys = _compare_once(first, second, asked)
     for _ in range(TRIES):
         if not differences:
@@ -293,7 +293,7 @@ def compare(first: Ask, second: Ask, asked: Sequence[Question], *, pause_s: floa
 
 
 def _compare_once(first: Ask, second: Ask, asked: Sequence[Question]) -> tuple[list[Difference], int]:
-    """What differs, and how many answers of the first node only have more keys."""
+    """Differences, and the number of answers of the first node that only have more keys."""
     differences, with_more_keys = [], 0
     for start in range(0, len(asked), BATCH):
         batch = asked[start : start + BATCH]

@@ -32,7 +32,7 @@ def _only(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-#: What knows nothing of the node.
+#: Rooms that know nothing of the node.
 _GROUND: Final = _only("errors files trace log loop kernels records")
 
 ROOMS: Final = (

@@ -175,7 +175,7 @@ def _page(writer: Any, page: Path, known: list[Path]) -> str:
             if child.type == "link_open":
                 child.attrSet("href", _address(str(child.attrGet("href")), page, known))
     up = "../" * (len(page.parts) - 1)
-    # What can be scrolled can be reached without a mouse.
+    # Blocks that scroll can be reached without a mouse.
     body = writer.renderer.render(tokens, writer.options, {}).replace("<pre>", '<pre tabindex="0">')
     # A corner of a table, or a whole first row, that has no text heads nothing.
     body = body.replace("<th></th>", "<td></td>")

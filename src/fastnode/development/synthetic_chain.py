@@ -60,7 +60,7 @@ MANA_LIMIT: Final = 200_000_000
 GAS_FEES: Final = GasFees(0, 1_000_000)
 PREFILLED_ACCOUNTS: Final = 5
 PREFILLED_BALANCE: Final = 10**22
-#: How many checkpoints the proven and the finalized tip are behind the newest one.
+#: Checkpoints by which the proven and the finalized tip are behind the newest one.
 PROVEN_BEHIND: Final = 2
 FINALIZED_BEHIND: Final = 4
 #: A block's end data and the checkpoint's end marker.
@@ -288,7 +288,7 @@ class SyntheticChain:
 
 
 class _CheckpointInTheMaking:
-    """What the blocks of one checkpoint share."""
+    """State that the blocks of one checkpoint share."""
 
     def __init__(self, variables: GlobalVariables, messages: tuple[bytes, ...]) -> None:
         self._variables = variables
@@ -334,7 +334,7 @@ def _sample_records() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _sample_effects() -> tuple[TxEffect, ...]:
-    """What the transactions of the chain that comes with the package did: a wallet sent them."""
+    """Effects of the transactions of the chain that comes with the package: a wallet sent them."""
     effects: list[TxEffect] = []
     with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         for record in source.records():

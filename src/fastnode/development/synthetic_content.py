@@ -30,12 +30,12 @@ __all__ = ["ChainShape", "ContentGenerator", "random_fields"]
 PUBLIC_LOG_FIELDS: Final = 4
 #: Contracts that logs and messages are spread over.
 CONTRACTS: Final = 16
-#: Of the public data writes, this share goes to slots that were written before.
+#: Share of the public data writes that goes to slots that were written before.
 REWRITE_SHARE: Final = 0.5
 #: Slots remembered for that.
 REMEMBERED_SLOTS: Final = 4096
 FEE_MAX: Final = 10**18
-#: Of the txs of wallets, the share of those that publish a contract class or have hundreds of logs.
+#: Share of the txs of wallets that publish a contract class or have hundreds of logs.
 LONG_SHARE: Final = 1 / 256
 LOGS_OF_SHORT_MAX: Final = 64
 #: With the top three bits cleared any value is below the field modulus.
@@ -44,7 +44,7 @@ _BELOW_MODULUS: Final = bytes(byte & 0x1F for byte in range(256))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainShape:
-    """What a synthetic chain looks like; ValueError from :meth:`check` when a number is out of its range.
+    """Shape of a synthetic chain; ValueError from :meth:`check` when a number is out of its range.
 
     With ``vary`` every count of a tx, of messages and of txs in a block is drawn between its minimum and the
     number given here; without it, it is that number.  ``proposed`` blocks stand behind the last checkpoint.

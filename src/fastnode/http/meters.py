@@ -30,7 +30,7 @@ DURATION_BOUNDS_NS: Final = (
 #: Upper bounds of the buckets for the calls of a batch.
 BATCH_BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-#: Which limit an HTTP status means that a request is refused for.
+#: Limit that a request is refused for, by HTTP status.
 LIMITS_BY_STATUS: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "body_size",
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "head_size",

@@ -46,7 +46,7 @@ class Turns:
         self.buffer = bytearray(BUFFER_BYTES)
         self.small_buffer = bytearray(SMALL_BUFFER_BYTES)
         self._waiting: FairQueue[Turn] = FairQueue()
-        #: Which parties share the turns of one address.
+        #: Groups of parties that share the turns of one address.
         self.groups = Groups()
         self._is_scheduled = False
         self._is_running = False

@@ -120,7 +120,7 @@ class Context:
             self._growing_bytes = count
 
     def array(self, items: Iterable[bytes | None]) -> bytes:
-        """Those that there are as a JSON array; stops as soon as it exceeds what this response may still hold."""
+        """JSON array of the items that are not None; stops as soon as it exceeds what this response may still hold."""
         collected: list[bytes] = []
         size = 2
         for item in items:
@@ -343,7 +343,7 @@ class BoundMethod:
         return f"at most {count} parameter{'' if count == 1 else 's'}"
 
 
-#: Which port answers the methods of a namespace.
+#: Port that answers the methods of a namespace.
 _PORTS: Final = {"node": "public", "aztec": "public", "nodeAdmin": "admin", "aztecAdmin": "admin"}
 
 #: Methods of the public port's namespaces that the admin port answers.

@@ -34,7 +34,7 @@ _IV_BYTES: Final = 16
 
 
 class KeyFileError(Exception):
-    """Why a file gives no key.  The message has nothing of the content."""
+    """A file that gives no key.  The message says why, with nothing of the content."""
 
 
 def decrypt_key_file(document: object, password: str) -> bytes:

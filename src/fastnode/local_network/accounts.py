@@ -45,12 +45,12 @@ TEST_ACCOUNTS: Final = tuple(
 
 #: Token "BC", "BC", 18 decimals, of the first account.
 BANANA_COIN: Final = bytes.fromhex("1a9dad3d9b9d55021a8ce457225fa3f89d413c05da170fdad413a74aefee2705")
-#: Who has fee juice in the genesis block.
+#: Addresses that have fee juice in the genesis block.
 FUNDED: Final = (*(account.address for account in TEST_ACCOUNTS), BANANA_FPC, SPONSORED_FPC)
 
 _TOKEN_CLASS: Final = bytes.fromhex("01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee")
 
-#: What a fee-paying contract for tokens needs in the setup phase, beside the defaults.
+#: Calls that a fee-paying contract for tokens needs in the setup phase, beside the defaults.
 TOKEN_ALLOW_LIST: Final = (
     AllowedElement(
         class_id=_TOKEN_CLASS,

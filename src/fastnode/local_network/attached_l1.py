@@ -95,9 +95,9 @@ class _Seen:
 class AttachedL1:
     """Used by the thread that changes the chain.  ``fault`` may be read by any."""
 
-    #: How often its block number is asked for.
+    #: Interval at which L1's block number is asked for, in seconds.
     poll_s: Final = 0.05
-    #: How often all of it is read although there is no new block: tests write into its storage.
+    #: Seconds after which L1 is read although there is no new block: tests write into its storage.
     read_s: Final = 0.25
 
     def __init__(self, endpoint: L1Endpoint, addresses: dict[str, str], first_block: int, epoch_duration: int) -> None:
@@ -115,7 +115,7 @@ class AttachedL1:
         #: Roots that this process has written, by epoch.
         self._roots: dict[int, bytes] = {}
         self._written_up_to = 0
-        #: Why L1 cannot be used; None when it can.
+        #: Reason why L1 cannot be used; None when it can.
         self.fault: str | None = None
 
     def faults(self) -> dict[str, str | None]:
@@ -125,7 +125,7 @@ class AttachedL1:
     # ---- looking -------------------------------------------------------------------------------
 
     def has_news(self) -> bool:
-        """Whether it is time to read it."""
+        """True if it is time to read L1."""
         if self._seen is None or self.fault is not None or time.monotonic() >= self._read_at + self.read_s:
             return True
         try:
@@ -168,7 +168,7 @@ class AttachedL1:
 
     @property
     def timestamp(self) -> int:
-        """Of L1's newest block."""
+        """Timestamp of L1's newest block; 0 before the first read."""
         return 0 if self._seen is None else self._seen.block.timestamp
 
     @property

@@ -280,7 +280,7 @@ class Changes:
         return self._do(change)
 
     def drop_all(self) -> int:
-        """How many there were."""
+        """Drop all pending transactions; returns their number."""
 
         def change() -> int:
             pool = self._network.mempool.pool
@@ -406,7 +406,7 @@ class Changes:
         self._do(change)
 
     def set_l1_fees(self, base_fee: int, blob_fee: int) -> None:
-        """What L1 charges, in wei, as the fee model sees it."""
+        """Set what L1 charges in the fee model, in wei; a fixed fee ends."""
         _require_range("base", base_fee, 0, FEE_MAX)
         _require_range("blob", blob_fee, 0, FEE_MAX)
 

@@ -1,4 +1,4 @@
-"""What gas costs on a local network: the fee model over an L1 that stands still, or a price that was set."""
+"""Gas fees of a local network: the fee model over an L1 that stands still, or a price that was set."""
 
 from __future__ import annotations
 

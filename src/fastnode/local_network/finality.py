@@ -1,4 +1,4 @@
-"""Which checkpoint of a local network counts as final.
+"""Choice of the final checkpoint of a local network.
 
 Wallets need finality to move: a sender may use 20 tags of a pair beyond the newest final one, and a receiver refuses
 a log older than a day that is not final while a later one is.  Tests of reorgs need it not to be instant.  So a

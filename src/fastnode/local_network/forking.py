@@ -43,7 +43,7 @@ FETCHING_THREADS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ForkedChain:
-    """What is copied: the network, without a demand for proofs, and its records."""
+    """A chain to copy: the network, without a demand for proofs, and its records."""
 
     chain: ChainRecord
     genesis: GenesisRecord

@@ -50,7 +50,7 @@ class SetupBlock(NamedTuple):
 
 
 class L1Side(NamedTuple):
-    """What an attached L1 decides.  ``version`` and ``addresses`` None: contracts are put there for this network."""
+    """Values from an attached L1.  ``version`` and ``addresses`` None: contracts are put there for this network."""
 
     chain_id: int
     start_block: int
@@ -60,7 +60,7 @@ class L1Side(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """What is taken from the recorded network."""
+    """Records and set-up blocks taken from the recorded network."""
 
     chain: ChainRecord
     genesis: GenesisRecord
@@ -86,7 +86,7 @@ def read_setup() -> Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNetwork:
-    """What makes a new network this one.
+    """Parameters of a new network.
 
     Rollup version and L1 addresses are random, so that no wallet takes a new chain for one that it knows, unless
     there is a ``seed``.  ``funds``: fee juice of accounts in the genesis block beside, or instead of, those that are

@@ -57,7 +57,7 @@ class SnapshotRecord:
     pending: tuple[bytes, ...]  # transactions as JSON
     messages: tuple[OpenMessage, ...]
     consumed: tuple[tuple[int, int], ...]
-    #: What an attached L1 calls its own snapshot of the same moment.
+    #: Id of an attached L1's own snapshot of the same moment.
     l1: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class StateFile:
         return self._path.exists()
 
     def read(self) -> KeptState:
-        """What is kept; the values of a new network if there is no file."""
+        """Read the kept state; the values of a new network if there is no file."""
         try:
             return KeptState.from_json(orjson.loads(self._content()))
         except FileNotFoundError:

@@ -56,7 +56,7 @@ class NewContracts:
     genesis_archive_root: bytes
 
     def calls(self) -> Iterator[RpcCall]:
-        """What to ask of an anvil so that they are there."""
+        """Calls that put the contracts on an anvil."""
         document = _document()
         moved = self._moved(document)
         for address, code in document["everywhere"].items():
@@ -72,7 +72,7 @@ class NewContracts:
                 yield "anvil_setStorageAt", [address, hex_data(_word(self._key(key, moved))), hex_data(word)]
 
     def _moved(self, document: Mapping[str, Any]) -> dict[bytes, bytes]:
-        """Where each contract of the deployment is now."""
+        """New address of each contract of the recorded deployment, by its old one."""
         moved = {
             encode.from_hex(old): encode.from_hex(self.addresses[name])
             for name, old in document["names"].items()

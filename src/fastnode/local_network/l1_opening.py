@@ -48,11 +48,11 @@ class L1Opening:
         with _reasons():
             (chain_id,) = self._endpoint.results([("eth_chainId", [])])
             self.chain_id = from_quantity(chain_id, "eth_chainId")
-        #: Of the contracts that are there already.
+        #: Facts about contracts that L1 has already.
         self.facts: RollupFacts | None = None
 
     def side(self) -> L1Side:
-        """What a new network takes from L1."""
+        """Read from L1 what a new network takes from it."""
         with _reasons():
             newest = self._newest()
             if self._registry is None:

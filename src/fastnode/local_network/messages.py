@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fee_juice_deposit", "message_hash", "messages_of_checkpoint", "open_messages", "secret_hash_of"]
 
-#: Of ``claim(bytes32,uint256)``: what the fee juice contract expects a deposit to say.
+#: Selector of ``claim(bytes32,uint256)``, which the fee juice contract expects in a deposit.
 _CLAIM_SELECTOR: Final = bytes.fromhex("63f44968")
 _FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
 
@@ -49,18 +49,18 @@ def messages_of_checkpoint(chain: ChainInfo, messages: Sequence[OpenMessage], ch
 
 
 def fee_juice_deposit(to: bytes, amount: int, secret_hash: bytes) -> OpenMessage:
-    """What the portal on L1 sends for a deposit; its sender is the fee juice contract itself, not the portal."""
+    """Message of the portal on L1 for a deposit; its sender is the fee juice contract itself, not the portal."""
     content = sha256_to_field(_CLAIM_SELECTOR + to + amount.to_bytes(FIELD_BYTES, "big"))
     return OpenMessage(_FEE_JUICE[12:], _FEE_JUICE, content, secret_hash)
 
 
 def secret_hash_of(secret: bytes) -> bytes:
-    """What a secret is known by until it is used."""
+    """Hash that a secret is known by until it is used."""
     return poseidon2_hash_with_separator(SEPARATOR_SECRET_HASH, [secret])
 
 
 def open_messages(chain: ChainView, messages: list[OpenMessage]) -> list[OpenMessage]:
-    """Those of a state file that the newest checkpoint has not taken: a crash leaves the file as it was before it."""
+    """Messages in a state file that the newest checkpoint has not taken: a crash leaves the file as before that one."""
     newest = chain.tips.checkpointed.checkpoint.number
     taken = chain.l1_to_l2_messages(newest) if newest else []
     is_older = taken and taken == messages_of_checkpoint(chain.chain, messages[: len(taken)], newest)

@@ -69,13 +69,13 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: How long the answer to a transaction waits for its block.
+#: Longest time that the answer to a transaction waits for its block, in seconds.
 ANSWER_WAIT_S: Final = 5.0
 #: A block is built when the newest one is this much older than the next would be.
 KEEP_ALIVE_S: Final = 43_200
-#: How often the age of the newest block is looked at.
+#: Interval at which the age of the newest block is looked at, in seconds.
 KEEP_ALIVE_CHECK_S: Final = 30.0
-#: How often a full disk is looked at.
+#: Interval at which a full disk is looked at, in seconds.
 ROOM_CHECK_S: Final = 1.0
 #: Transactions that are kept decoded from their arrival to their block.
 DECODED_MAX: Final = 256
@@ -209,7 +209,7 @@ class LocalNetwork:
         return self._jobs.run(job)
 
     def pool_time(self) -> int:
-        """What the pool takes for now: with it, a transaction that comes now is for the next block's slot."""
+        """The pool's current time, in seconds: with it, a transaction that comes now is for the next block's slot."""
         constants = self._ingestor.view.chain.l1_constants
         return self.clock.next_timestamp() - int(constants.get("ethereumSlotDuration", constants["slotDuration"]))
 
@@ -248,7 +248,7 @@ class LocalNetwork:
             self._mine_at_interval()
             self._keep_alive()
         except (L1AwayError, DatabaseFull) as error:
-            # What waits goes on waiting; the health of the node says why.
+            # Transactions go on waiting; the health of the node says why.
             self._callers.release()
             if isinstance(error, DatabaseFull) and tip != self._full_at:
                 self._full_at = tip  # one line until there is a block
@@ -309,7 +309,7 @@ class LocalNetwork:
             self.mine_one(may_be_empty=True)
 
     def _is_too_old(self) -> bool:
-        """Whether the newest block is so old that transactions proven against it could soon not be included."""
+        """True if the newest block is so old that transactions proven against it could soon not be included."""
         return self.clock.next_timestamp() - self._tip()[1] > KEEP_ALIVE_S
 
     def _idle_s(self) -> float:
@@ -399,12 +399,12 @@ class LocalNetwork:
         self._settle()
 
     def txs_of_block(self, number: int) -> list[Tx]:
-        """Those transactions of a block that the pool still has."""
+        """Transactions of a block that the pool still has."""
         texts = [self.mempool.pool.tx_json(tx_hash) for tx_hash in self._ingestor.view.tx_hashes(number) or ()]
         return [Tx.from_json(orjson.loads(text)) for text in texts if text is not None]
 
     def _candidates(self) -> Iterator[Tx]:
-        """What waits, the best first; twice as many as can be in a block, as some may have to be left out."""
+        """Waiting transactions, the best first; twice as many as can be in a block, as some may have to be left out."""
         pool = self.mempool.pool
         for tx_hash in pool.pending_hashes(limit=2 * self.options.limits.txs_per_block):
             tx = self._decoded.get(tx_hash)

@@ -1,4 +1,4 @@
-"""How a local network builds its blocks, from the settings of the node."""
+"""Options of a local network for building blocks, from the settings of the node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Fork", "LocalNetworkOptions", "allowed_sources", "options_of"]
 
 
 class Fork(NamedTuple):
-    """What a reset network begins with; None in both: what its process began with."""
+    """Chain that a reset network begins with; None in both: what its process began with."""
 
     source: str | None
     block_number: int | None
@@ -30,7 +30,7 @@ class Fork(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalNetworkOptions:
-    """How blocks are built unless that is changed while the network runs.
+    """Options for building blocks, unless changed while the network runs.
 
     ``interval_s`` None: no block without a reason.  ``finality_lag`` in checkpoints.  ``eth_per_fee_asset``: of a new
     network, in 1e-12 ETH.

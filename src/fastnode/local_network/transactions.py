@@ -1,5 +1,5 @@
-"""What a local network can tell of a transaction beside its effect: its public calls, debug logs, why it failed, why it
-was dropped.
+"""Notes on transactions of a local network beside their effects: public calls, debug logs, why they failed or were
+dropped.
 
 Kept in memory, for the newest transactions.
 """
@@ -104,5 +104,5 @@ class TransactionNotes:
         return self._calls.get(tx_hash)
 
     def dropped_reason(self, tx_hash: bytes) -> str | None:
-        """Why no block took it."""
+        """Reason why no block took the transaction."""
         return self._drops.get(tx_hash)

@@ -42,7 +42,7 @@ class WalletReads:
         self._wanted_at: float | None = None
 
     def allow(self, *, is_wanted: bool) -> bool:
-        """Whether an empty block may be built now, if one ``is_wanted``.  Called repeatedly."""
+        """True if an empty block may be built now, if one ``is_wanted``.  Called repeatedly."""
         now = self._clock()
         counted = 0 if self.count is None else self.count()
         if counted != self._counted:

@@ -1,4 +1,4 @@
-"""Which tags exist at all: a filter in memory, filled at start, followed block by block, kept in a file.
+"""Filter of the tags that exist: in memory, filled at start, updated block by block, kept in a file.
 
 Wallets ask for about a hundred tags at a time and nearly all of them do not exist; the filter
 answers for those without touching the disk.  It errs in one direction only: it may take an unknown

@@ -149,7 +149,7 @@ class FeeRefresher:
     def __init__(self, latest: LatestFees) -> None:
         self.latest = latest
         self._next_at = 0.0
-        #: Why the newest answer could not be used; None if it could.
+        #: Reason why the newest answer could not be used; None if it could.
         self.trouble: str | None = None
 
     def refresh(self, upstream: Upstream) -> None:

@@ -48,7 +48,7 @@ class Handover(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """Why transactions wait in the pool that other nodes should have; None if none does for such a reason."""
+        """Reason why transactions that other nodes should have wait in the pool; None if there is none."""
 
     @property
     def has_waiting(self) -> bool:
@@ -86,7 +86,7 @@ class PoolHandover:
         self._offers = threading.BoundedSemaphore(OFFERS_MAX)
         self._asked = threading.BoundedSemaphore(ASKED_MAX)
         self._flushing = threading.Lock()
-        #: Why the newest attempt to hand on what waits in the pool came to nothing; None if it did not.
+        #: Reason why the newest attempt to hand on what waits in the pool failed; None if it did not.
         self._failure: str | None = None
 
     @property

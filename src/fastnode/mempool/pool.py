@@ -155,8 +155,8 @@ class TxPool:
         return self.state_of(tx_hash) in (TxState.PENDING, TxState.PROTECTED, TxState.MINED)
 
     def departure_of(self, tx_hash: bytes) -> str | None:
-        """Why a transaction that was seen here is in no block and does not wait; empty if that is not remembered.  None
-        for a hash that was never seen, or so long ago that nothing is remembered of it."""
+        """Reason why a transaction seen here is in no block and does not wait; empty if that is not remembered.
+        None for a hash that was never seen, or so long ago that nothing is remembered of it."""
         reason = self._departed.reason(tx_hash)
         return "" if reason is None and tx_hash in self._entries else reason
 
@@ -289,7 +289,7 @@ class TxPool:
         return evictions_for(entry, origin, self._pending, self._ledger.fee_juice_balance, self.options)
 
     def _ineligible_reason(self, entry: PoolEntry) -> str | None:
-        """Why no block can include the transaction any more: what may change after validation."""
+        """Reason why no block can include the transaction any more, by what may change after validation."""
         reason = gas_limit_reason(entry.gas_limits, is_public=entry.is_public, caps=self.options.gas_caps)
         if reason is not None:
             return reason
@@ -491,7 +491,7 @@ class TxPool:
         return self._store.stage(changes)
 
     def _existing(self, tx_hashes: Iterable[bytes]) -> list[PoolEntry]:
-        """Those of the transactions that wait or are mined."""
+        """Entries of the transactions that wait or are mined."""
         return [self._entries[tx_hash] for tx_hash in tx_hashes if self.is_waiting(tx_hash)]
 
     def _in_state(self, state: TxState) -> list[PoolEntry]:

@@ -94,7 +94,7 @@ def minimum_bump(fee: int, percentage: int) -> int:
 
 
 class Coverage(NamedTuple):
-    """Which of a payer's transactions its balance does not cover, and what was there for each when its turn came."""
+    """Transactions that a payer's balance does not cover, and what was there for each one when its turn came."""
 
     uncovered: list[PoolEntry]
     available: dict[bytes, int]

@@ -323,7 +323,7 @@ class Mempool:
 
     @property
     def limitation(self) -> str | None:
-        """Why every transaction that a client sends is refused; None if good ones are taken."""
+        """Reason why every transaction that a client sends is refused; None if good ones are taken."""
         closed = self.closed
         if closed is not None:
             return closed
@@ -336,7 +336,7 @@ class Mempool:
     # ---- requests --------------------------------------------------------------------------
 
     def waiting_reason(self, tx_hash: bytes) -> str | None:
-        """Why a pending transaction can be in no block yet, once that is worth a word; None for no reason."""
+        """Reason why a pending transaction can be in no block yet, once that is worth a word; None for no reason."""
         if self.pool.unforwarded_since(tx_hash) is not None and (closed := self.closed) is not None:
             return f"It waits in this node's pool: {closed}"
         return None if self.handover is None else self.handover.waiting_reason(tx_hash)
@@ -424,7 +424,7 @@ class Mempool:
 
     @property
     def closed(self) -> str | None:
-        """Why clients may send no transaction, whatever an operator says; None if they may."""
+        """Reason why clients may send no transaction, whatever an operator says; None if they may."""
         return self._closed()
 
     def _let_judge(self, handover: Handover, tx: Tx) -> Added:

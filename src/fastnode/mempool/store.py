@@ -239,7 +239,7 @@ class PoolStore:
                 yield KeptRow(number, *_KEPT_VALUE.unpack(value))
 
     def departed_rows(self) -> Iterator[DepartedRow]:
-        """Why transactions left without a block, in no order."""
+        """Transactions that left without a block, with the reasons, in no order."""
         with (
             self._reading,
             closing(self._database.snapshot()) as snapshot,

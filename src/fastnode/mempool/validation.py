@@ -207,7 +207,7 @@ class TxValidator:
 
     @property
     def limitation(self) -> str | None:
-        """Why no transaction at all can be judged here; None if they can."""
+        """Reason why no transaction at all can be judged here; None if they can."""
         return self._verifier.limitation or next(self._unknown_network(), None)
 
     def validate(
@@ -295,7 +295,7 @@ class TxValidator:
     # ---- setup phase -----------------------------------------------------------------------
 
     def setup_reason(self, tx: Tx, ledger: Ledger, timestamp: int) -> str | None:
-        """Why its setup phase is not allowed in a block of this time."""
+        """Reason why the setup phase of ``tx`` is not allowed in a block of this time; None if it is."""
         for call in tx.data.setup_calls:
             reason = self._setup_call(tx, call, ledger, timestamp)
             if reason is not None:
@@ -340,8 +340,8 @@ class TxValidator:
     # ---- transactions that others chose ---------------------------------------------------
 
     def integrity_reason(self, tx: Tx) -> str | None:
-        """Why ``tx`` may be in no block of this network whatever its state, its proof aside: what is asked of the
-        transactions of proposals, which the pool may not want.
+        """Reason why ``tx`` may be in no block of this network whatever its state, its proof aside: what is asked of
+        the transactions of proposals, which the pool may not want.
         """
         reason = next(self._metadata(tx), None)
         if reason is None and tx.size > TX_BYTES_MAX:

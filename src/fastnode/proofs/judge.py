@@ -1,4 +1,4 @@
-"""Which verifier judges the proofs of this network's transactions, and how it is.
+"""Verifier that judges the proofs of this network's transactions, and its state.
 
 --proof-verifier-command      that command, on every network: it was asked for
 no real proofs (node info)    no judge: the proof is not looked at
@@ -68,7 +68,7 @@ class ProofJudge:
 
     @property
     def limitation(self) -> str | None:
-        """Why no proof can be judged now; None if proofs are judged, or need not be."""
+        """Reason why no proof can be judged now; None if proofs are judged, or need not be."""
         if not self._asks_bb:
             return None
         if self._bb is None:
@@ -78,7 +78,7 @@ class ProofJudge:
 
     @property
     def fault(self) -> str | None:
-        """Why a verifier that is there does not work; None if it does, or if there is none."""
+        """Reason why a verifier that is there does not work; None if it does, or if there is none."""
         if self._bb is None or find_program(self._bb.options) is None:
             return None
         return self.limitation

@@ -52,7 +52,7 @@ class ProofVerifier(Protocol):
 
     @property
     def limitation(self) -> str | None:
-        """Why it can judge no proof at all, for the log, the status and readiness; None if it can judge."""
+        """Reason why no proof at all can be judged, for the log, the status and readiness; None if proofs can be."""
 
     def judge(self, tx: Tx, client: str = "") -> Verdict:
         """The verdict on one transaction.  May block for as long as a proof takes; called in a worker thread.

@@ -121,7 +121,7 @@ class BbVerifier:
 
     @property
     def limitation(self) -> str | None:
-        """Why no proof can be judged now, as a sentence; None if proofs are judged."""
+        """Reason why no proof can be judged now, as a sentence; None if proofs are judged."""
         if self._state is VerifierState.READY:
             return None
         return f"Proof cannot be verified: {self._failure or NOT_READY}"

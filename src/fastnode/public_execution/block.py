@@ -145,7 +145,7 @@ class _Building:
         self.outcome.left_out.append(LeftOut(tx, reason, is_final))
 
     def _obstacle(self, tx: Tx) -> str | None:
-        """Why ``tx`` is left out without being executed; None if it is executed."""
+        """Reason why ``tx`` is left out without being executed; None if it is executed."""
         deadline, gas, txs = self._limits.deadline, self._limits.gas, self._limits.txs
         if txs is not None and len(self.outcome.included) >= txs:
             return "The block has as many transactions as it may have"

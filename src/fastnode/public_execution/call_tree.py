@@ -30,7 +30,7 @@ class Phase(IntEnum):
 
 
 def selector_of(calldata: bytes) -> bytes | None:
-    """Which function is called: the four bytes of the first field, if that is small enough."""
+    """Selector of the called function: the last four bytes of the first field, if that is small enough."""
     first = calldata[:FIELD_BYTES]
     return first[-SELECTOR_BYTES:] if first and not any(first[:-SELECTOR_BYTES]) else None
 

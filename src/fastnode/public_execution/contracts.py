@@ -1,4 +1,4 @@
-"""Which program runs at an address, and the contracts that a transaction publishes itself.
+"""Program that runs at an address, and the contracts that a transaction publishes itself.
 
 A contract's class can change with notice.  The registry keeps the change in its own storage, as a value of the
 kind "delayed public mutable"; for the contract at address A, with ``base`` the slot of map 1 at A::

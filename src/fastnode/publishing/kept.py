@@ -114,7 +114,7 @@ class KeptTransactions:
         item.blobs_check = None
 
     def load(self, sender: bytes) -> list[InFlight]:
-        """Those of an account, the lowest nonce first; a file that is damaged is left alone and told of."""
+        """Transactions of an account, the lowest nonce first; a file that is damaged is left alone and logged."""
         if self._directory is None or not self._directory.is_dir():
             return []
         found = []

@@ -1,4 +1,4 @@
-"""Why a contract refuses a call, in one line: its errors by their selectors, with what their words mean.
+"""Reason why a contract refuses a call, in one line: its errors by their selectors, with what their words mean.
 
 error data      selector 4 | word 32 ...          selector = first 4 bytes of keccak(signature)
 """

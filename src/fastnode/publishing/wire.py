@@ -105,7 +105,7 @@ class Wire:
         raise NotTaken(f"L1 does not take it: {refusal[:REASON_MAX]}")
 
     def _transmit_as(self, signed: SignedTransaction, bundle: BlobBundle | None, form: SidecarForm) -> str:
-        """Why it is refused; empty if it is not."""
+        """Send a transaction in this form; returns why it is refused, empty if it is not."""
         raw = hex_data(signed.raw(bundle, form))
 
         def send(endpoint: L1Endpoint) -> str:

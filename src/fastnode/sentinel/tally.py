@@ -50,7 +50,7 @@ class TallyTerms:
         return slot // self.round_slots
 
     def epochs_of(self, number: int) -> range:
-        """Those with a slot in a round."""
+        """Epochs with a slot in a round."""
         first = number * self.round_slots
         return range(first // self.epoch_slots, (first + self.round_slots - 1) // self.epoch_slots + 1)
 
@@ -141,7 +141,7 @@ def encode_votes(votes: Sequence[int]) -> bytes:
 
 
 def rounds_to_execute(slot: int, terms: TallyTerms, rules: VoteRules) -> range:
-    """Those that may be executed in a slot, the oldest first: their delay is over, and they have not expired."""
+    """Rounds that may be executed in a slot, the oldest first: their delay is over, and they have not expired."""
     number = terms.round_at(slot)
     newest = number - terms.execution_delay_rounds - 1
     oldest = max(0, number - terms.lifetime_rounds, newest - rules.look_back_rounds)

@@ -303,7 +303,7 @@ class OffenseThread:
 
     @property
     def fault(self) -> str | None:
-        """Why the last look failed; None if it did not."""
+        """Reason why the last look failed; None if it did not."""
         return self._loop.trouble or self._failed
 
     def _turn(self) -> float:

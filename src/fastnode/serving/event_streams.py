@@ -50,7 +50,7 @@ _FIELDS: Final = header_fields(
 )
 
 
-#: Why clients are cut off: they take less than comes, or nothing at all.
+#: Reasons to cut clients off: they take less than comes, or nothing at all.
 DROP_REASONS: Final = ("slow", "stuck")
 
 

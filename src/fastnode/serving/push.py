@@ -227,7 +227,7 @@ class Push:
         self._tips_json = b""
         self._lock = asyncio.Lock()
         self._news = asyncio.Event()
-        #: Those who were told by a node that is ahead.
+        #: Clients that wait for newer blocks: a node that is ahead has told them of the blocks here.
         self._waiting: dict[PushClient, None] = {}
         self._following: asyncio.Task[None] | None = None
         self._beating: asyncio.TimerHandle | None = None

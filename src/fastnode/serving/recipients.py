@@ -25,7 +25,7 @@ UNSENT_BYTES_MAX: Final = 64 * 1024
 SEND_BUFFER_BYTES: Final = 64 * 1024
 #: Clients that are written to before others have their turn on the loop.
 RECIPIENTS_PER_TURN: Final = 128
-#: Why clients of WebSocket are cut off: they leave too much untaken, take nothing, or answer no ping.
+#: Reasons to cut clients of WebSocket off: they leave too much untaken, take nothing, or answer no ping.
 CLOSE_REASONS: Final = ("slow", "stuck", "silent")
 
 

@@ -78,7 +78,7 @@ class HttpServer:
         self._connections: set[HttpConnection] = set()
         self._admitted_count = 0  # with those that are not opened yet
         self._connection_counts = ConnectionCounts(limits.connections_per_address_max)
-        #: Those that leave answers unread, from the one that has done so longest on.
+        #: Connections that leave answers unread, from the one that has done so longest on.
         self._behind: dict[HttpConnection, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_gone: asyncio.Event | None = None

@@ -153,7 +153,7 @@ class Webhook:
         self.failures = 0
         #: Blocks that are not told yet, at the last look.
         self.behind = 0
-        #: Why the newest message was not taken, and since when; None: it was.
+        #: Reason why the newest message was not taken, and since when; None: it was.
         self.failure: str | None = None
         self.failing_since = 0.0
         self._secret = secret
@@ -174,7 +174,7 @@ class Webhook:
 
     @property
     def trouble(self) -> str | None:
-        """Why messages are not delivered, for /status; nothing of the URL but its host."""
+        """Reason why messages are not delivered, for /status; nothing of the URL but its host."""
         if self.failure is None:
             return self.loop.trouble
         since = time.strftime("%H:%M:%S", time.gmtime(self.failing_since))

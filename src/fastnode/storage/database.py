@@ -408,7 +408,7 @@ def end_databases(directory: Path) -> None:
 
 
 def databases_without_seal() -> dict[Path, str]:
-    """Those that this process has used and left without a seal, and why; not those that are gone."""
+    """Databases that this process has used and left without a seal, and why; not those that are gone."""
     return {path: reason for path, reason in _NOT_SEALED.items() if path.is_dir()}
 
 

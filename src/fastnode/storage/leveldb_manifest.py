@@ -1,4 +1,4 @@
-"""Which tables make up a LevelDB, by its manifest.
+"""Tables that make up a LevelDB, by its manifest.
 
     manifest   blocks of 32 kB, each a row of fragments; fewer than 7 bytes at the end of a block are filling
     fragment   u32 checksum   u16 length   u8 kind: 1 whole, 2 first, 3 middle, 4 last        then its bytes

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 __all__ = ["Namespaces", "newer_name", "wire_names"]
 
-#: Which of the two are answered.
+#: Namespaces that are answered, of the two.
 Namespaces: TypeAlias = Literal["both", "node", "aztec"]
 
 _NEWER: Final = {"node": "aztec", "nodeAdmin": "aztecAdmin"}

@@ -1,4 +1,4 @@
-"""Why a value from outside is refused, in words that are safe to print."""
+"""Reasons why a value from outside is refused, in words that are safe to print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUOTED_LENGTH_MAX: Final = 60
 
 
 class Reject(Exception):  # noqa: N818 - a verdict, not a fault
-    """Why a value is refused, to follow the parameter's name; ``path`` points into the value, such as ``.limit``.
+    """Reason of a refusal, to follow the parameter's name; ``path`` points into the value, such as ``.limit``.
 
     ``is_specific``: the reason says more than the description of the type, also to who reads a setting's error.
     """

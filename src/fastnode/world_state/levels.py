@@ -1,4 +1,4 @@
-"""Which levels of a tree are in memory: the uppermost ones, as many as a limit allows.
+"""Levels of a tree that are in memory: the uppermost ones, as many as a limit allows.
 
 A start loads few of them, and the rest when requests are served already; a tree that grows lets the lowest ones go.
 Reads below the levels in memory go to the database.

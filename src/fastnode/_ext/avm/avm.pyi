@@ -190,7 +190,7 @@ class Machine:
 
     @property
     def step_count(self) -> int:
-        """Those of them that are kept."""
+        """Number of steps that are kept."""
 
     def steps_json(self) -> bytes:
         """The steps that are kept as the elements of a JSON array, joined by commas, each::
