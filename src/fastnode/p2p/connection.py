@@ -50,12 +50,12 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """What is kept of this connection that a peer decides on."""
+        """Bytes held for this connection, as many as the peer makes it hold."""
         held = len(self._buffer) + len(self._output)
         return held if self.muxer is None else held + self.muxer.held_bytes
 
     def take_output(self) -> bytes:
-        """What is to be written now."""
+        """Bytes to write now, taken out of the buffers."""
         if self.muxer is not None and self._session is not None and self.muxer.output:
             self._output += self._session.seal(bytes(self.muxer.output))
             self.muxer.output.clear()
@@ -64,7 +64,7 @@ class Connection:
         return out
 
     def receive(self, data: bytes, now: float) -> Iterator[Event]:
-        """What happens on the streams; PeerFault ends the connection.  ``now``: of a monotonic clock, in s."""
+        """Events on the streams; PeerFault ends the connection.  ``now``: of a monotonic clock, in s."""
         if self.muxer is None:
             self._handshake_bytes += len(data)
             if self._handshake_bytes > _HANDSHAKE_BYTES_MAX:

@@ -13,7 +13,7 @@ from fastnode.p2p.topics import Topic
 
 __all__ = ["EVENTS", "MESSAGES", "PROPOSED_BLOCKS", "REQUESTS"]
 
-#: What happens to connections.
+#: Events of connections, peers and discovery.
 EVENTS: Final = (
     "accepted",
     "connected",

@@ -1,4 +1,4 @@
-"""Whom to dial, and when: static peers for ever, discovered ones a few times.
+"""Choice of peers to dial, and when: static ones for ever, discovered ones a few times.
 
 The reference lets five connections a second in from one address: this node dials four.  Where another node than the
 expected one answers at an address that the operator named, or where a peer was before, whoever is there is taken the
@@ -24,7 +24,7 @@ _LAST_PAUSE_S: Final = 60.0
 _LAST_PAUSE_ALONE_S: Final = 4.0
 #: Peers below which there are few.
 _FEW: Final = 4
-#: Of discovered peers.
+#: Limits for discovered peers.
 _ATTEMPTS_MAX: Final = 3
 _PAUSE_S: Final = 300.0
 _CANDIDATES_MAX: Final = 100
@@ -39,7 +39,7 @@ class Candidate:
     peer: StaticPeer
     is_static: bool
     found_at: float
-    #: Who was there last.
+    #: Id of the peer that was there last.
     seen: str | None = None
     #: The operator named the address, or a peer was there.
     is_trusted: bool = False
@@ -52,7 +52,7 @@ class Candidate:
 
     @property
     def expected(self) -> str | None:
-        """Who must be there; None: anybody."""
+        """Peer id that must be there; None: any."""
         return None if self.takes_any else self.peer.peer_id
 
     def due_at(self, *, is_needed: bool) -> float:
@@ -69,7 +69,7 @@ class Pace:
         self._times: dict[str, deque[float]] = {}
 
     def take(self, address: str, now: float) -> bool:
-        """Whether there may be one now; it is counted then."""
+        """True if there may be an event now, which is then counted."""
         times = self._times.get(address)
         if times is None:
             if len(self._times) >= _ADDRESSES_MAX:
@@ -107,7 +107,7 @@ class DialPlan:
         self._candidates[key] = Candidate(peer, False, now, is_trusted=is_trusted)
 
     def due(self, connected: Collection[str], now: float, *, has_room: bool) -> list[Candidate]:
-        """Whom to dial now.  ``connected``: peer ids; discovered peers only while there is room."""
+        """Candidates to dial now.  ``connected``: peer ids; discovered peers only while there is room."""
         for key, other in list(self._candidates.items()):
             kept_s = _TRUSTED_KEPT_S if other.is_trusted else _CANDIDATE_KEPT_S
             if not other.is_static and now - other.found_at > kept_s and not other.is_dialling:

@@ -53,7 +53,7 @@ _ANSWER_S: Final = 2.0
 _PENDING_MAX: Final = 256
 #: Packets that are read before others have a turn.
 _READ_AT_ONCE: Final = 64
-#: Of a lookup: nodes that are asked at a time, and at most.
+#: Nodes that a lookup asks at a time, and in all.
 _ASKED_AT_ONCE: Final = 3
 _ASKED_MAX: Final = 48
 #: Records that came in answers and are not in the table.
@@ -61,7 +61,7 @@ _HEARD_OF_MAX: Final = 500
 #: Nodes that are to be pinged, and how long one waits for the next.
 _TO_CHECK_MAX: Final = 128
 _CHECK_S: Final = 0.1
-#: How long a node of the table may be unheard of.
+#: Time that a node of the table may be unheard of before it is pinged, in seconds.
 _QUIET_S: Final = 60.0
 #: While the table is empty, bootstrap nodes are asked again after so long.
 _EMPTY_S: Final = 5.0
@@ -79,7 +79,7 @@ class _Pending:
 
 
 class Discovery:
-    """Of one node, in the loop of the network.
+    """Discovery for one node, in the loop of the network.
 
     ``found`` is told of nodes that may be dialled; ``is_looking`` says whether more are wanted; ``counts`` takes what
     happens.  Nodes of the private list are never told to others.
@@ -159,7 +159,7 @@ class Discovery:
         now = self._loop.time()
         wait_s = self._gate.wait_s(now)
         if wait_s:
-            # What comes meanwhile waits in the kernel, or is lost there: that costs this process nothing.
+            # Packets that come meanwhile wait in the kernel, or are lost there: that costs this process nothing.
             self._loop.remove_reader(bound.fileno())
             self._loop.call_later(wait_s, self._read_again)
             return
@@ -310,7 +310,7 @@ class Discovery:
         return self.table.find(node_id) or self._heard_of.get(node_id) or self._to_check.get(node_id)
 
     def _is_wanted(self, record: NodeRecord) -> bool:
-        """Whether it is of this network; bootstrap nodes are of all."""
+        """True if the record is of this network, or of a bootstrap node whose network is not checked."""
         if record.version == self._version:
             return True
         return record.node_id in self._bootnodes and not self._options.checks_bootnode_version
@@ -401,7 +401,7 @@ class Discovery:
         return closest()
 
     async def _find(self, contact: Contact, target: bytes) -> list[Contact] | None:
-        """What a node says is near the target; None if it does not answer."""
+        """Contacts that a node names near the target; None if it does not answer."""
         away = distance(contact.node_id, target)
         # Behind the nearest ones those that half of all nodes are at, and a quarter: in a small network there are no
         # others.

@@ -1,4 +1,4 @@
-"""How many packets of discovery are looked at, and which addresses are believed."""
+"""Limits on packets of discovery, and on the addresses that are believed."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class PacketGate:
         self._of_address: Counter[str] = Counter()
 
     def wait_s(self, now: float) -> float:
-        """How long nothing more should be read; 0: read on."""
+        """Time for which nothing more should be read, in seconds; 0: read on."""
         self._begin(now)
         return 0.0 if self._read < _READ_PER_S else max(0.001, self._since + 1 - now)
 
     def take(self, host: str, now: float) -> bool:
-        """Whether a packet is looked at."""
+        """True if a packet is to be looked at; it is counted."""
         self._begin(now)
         self._read += 1
-        # Of all first: so no more addresses are counted than packets are taken.
+        # The limit of all comes first: so no more addresses are counted than packets are taken.
         if self._taken >= _PER_S or self._of_address[host] >= self._of_address_max:
             return False
         self._taken += 1
@@ -58,7 +58,7 @@ class PacketGate:
 
 
 def is_relayed_well(host: str, sender: str) -> bool:
-    """Whether ``sender`` may say that a node is at ``host``: who is outside of a network cannot know what is in it."""
+    """True if ``sender`` may say that a node is at ``host``: who is outside of a network cannot know what is in it."""
     address, source = ipaddress.IPv4Address(host), ipaddress.IPv4Address(sender)
     if address.is_unspecified or address.is_multicast or address.is_reserved:
         return False
@@ -68,7 +68,7 @@ def is_relayed_well(host: str, sender: str) -> bool:
 
 
 class AddressVotes:
-    """Where other nodes say that this one is.  Each network (/24) has one vote, so that many nodes of one operator do
+    """Votes of other nodes on this one's address.  Each network (/24) has one, so that many nodes of one operator do
     not decide; with ``limits_addresses`` False each node has one."""
 
     def __init__(self, *, limits_addresses: bool = True) -> None:

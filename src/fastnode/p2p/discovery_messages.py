@@ -39,7 +39,7 @@ _ID_BYTES_MAX: Final = 8
 _ITEMS_MAX: Final = 600
 #: Message, list of records, record.
 _DEPTH_MAX: Final = 3
-#: Of an answer with records: kind, the heads of two lists, id, number of packets.
+#: Bytes of an answer beside its records: kind, the heads of two lists, id, number of packets.
 _NODES_HEAD_BYTES: Final = 1 + 3 + 3 + 1 + _ID_BYTES_MAX + 2
 
 

@@ -1,4 +1,4 @@
-"""Who is who in discovery: challenges, handshakes and the keys that follow, without a socket.
+"""Identities of nodes in discovery: challenges, handshakes and the keys that follow, without a socket.
 
     initiator                                recipient
     message that cannot be opened    ──►
@@ -55,11 +55,11 @@ class Contact(NamedTuple):
 
 
 class _Session(NamedTuple):
-    #: Of the other side.
+    #: Record of the other side.
     record: NodeRecord
     sending: bytes
     receiving: bytes
-    #: Of the session before, which the other side still uses when both have begun one at the same time.
+    #: Receiving key of the session before, which the other side still uses when both have begun one at the same time.
     received_before: bytes | None
     since: float
 
@@ -155,7 +155,7 @@ class Sessions:
         return message
 
     def challenge(self, packet: Packet, address: Address, known: NodeRecord | None, now: float) -> bytes:
-        """What to ask the sender of a packet that cannot be opened.  ``known``: the record of whom it names."""
+        """Challenge for the sender of a packet that cannot be opened.  ``known``: record of the node it names."""
         asked, data = challenge_packet(packet.source, packet.nonce, 0 if known is None else known.sequence)
         self._challenges[packet.source, address] = _Challenge(data, now, known)
         self._challenges.move_to_end((packet.source, address))

@@ -65,7 +65,7 @@ class Table:
         return None if entry is None else entry.contact
 
     def has_place(self, node_id: bytes) -> bool:
-        """Whether a node that is not here yet would be entered."""
+        """True if the table, or its waiting list, has a place for a node that is not in it yet."""
         bucket = self._buckets.get(distance(self._own_id, node_id))
         return bucket is None or len(bucket.entries) < BUCKET_MAX or len(bucket.waiting) < _WAITING_MAX
 
@@ -110,7 +110,7 @@ class Table:
             self._count(entry.contact, -1)
 
     def take_waiting(self, node_id: bytes) -> Contact | None:
-        """Who may have the place that a node has lost, if it answers."""
+        """Waiting node that may have the place that ``node_id`` has lost, if it answers."""
         bucket = self._buckets.get(distance(self._own_id, node_id))
         if bucket is None or not bucket.waiting or len(bucket.entries) >= BUCKET_MAX:
             return None
@@ -126,7 +126,7 @@ class Table:
         return sorted(self, key=lambda contact: int.from_bytes(contact.node_id, "big") ^ wanted)[:count]
 
     def at_distances(self, distances: Collection[int], count: int) -> list[Contact]:
-        """Of each distance in turn, those heard of last first."""
+        """Contacts at each distance in turn, those heard of last first; at most ``count``."""
         found: list[Contact] = []
         for each in dict.fromkeys(distances):
             bucket = self._buckets.get(each)

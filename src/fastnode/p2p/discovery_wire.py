@@ -43,9 +43,9 @@ PACKET_BYTES_MAX: Final = 1280
 _PACKET_BYTES_MIN: Final = 63
 _MASK_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
-#: Of the longest head, that of a handshake with a record.
+#: Bytes of the longest head, that of a handshake with a record.
 _HEAD_BYTES_MAX: Final = 23 + 34 + 97 + 300
-#: Of a message that a packet with a session has room for: less mask, head and tag.
+#: Bytes of the longest message of a session: less mask, head and tag.
 MESSAGE_BYTES_MAX: Final = PACKET_BYTES_MAX - _MASK_BYTES - 23 - 32 - 16
 
 MESSAGE, CHALLENGE, HANDSHAKE = range(3)
@@ -58,11 +58,11 @@ class Packet(NamedTuple):
     nonce: bytes
     #: Node id; empty in a challenge.
     source: bytes
-    #: Of a handshake its signature, of a challenge its nonce.
+    #: Signature of a handshake, nonce of a challenge.
     first: bytes
-    #: Of a handshake the ephemeral key, of a challenge the sequence number (8 bytes).
+    #: Ephemeral key of a handshake, sequence number (8 bytes) of a challenge.
     second: bytes
-    #: Of a handshake the sender's record; may be empty.
+    #: Sender's record of a handshake; may be empty.
     record: bytes
     #: Masking nonce and head, which are authenticated.
     head: bytes
@@ -157,5 +157,5 @@ def session_keys(
 
 
 def id_digest(challenge: bytes, ephemeral: bytes, recipient: bytes) -> bytes:
-    """What the initiator signs with its node's key: 32 bytes."""
+    """Digest that the initiator signs with its node's key: 32 bytes."""
     return hashlib.sha256(b"discovery v5 identity proof" + challenge + ephemeral + recipient).digest()

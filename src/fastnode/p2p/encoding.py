@@ -44,7 +44,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes, bytes_max: int) -> bytes:
-    """What raw snappy holds; empty for nothing.
+    """Content of raw snappy; empty for nothing.
 
     PeerFault if it is none, or would be more than ``bytes_max``: that is known before anything is made of it.
     """

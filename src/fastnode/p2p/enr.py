@@ -103,7 +103,7 @@ class NodeRecord:
 
 
 def _content(raw: bytes, signature: bytes) -> bytes:
-    """What is signed: the list without its first item, which stands behind the list's head."""
+    """Signed part of a record: the list without its first item, which stands behind the list's head."""
     head = 1 if raw[0] <= 0xF7 else 1 + raw[0] - 0xF7
     body = raw[head + len(rlp.encode(signature)) :]
     return _list_of(body)

@@ -1,4 +1,4 @@
-"""Why a node leaves a peer: the one byte of a goodbye."""
+"""Reasons to leave a peer: the one byte of a goodbye."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class _Peer:
 
 
 class Gossip:
-    """Of one node.  ``names``: the topics that it takes part in."""
+    """Gossip of one node.  ``names``: the topics that it takes part in."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Gossip:
         self._output: dict[str, list[bytes]] = {}
         self._beats = 0
         self._beat_at: float | None = None
-        #: What happened: (topic, "received" | "published" | "forwarded" | "duplicate" | a verdict | ...).
+        #: Counts of events: (topic, "received" | "published" | "forwarded" | "duplicate" | a verdict | ...).
         self.counts: Counter[tuple[str, str]] = Counter()
 
     # ---- peers -------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Gossip:
     # ---- output ------------------------------------------------------------------------------
 
     def take_output(self) -> list[tuple[str, bytes]]:
-        """Whom to send what: complete messages, each behind its length."""
+        """Peers, and complete messages to send them, each behind its length."""
         out = [(peer, rpc) for peer, rpcs in self._output.items() for rpc in rpcs]
         self._output.clear()
         return out
@@ -259,7 +259,7 @@ class Gossip:
         return refused
 
     def _accepts(self, peer: str, state: _Peer, name: str, now: float) -> bool:
-        """Whether a GRAFT is taken; during the back-off it is held against the peer."""
+        """True if a GRAFT is taken; during the back-off it is held against the peer."""
         until = self._backoff.get((name, peer), 0.0)
         if now < until and not state.is_direct:
             # At once after the prune it counts twice.
@@ -270,7 +270,7 @@ class Gossip:
         return not state.is_direct and not is_full and self._suits(peer, len(self.mesh[name]), self.scores.score(peer))
 
     def _suits(self, peer: str, others: int, score: float) -> bool:
-        """Whether it may be in a mesh that has so many others.  One that has delivered too little, and nothing wrong,
+        """True if a peer may be in a mesh of so many others.  One that has delivered too little, and nothing wrong,
         is better than none, and what is lost with a prune is not had again for a minute."""
         return score >= 0 or (others < self.options.degree_low and self.scores.score(peer, counts_deficits=False) >= 0)
 
@@ -293,7 +293,7 @@ class Gossip:
     # ---- messages ----------------------------------------------------------------------------
 
     def judge(self, identity: bytes, verdict: Verdict, now: float) -> int:
-        """What a message is worth; to how many peers it was forwarded.  No-op for one that was judged before."""
+        """Apply the verdict on a message; to how many peers it was forwarded.  No-op for one that was judged before."""
         pending = self._pending.pop(identity)
         if pending is None:
             return 0
@@ -386,7 +386,7 @@ class Gossip:
         return len(peers)
 
     def _outside(self, name: str, others: set[str]) -> list[str]:
-        """Who takes part in a topic and hears gossip of it, without the others."""
+        """Peers that take part in a topic and hear gossip of it, without ``others``."""
         threshold = self.scores.parameters.gossip_threshold
         return [
             peer
@@ -486,13 +486,13 @@ class Gossip:
         return {key: until - now for key, until in self._backoff.items() if until > now}
 
     def keep_back_offs(self, remaining_s: Mapping[tuple[str, str], float], now: float) -> None:
-        """Those of the last run: a GRAFT before their end would be held against this node."""
+        """Take over back-offs of the last run: a GRAFT before their end would be held against this node."""
         for (name, peer), seconds in remaining_s.items():
             if name in self.mesh and 0 < seconds <= _BACKOFF_MAX_S:
                 self._backoff[name, peer] = now + seconds
 
     def _surplus(self, mesh: set[str], score: dict[str, float]) -> list[str]:
-        """Whom to prune of a mesh that is too large: not the best, and not the last ones that this node has dialled."""
+        """Peers to prune of a mesh that is too large: not the best, nor the last ones that this node has dialled."""
         ranked = sorted(mesh, key=lambda peer: score[peer], reverse=True)
         kept, rest = ranked[:_BEST_KEPT], ranked[_BEST_KEPT:]
         self._dice.shuffle(rest)

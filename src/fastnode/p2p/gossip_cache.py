@@ -1,4 +1,4 @@
-"""What gossip remembers of messages: which were seen, those that wait for their verdict, and the newest ones."""
+"""Messages that gossip remembers: those seen, those that wait for their verdict, and the newest ones."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["KeptMessages", "MessageCache", "Pending", "PendingMessages", "Seen",
 _PENDING_MAX: Final = 1000
 _PENDING_BYTES_MAX: Final = 64 << 20
 _PENDING_OF_PEER_MAX: Final = 200
-#: Of one peer; a single message may be larger.
+#: Bytes of one peer; a single message may be larger.
 _PENDING_BYTES_OF_PEER_MAX: Final = 8 << 20
 
-#: Of messages that are kept for peers that ask for them.
+#: Bytes of messages that are kept for peers that ask for them.
 _CACHE_BYTES_MAX: Final = 64 << 20
-#: How often one peer gets one message that it asks for (gossipsub 1.1).
+#: Times that one peer gets one message that it asks for (gossipsub 1.1).
 _RETRANSMISSIONS_MAX: Final = 3
 
 
-#: Of messages that are kept for peers that come.
+#: Number and bytes of messages that are kept for peers that come.
 _KEPT_MAX: Final = 128
 _KEPT_BYTES_MAX: Final = 32 << 20
 
 
 class Verdict(Enum):
-    """What becomes of a message: forwarded; neither forwarded nor held against anyone; held against who sent it."""
+    """Verdict on a message: forwarded; neither forwarded nor held against anyone; held against who sent it."""
 
     ACCEPT = "accept"
     IGNORE = "ignore"
@@ -46,7 +46,7 @@ class Seen:
     at: float
     verdict: Verdict | None = None
     judged_at: float = 0.0
-    #: Who has sent it too.
+    #: Peers that have sent it too.
     peers: set[str] = field(default_factory=set)
 
 
@@ -103,7 +103,7 @@ class PendingMessages:
         self.held_bytes = 0
 
     def add(self, message_id: bytes, pending: Pending) -> bool:
-        """Whether there was room."""
+        """True if there was room for it."""
         count, held = self._of_peer.get(pending.peer, (0, 0))
         if (
             len(self._messages) >= _PENDING_MAX
@@ -155,7 +155,7 @@ class MessageCache:
         return found if counts[peer] <= _RETRANSMISSIONS_MAX else None
 
     def gossiped_ids(self, topic: str) -> list[bytes]:
-        """Of the newest windows, newest first."""
+        """Ids of messages of a topic in the newest windows, newest window first."""
         newest = list(self._windows)[-self._gossiped :]
         return [
             message_id for window in reversed(newest) for message_id in window if self._messages[message_id][0] == topic

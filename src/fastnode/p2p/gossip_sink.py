@@ -1,4 +1,4 @@
-"""Where the pool hands transactions on when the node is on the peer-to-peer network: to peers, and to upstreams too.
+"""Sink of the pool's transactions when the node is on the peer-to-peer network: to peers, and to upstreams too.
 
 A transaction is published once.  While no peer takes it, it waits in the pool.  One that is anchored at a block that
 has just come waits for a moment, so that peers have that block too.
@@ -30,11 +30,11 @@ class GossipSink:
     def __init__(self, upstreams: TxSink | None = None) -> None:
         self._upstreams = upstreams
         self.network: PeerNetwork | None = None
-        #: How long one in its binary form must wait before peers may have it, in seconds.
+        #: Time that a transaction in its binary form must wait before peers may have it, in seconds.
         self.settling_s: Callable[[bytes], float] = lambda tx: 0.0
 
     def forward(self, tx_json: bytes) -> bool:
-        """Whether an upstream or a peer has it.  Refused when an upstream refuses: peers would too."""
+        """True if an upstream or a peer has the transaction.  Refused when an upstream refuses: peers would too."""
         is_taken = self._upstreams is not None and self._upstreams.forward(tx_json)
         network = self.network
         if network is None:

@@ -31,7 +31,7 @@ __all__ = [
 _SUBSCRIPTION, _MESSAGE, _CONTROL = 1, 2, 3
 _IHAVE, _IWANT, _GRAFT, _PRUNE = 1, 2, 3, 4
 
-#: How long a pruned peer must not come back.
+#: Time for which a pruned peer must not come back, in seconds.
 PRUNE_BACKOFF_S: Final = 60
 
 

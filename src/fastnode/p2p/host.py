@@ -1,4 +1,4 @@
-"""What the network needs of the node that it belongs to, and what it tells it."""
+"""Interface of the network to the node that it belongs to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Host", "Judgement"]
 
 
 class Judgement(NamedTuple):
-    """Of a message: what becomes of it, what it costs the sender, why, and for how long it is not handed on yet."""
+    """Verdict on a message, its cost to the sender, the reason, and seconds before the message is handed on."""
 
     verdict: Verdict
     penalty: Penalty | None = None
@@ -28,11 +28,11 @@ class Host(Protocol):
     def status(self) -> StatusMessage: ...
 
     def judge(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
-        """What a message is worth.  It may take as long as the check of a proof."""
+        """Judge a message; may take as long as the check of a proof."""
 
     @property
     def has_validators(self) -> bool:
-        """Whether it can say that it is a validator's; the same from start to end."""
+        """True if the node can say that it is a validator's; the same from start to end."""
 
     def authenticate(self, message: bytes) -> bytes | None:
         """A validator's signature (68 bytes) of a message; None if none can be made."""
@@ -44,4 +44,4 @@ class Host(Protocol):
         """The binary form of a block."""
 
     def tx_hashes_of(self, archive_root: bytes) -> Sequence[bytes] | None:
-        """Those of the block, stored or proposed, after which the archive has this root."""
+        """Transaction hashes of the block, stored or proposed, after which the archive has this root."""

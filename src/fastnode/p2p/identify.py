@@ -1,4 +1,4 @@
-"""Who a peer is and what it speaks: identify, under this network's names.
+"""Identity and protocols of a peer: identify, under this network's names.
 
 Protobuf {1: public key, 2: addresses, 3: protocols, 4: the address seen, 5: protocol version, 6: agent}, behind its
 length.
@@ -35,7 +35,7 @@ def _multiaddr(host: str, port: int) -> bytes:
 
 
 def identify_message(identity: Identity, seen: tuple[str, int], protocols: Iterable[str]) -> bytes:
-    """What this node says of itself.  ``seen``: from where the peer has come."""
+    """Message of this node about itself, behind its length.  ``seen``: address that the peer has come from."""
     message = protobuf(
         (1, identity.public_key),
         *((3, protocol) for protocol in protocols),

@@ -1,4 +1,4 @@
-"""Who a node is on the network: a secp256k1 key, kept for good.
+"""Identity of a node on the network: a secp256k1 key, kept for good.
 
     stored form       hex of the protobuf 08 02 12 20 || secret (32 bytes), as the reference keeps it
     public key        protobuf 08 02 12 21 || compressed key (33 bytes)
@@ -66,7 +66,7 @@ class Identity:
 
 
 def peer_id_of(public_key: bytes) -> str:
-    """Of a public key as protobuf, at most 42 bytes."""
+    """Peer id of a public key as protobuf, at most 42 bytes."""
     return base58(bytes([0, len(public_key)]) + public_key)
 
 
@@ -83,7 +83,7 @@ def read_public_key(data: bytes) -> PublicKey:
 
 
 def verify_compact(key: PublicKey, signature: bytes, digest: bytes) -> bool:
-    """Whether ``signature`` (r 32 | s 32) is of the digest (32 bytes)."""
+    """True if ``signature`` (r 32 | s 32) is one of the digest (32 bytes) by ``key``."""
     if len(signature) != 64:
         return False
     try:

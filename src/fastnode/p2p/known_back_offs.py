@@ -21,13 +21,13 @@ logger = logging.getLogger(__name__)
 #: In the data directory.
 BACK_OFFS_FILE: Final = "p2p-back-offs"
 
-#: Those of a hundred peers in all topics.
+#: Lines for a hundred peers in all topics.
 _LINES_MAX: Final = 400
 _FILE_BYTES_MAX: Final = 256 << 10
 
 
 class KnownBackOffs:
-    """Of topics and peers, in seconds that remain.  ``folder`` None: nothing is kept."""
+    """Back-offs of topics and peers, in seconds that remain.  ``folder`` None: nothing is kept."""
 
     def __init__(self, folder: Path | None, now: Callable[[], float] = time.time) -> None:
         self._file = None if folder is None else folder / BACK_OFFS_FILE
@@ -35,7 +35,7 @@ class KnownBackOffs:
         self._written: frozenset[tuple[str, str]] = frozenset()
 
     def load(self) -> dict[tuple[str, str], float]:
-        """What is in the file and not over; what makes no sense is left out."""
+        """Back-offs in the file that are not over; lines that make no sense are left out."""
         if self._file is None or not self._file.exists():
             return {}
         found, now = dict[tuple[str, str], float](), self._now()

@@ -34,7 +34,7 @@ class KnownPeers:
         self._written = ""
 
     def load(self) -> tuple[list[NodeRecord], list[StaticPeer]]:
-        """What is in the file; what makes no sense is left out."""
+        """Records and dialled peers in the file; lines that make no sense are left out."""
         records: list[NodeRecord] = []
         dialled: list[StaticPeer] = []
         if self._file is None:
@@ -58,7 +58,7 @@ class KnownPeers:
         return records, dialled
 
     def save(self, records: Iterable[NodeRecord], dialled: Iterable[StaticPeer]) -> None:
-        """Those named first are kept when there are too many; no-op if they are the same as before."""
+        """Write peers to the file, only the first if they are too many; no-op if they are the same as before."""
         if self._file is None:
             return
         lines = itertools.chain(

@@ -18,7 +18,7 @@ MIB: Final = 1024 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one connection unless it says otherwise."""
+    """Limits of one connection unless a field says otherwise."""
 
     #: From the TCP connection until the streams can be used.
     handshake_time_s: float = 10.0
@@ -26,17 +26,17 @@ class Limits:
     inbound_streams_max: int = 128
     #: That this node has opened.
     outbound_streams_max: int = 128
-    #: What one side of a stream may send unread (yamux).
+    #: Bytes that one side of a stream may send unread (yamux).
     window_bytes: int = 256 * KIB
     #: Longest frame that is taken; the reference sends at most 64 KiB.
     frame_bytes_max: int = 256 * KIB
     #: Longest frame that is sent (reference).
     frame_bytes_sent_max: int = 64 * KIB
-    #: What has come and is not used yet, over all streams.
+    #: Bytes that have come and are not used yet, over all streams.
     received_bytes_max: int = 24 * MIB
-    #: What is to go out and the peer does not take.
+    #: Bytes that are to go out and the peer does not take.
     unsent_bytes_max: int = 24 * MIB
-    #: How long a peer may take nothing of what waits for it.
+    #: Time for which a peer may take nothing of what waits for it, in seconds.
     write_time_s: float = 30.0
     #: A peer that says nothing for so long is gone; both sides ping every 30 s (yamux).
     silence_time_s: float = 90.0
@@ -45,13 +45,13 @@ class Limits:
     frames_per_s_max: int = 10_000
     #: Pings that are answered in a second.
     pings_per_s_max: int = 10
-    #: How long a stream may take to say what it is for, and to ask.
+    #: Time for a stream to say what it is for, and to ask, in seconds.
     request_time_s: float = 10.0
     #: Largest message of gossip: a proposal of 10 MiB and what is around it.
     rpc_bytes_max: int = 10 * MIB + 64 * KIB
     #: Messages of gossip that are looked at in a second; more wait at the peer.
     rpcs_per_s_max: int = 500
-    #: Of each kind of thing in a message of gossip.
+    #: Items of each kind in a message of gossip.
     rpc_items_max: int = 500
     #: Ids in a message of gossip (gossipsub 1.1).
     rpc_ids_max: int = 5000
@@ -67,7 +67,7 @@ class Budget(Protocol):
 
 
 class PeerMemory:
-    """What one connection holds, taken from the budget of the node."""
+    """Memory held by one connection, or by gossip, taken from the budget of the node."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget

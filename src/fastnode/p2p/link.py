@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _MESSAGES_AT_ONCE: Final = 1000
 _VARINT_BYTES_MAX: Final = 10
-#: What goes to the socket at a time beside the muxer's windows.
+#: Bytes that may wait for the socket before writing pauses, beside the muxer's windows.
 _WRITE_HIGH_BYTES: Final = 256 * 1024
 #: For what the socket has not taken yet when a peer is left, such as a goodbye.
 _LAST_WORDS_S: Final = 5.0
@@ -36,7 +36,7 @@ _LAST_WORDS_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkEvents:
-    """What is told of a connection, in its loop."""
+    """Callbacks about a connection, in its loop."""
 
     ready: Callable[[Link], None]
     stream: Callable[[Link, Stream], None]
@@ -172,7 +172,7 @@ class Stream:
                 self._link.hold_beside(0)
                 self.push_back(bytes(buffer[at:]))
                 return messages
-            # What is long is looked at again when all of it is there.
+            # A long message is looked at again when all of it is there.
             needed = len(buffer) + 1 if head is None else sum(head)
         if buffer:
             raise PeerFault("a message ends in its midst")
@@ -210,7 +210,7 @@ class Link(asyncio.Protocol):
         self.is_dialer = is_dialer
         #: None until the handshake is done.
         self.peer_id: str | None = None
-        #: Of the peer: host and port.
+        #: Host and port of the peer.
         self.address: tuple[str, int] = ("", 0)
         self.bytes_in = self.bytes_out = 0
 
@@ -311,7 +311,7 @@ class Link(asyncio.Protocol):
         return stream
 
     def send(self, number: int, data: memoryview) -> int:
-        """How much of it goes out now: nothing while the socket or the window is full."""
+        """Bytes of ``data`` that go out now: 0 while the socket or the window is full."""
         muxer = self._connection.muxer
         if muxer is None or self._is_closed or self._is_paused_since is not None:
             return 0
@@ -328,7 +328,7 @@ class Link(asyncio.Protocol):
             self._account()
 
     def unread(self, number: int, count: int) -> None:
-        """What was read is read again: it counts once only."""
+        """Undo :meth:`consumed` for bytes that are read again: they count once only."""
         if self._connection.muxer is not None:
             self._connection.muxer.consumed(number, -count)
 
@@ -416,7 +416,7 @@ class Link(asyncio.Protocol):
         self._reason = reason
         if self._transport is not None:
             unsent = self._transport.get_write_buffer_size()
-            # What a slow peer has not read is of no use to it: nothing may linger.
+            # Bytes that a slow peer has not read are of no use to it: nothing may linger.
             if at_once or unsent > _WRITE_HIGH_BYTES:
                 self._transport.abort()
             else:

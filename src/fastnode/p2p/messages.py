@@ -1,4 +1,4 @@
-"""What requests and answers consist of: numbers are big-endian, lists behind their u32 count.
+"""Parts of requests and answers: numbers are big-endian, lists behind their u32 count.
 
     StatusMessage   u32 length | V | u32 latest block | u32 length | its hash as 0x text | u32 finalized block
     tx              request: list of hashes; answer: list of transactions
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 HASH_BYTES: Final = 32
-#: Of V and of a block hash as text.
+#: Lengths of V and of a block hash as text.
 _TEXT_BYTES_MAX: Final = 200
 #: Transactions of a block that a message may name.
 TXS_MAX: Final = 2048
@@ -47,7 +47,7 @@ TXS_MAX: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class StatusMessage:
-    """Where a peer's chain is.  Only ``version`` decides anything."""
+    """State of a peer's chain.  Only ``version`` decides anything."""
 
     version: str
     latest_block: int = 0
@@ -87,14 +87,14 @@ def _text(reader: ByteReader) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AuthRequest:
-    """Who has a validator's key?"""
+    """Challenge to prove that one has a validator's key."""
 
     status: StatusMessage
     challenge: bytes
 
     @property
     def signed(self) -> bytes:
-        """What the answer is a signature of: a personal message over its hash."""
+        """Bytes that the answer is a signature of: a personal message over their hash."""
         return b"Aztec Validator Challenge:0x" + self.challenge.hex().encode()
 
     @classmethod

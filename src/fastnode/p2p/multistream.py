@@ -40,11 +40,11 @@ class Selection:
         self.rest = b""
 
     def begin(self) -> bytes:
-        """What the dialer says first: header and wish at once."""
+        """First bytes of the dialer: header and wish at once; empty for a listener."""
         return _line(_HEADER) + _line(next(iter(self._protocols))) if self._is_dialer else b""
 
     def receive(self, data: bytes) -> bytes:
-        """What to answer with; PeerFault when nothing can be agreed on."""
+        """Bytes to answer with; PeerFault when nothing can be agreed on."""
         self._buffer += data
         out = b""
         at = 0

@@ -154,7 +154,7 @@ class PeerNetwork:
 
     @property
     def trouble(self) -> str | None:
-        """Why it does not take part, or does not say how it is; None while it does."""
+        """Reason why the network does not run, or does not say how it is; None while it does."""
         is_over = self._started.done() and not self._thread.is_alive()
         if is_over and self._stopping is not None and not self._stopping.is_set():
             return "the peer-to-peer network has ended; the log has the cause"
@@ -187,5 +187,5 @@ class PeerNetwork:
     def fetch_txs(
         self, archive_root: bytes, hashes: Sequence[bytes], missing: set[bytes], first: str | None, timeout_s: float
     ) -> list[bytes]:
-        """What peers have of a block's missing transactions, in their binary form, not checked."""
+        """Missing transactions of a block, as far as peers have them, in their binary form, not checked."""
         return self._call(lambda overlay: overlay.fetch_txs(archive_root, hashes, missing, first), timeout_s)

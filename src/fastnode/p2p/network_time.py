@@ -1,4 +1,4 @@
-"""What time it is on the network, for those who must say whether a proposal is of this slot, and who is late.
+"""Time on the network, for those who must say whether a proposal is of this slot, and who is late.
 
 Peers go by the clock on the wall, and so does this node where L1 keeps that time.  The time of L1's newest block alone
 would be one L1 slot late: a proposal of the slot before would pass, and cost points where it is forwarded to.
@@ -21,7 +21,7 @@ _DRIFT_MAX_S: Final = 60.0
 
 #: A beat is due each second; one that is later than this says that the process did not run.
 _PAUSE_S: Final = 4.0
-#: How long it then takes to work off what has come meanwhile.
+#: Time that it then takes to work off what has come meanwhile, in seconds.
 _RECOVERY_S: Final = 10.0
 
 
@@ -41,7 +41,7 @@ class Pulse:
 
     @property
     def has_paused(self) -> bool:
-        """Whether the process has not run for some time, a moment ago."""
+        """True if the process was stopped for some time a moment ago."""
         now = self._monotonic()
         return now - self._last > _PAUSE_S or now < self._recovering_until
 

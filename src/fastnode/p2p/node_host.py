@@ -32,19 +32,19 @@ __all__ = ["NodeHost"]
 
 #: Proposed blocks whose transactions are known by their archive root.
 _PROPOSALS_MAX: Final = 64
-#: How old a block is here before a transaction that is anchored at it goes to peers.  A node of release 4.x that does
+#: Age in s of a block here before a transaction that is anchored at it goes to peers.  A node of release 4.x that does
 #: not have the block yet holds it against who sends the transaction, and then has that one in no mesh for minutes.
 _SETTLED_S: Final = 1.5
 #: The same of a block that was not proposed to this node first: others have not been told of it by peers either.
 _PUBLISHED_SETTLED_S: Final = 4.0
-#: How long honest peers may send transactions that are anchored at a block which is not in this chain, or not any more.
+#: Time in s for which honest peers may send transactions anchored at a block that is not, or no longer, in this chain.
 _EXCUSED_S: Final = 600.0
 #: Blocks whose hashes are known, of those that came newest.
 _BLOCKS_MAX: Final = 512
 #: Bytes of the hash before the data of a transaction.
 _HASH_BYTES: Final = 32
 
-#: What judges proposals and attestations.
+#: Judge of proposals and attestations, of: message, peer.
 _Judge = Callable[[BlockProposal | CheckpointProposal | CheckpointAttestation, str], Judgement]
 #: Transactions of a block as far as peers have them, in their binary form, of: archive root, hashes, missing, peer.
 Fetch = Callable[[bytes, Sequence[bytes], set[bytes], str], Sequence[bytes]]
@@ -114,11 +114,11 @@ class NodeHost:
             self._excused_until.popitem(last=False)
 
     def _is_excused(self, tx: Tx) -> bool:
-        """Whether who sends it may take its anchor for a part of the chain: it was one, or may become one."""
+        """True if a transaction's sender may take its anchor for a part of the chain: it was one, or may become one."""
         return time.monotonic() < self._excused_until.get(tx.data.anchor_block_hash, 0.0)
 
     def settling_s(self, tx: bytes) -> float:
-        """How long a transaction in its binary form must wait until peers know the block that it is anchored at."""
+        """Seconds until peers know the block that a transaction, in its binary form, is anchored at."""
         if not self._new_until:
             return 0.0
         begin = _HASH_BYTES + tx_layout.ANCHOR_HEADER
@@ -227,7 +227,7 @@ class NodeHost:
         return self.judge_proposal(message, peer)
 
     def has_txs(self, block: BlockProposal, peer: str) -> bool:
-        """Whether the transactions of a proposal of the slot's proposer are here; what is missing is asked for, judged
+        """True if the transactions of a proposal of the slot's proposer are here; what is missing is asked for, judged
         and kept.
 
         The pool evicts none of them before the slot is over.

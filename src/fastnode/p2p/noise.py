@@ -26,7 +26,7 @@ from fastnode.p2p.identity import Identity, peer_id_of, read_public_key
 
 __all__ = ["PLAINTEXT_BYTES_MAX", "Handshake", "Session"]
 
-#: Of one message: 65,535 less the tag.
+#: Longest plaintext of one message: 65,535 less the tag.
 PLAINTEXT_BYTES_MAX: Final = 65_519
 
 _NAME: Final = b"Noise_XX_25519_ChaChaPoly_SHA256"
@@ -70,7 +70,7 @@ def _two_keys(chaining: bytes, material: bytes) -> tuple[bytes, bytes]:
 
 
 class _Symmetric:
-    """What both sides have said so far."""
+    """State of a handshake: hash of what was said so far, chaining key, cipher."""
 
     def __init__(self) -> None:
         self.hash = self.chaining = _NAME
@@ -148,7 +148,7 @@ class Handshake:
         return _with_length(_public(self._ephemeral) + state.seal(b""))
 
     def receive(self, message: bytes) -> bytes:
-        """What to answer with, with its length; PeerFault for a message that is not the next one."""
+        """Message to answer with, behind its length, or nothing; PeerFault for a message that is not the next one."""
         if self._is_initiator:
             return self._receive_second(message)
         return self._receive_first(message) if self._remote_ephemeral is None else self._receive_third(message)

@@ -1,4 +1,4 @@
-"""How a node takes part: the settings P2P_*, read and checked."""
+"""Options of a node in the network: the settings P2P_*, read and checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StaticPeer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryOptions:
-    """How peers are found (BOOTSTRAP_NODES and what belongs to it)."""
+    """Options for finding peers (BOOTSTRAP_NODES and what belongs to it)."""
 
     bootnodes: tuple[NodeRecord, ...] = ()
     #: Others that are asked as well: trusted and preferred peers.
@@ -38,7 +38,7 @@ class DiscoveryOptions:
     checks_bootnode_version: bool = False
     #: Bootstrap nodes are dialled as others are.
     dials_bootnodes: bool = False
-    #: How often it is looked for more, in s.
+    #: Interval of lookups for more, in s.
     look_s: float = 30.0
 
 
@@ -48,12 +48,12 @@ class PeerOptions:
 
     listen_host: str = "0.0.0.0"
     listen_port: int = 40400
-    #: What the node record says; None: it does not say where this node is.
+    #: Address in the node record; None: as other nodes see it, if they do.
     announced_ip: str | None = None
     announced_port: int | None = None
     #: Version of the client, as the record says it.
     client: str = FOUR.usual_version
-    #: Where this node's record and the peers it knows are kept; None: nowhere.
+    #: Directory for this node's record, and the peers and back-offs it knows; None: nothing is kept.
     folder: Path | None = None
     #: None: only those peers are dialled that are named, or remembered.
     discovery: DiscoveryOptions | None = None

@@ -36,7 +36,7 @@ __all__ = ["Overlay"]
 logger = logging.getLogger(__name__)
 
 _DECAY_S: Final = 1.0
-#: How often back-offs are written down.
+#: Interval at which back-offs are written down, in seconds.
 _KEEP_S: Final = 2.0
 _TX_BYTES_MAX: Final = 512 << 10
 #: Transactions that are asked for in one request.
@@ -138,7 +138,7 @@ class Overlay:
             for rpc in messages:
                 wait_s = peer.rpc_wait_s(self._loop.time(), limits.rpcs_per_s_max)
                 if wait_s:
-                    # What it sends beyond that waits too, at its side: the window of the stream is full.
+                    # Messages beyond that wait too, at the peer's side: the window of the stream is full.
                     await asyncio.sleep(wait_s)
                 for incoming in self.gossip.receive(peer.id, rpc, self._loop.time()):
                     self.swarm.spawn(self._judge(peer, incoming))

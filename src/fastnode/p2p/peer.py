@@ -20,7 +20,7 @@ _JUDGED_AT_ONCE: Final = 2
 _GIVEN_UP_MAX: Final = 30
 _GIVEN_UP_PER_S: Final = 1.0
 
-#: Of one peer: what does not fit is not sent to it, and it can ask others.
+#: Bytes that wait for one peer: what does not fit is not sent to it, and it can ask others.
 _QUEUE_BYTES_MAX: Final = 12 << 20
 
 
@@ -92,7 +92,7 @@ class Peer:
         return is_allowed
 
     def rpc_wait_s(self, now: float, rpcs_per_s_max: int) -> float:
-        """How long its next message of gossip has to wait, which is counted."""
+        """Seconds that the peer's next message of gossip, which is counted, has to wait."""
         if now - self._rpcs_since >= 1:
             self._rpcs, self._rpcs_since = 0, now
         self._rpcs += 1

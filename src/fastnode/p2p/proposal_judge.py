@@ -1,4 +1,4 @@
-"""What becomes of proposals and attestations: their slot, who has signed them, and whether that one may.
+"""Verdicts on proposals and attestations: their slot, who has signed them, and whether that one may.
 
     slot other than the current or the next              reject, H; the previous one, at most half a second late: ignore
     signature                                            reject, M; of an attestation L
@@ -56,7 +56,7 @@ class _Place(NamedTuple):
 
 
 def _judge_own_txs(block: BlockProposal) -> Judgement | None:
-    """Of the transactions that a proposal brings; None: nothing is wrong with them.  DecodeError."""
+    """Judgement of the transactions that a proposal brings; None: nothing is wrong with them.  DecodeError."""
     txs = () if block.txs is None else block.txs.txs
     if not {tx[:HASH_BYTES] for tx in txs} <= set(block.tx_hashes):
         return _reject(Penalty.MID_TOLERANCE, "it brings transactions that it does not list")

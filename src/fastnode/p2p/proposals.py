@@ -39,7 +39,7 @@ __all__ = [
 
 _SIGNATURE_BYTES: Final = 68
 _BLOCK, _CHECKPOINT, _TXS = 0, 3, 4
-#: Of one proposal, as published nodes read them.
+#: Hashes of one proposal, as published nodes read them.
 _HASHES_MAX: Final = 1 << 16
 
 
@@ -49,7 +49,7 @@ def wire_signature(signature: bytes) -> bytes:
 
 
 def signed_txs_digest(txs: Sequence[bytes]) -> bytes:
-    """What the proposer of a block signs for transactions that go with it, in their binary form: 32 bytes."""
+    """Digest (32 bytes) that a block's proposer signs for transactions that go with it, in their binary form."""
     return keccak_256(_u32(_TXS) + write_txs(txs))
 
 
@@ -169,7 +169,7 @@ class CheckpointProposal:
 
     @classmethod
     def of(cls, header: CheckpointHeader, archive_root: bytes, fee_asset_price_modifier: int, signature: bytes) -> Self:
-        """Of blocks that were all announced before.  ``signature``: r 32 | s 32 | v 1."""
+        """Proposal of blocks that were all announced before.  ``signature``: r 32 | s 32 | v 1."""
         modifier = fee_asset_price_modifier.to_bytes(HASH_BYTES, "big", signed=True)
         signed = _u32(_CHECKPOINT) + header.to_buffer() + archive_root + modifier
         return cls(header, archive_root, fee_asset_price_modifier, wire_signature(signature), None, signed)
@@ -231,7 +231,7 @@ class CheckpointAttestation:
 
     @property
     def digest(self) -> bytes:
-        """What its attester has signed."""
+        """Digest that the attester has signed."""
         return payload_digest(self.header, self.archive_root, self.fee_asset_price_modifier)
 
     @property

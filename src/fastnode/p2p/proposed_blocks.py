@@ -48,7 +48,7 @@ _EXECUTED_MAX: Final = 1_024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionParts:
-    """What executing takes.
+    """Parts that the execution of proposed blocks takes.
 
     ``txs_of`` hashes: all of them with their proofs checked, None while that is not so.  ``messages_of`` a
     checkpoint: None while L1 has not said.  ``on_fault`` is told of proposals that are offenses, by slot.
@@ -79,7 +79,7 @@ class ProposedBlocks:
         self._waiting: dict[bytes, _Waiting] = {}
         self._executed: OrderedDict[bytes, None] = OrderedDict()
         self.parts: ExecutionParts | None = None
-        #: Whether blocks of a slot are executed; of others the transactions alone are had.
+        #: True if blocks of a slot are executed; of others only the transactions are kept.
         self.executes: Callable[[int], bool] = lambda slot: True
         #: Proposed blocks by what became of them.
         self.counts: Counter[str] = Counter()
@@ -105,7 +105,7 @@ class ProposedBlocks:
         self._wake()
 
     def was_executed(self, archive_root: bytes) -> bool:
-        """Whether the block after which the archive has this root was executed here, and is what its proposal says."""
+        """True if the block after which the archive has this root was executed here, and is what its proposal says."""
         with self._lock:
             return archive_root in self._executed
 
@@ -130,7 +130,7 @@ class ProposedBlocks:
             return next((item for item in self._waiting.values() if follows(chain, item.block)), None)
 
     def _drop_old(self, parts: ExecutionParts, chain: ChainView) -> None:
-        """What is stored, or was not in its time.  Where another proposed block stands it may go with its slot."""
+        """Drop blocks that are stored, or late.  Another proposed block in the same place may go with its slot."""
         clock = parts.clock
         current = int(clock.now() - clock.genesis_time) // clock.slot_duration
         published = chain.tips.checkpointed.block.number
@@ -145,7 +145,7 @@ class ProposedBlocks:
                 del self._waiting[root]
 
     def _store(self, parts: ExecutionParts, ingestor: Ingestor, waiting: _Waiting) -> int | None:
-        """How many blocks; None: it cannot be said yet."""
+        """Number of blocks that were stored; None: it cannot be said yet."""
         proposal, view = waiting.proposal, ingestor.view
         messages = parts.messages_of(checkpoint_of(view, waiting.block))
         if messages is None:

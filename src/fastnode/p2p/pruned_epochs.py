@@ -38,7 +38,7 @@ _EXECUTION_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedParts:
-    """What judging takes.
+    """Parts that judging pruned epochs takes.
 
     ``has_peers``: whether there is anybody to ask; ``find`` looks for what is missing of a block's transactions here
     and at peers, and returns what stays missing; ``txs_of`` hashes: all, with their proofs checked, None if that is
@@ -61,7 +61,7 @@ class PrunedEpochs:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="p2p-pruned")
 
     def close(self) -> None:
-        """What is under way is finished."""
+        """Finish what is under way; the rest is dropped."""
         self._executor.shutdown(cancel_futures=True)
 
     def pruned(self, view: View, last_kept: int) -> None:
@@ -79,7 +79,7 @@ class PrunedEpochs:
             logger.exception("a pruned epoch is not judged")
 
     def judge(self, view: View, last_kept: int) -> OffenseType | None:
-        """What its committee is accused of."""
+        """Offense that the epoch's committee is accused of; None if there is none."""
         chain, parts = view.chain, self._parts
         blocks = [
             block
@@ -109,7 +109,7 @@ class PrunedEpochs:
         return OffenseType.VALID_EPOCH_PRUNED if is_valid else None
 
     def _is_valid(self, view: View, block: L2Block, deadline: float) -> bool:
-        """Whether its transactions have its effects; that its roots are those of the effects was found when it came."""
+        """True if the block's transactions have its effects; its roots were checked against these when it came."""
         txs = self._parts.txs_of([effect.tx_hash for effect in block.body.tx_effects])
         if txs is None:
             return False

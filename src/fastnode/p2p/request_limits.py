@@ -1,4 +1,4 @@
-"""How often a peer may ask, and all of them together: of each request a number in a second (facts, section 4)."""
+"""Limits on requests of a peer, and of all together: a number in a second for each kind (facts, section 4)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Status(Enum):
 
     @classmethod
     def read(cls, frame: bytes) -> Status:
-        """Of the first frame; what is none is ``UNKNOWN``."""
+        """Status in the first frame; what is none is ``UNKNOWN``."""
         if len(frame) != 1:
             return cls.UNKNOWN
         return next((status for status in cls if status.value == frame[0]), cls.UNKNOWN)
@@ -44,7 +44,7 @@ class Status(Enum):
 
 #: A window as this node keeps to it: a peer's may have begun a little later than it looks from here.
 _WINDOW_S: Final = 1.2
-#: Of one peer, and of all.
+#: Requests of one peer, and of all, in a second.
 _PER_S: Final = {
     Request.PING: (5, 10),
     Request.STATUS: (5, 10),
@@ -64,7 +64,7 @@ class RequestLimits:
         self._of_all: dict[Request, tuple[float, int]] = {}
 
     def take(self, request: Request, peer: str, now: float) -> tuple[bool, bool]:
-        """Whether it may be answered, and whether it is this peer that has asked too often."""
+        """Two flags: the request may be answered; it is this peer that has asked too often."""
         of_peer, of_all = _PER_S[request]
         since, count = _window(self._of_peer.get((request, peer)), now)
         if count >= of_peer:

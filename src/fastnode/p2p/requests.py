@@ -34,7 +34,7 @@ _SERVED_MAX: Final = 8
 
 
 class Requests:
-    """Of one node; in the loop of the network.  ``executor``: threads in which answers are made."""
+    """Requests to and from one node; in the loop of the network.  ``executor``: threads in which answers are made."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Requests:
         if takes_transactions:
             served += [Request.TX, Request.BLOCK_TXS]
         self._served = {request.protocol: request for request in served}
-        #: How often what was asked and answered: ("in" | "out", request, status).
+        #: Counts of requests: ("in" | "out", request, status).
         self.counts: Counter[tuple[str, str, str]] = Counter()
 
     @property

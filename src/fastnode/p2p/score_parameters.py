@@ -1,4 +1,4 @@
-"""What gossipsub counts for and against a peer, with the numbers of release 4.x.
+"""Parameters of gossipsub's scores of peers, with the numbers of release 4.x.
 
     P1  time in the mesh                    up to 8 a topic
     P2  messages delivered first            up to 25
@@ -27,7 +27,7 @@ _P2_DECAY_SLOTS: Final = 2
 _P3_MAX: Final = -(_P1_MAX + _P2_MAX + 1)
 _INVALID_WEIGHT: Final = -20
 _INVALID_DECAY_SLOTS: Final = 4
-#: Of what arrives on average, this part is asked of each peer.
+#: Part of what arrives on average that is asked of each peer.
 _CONSERVATIVE: Final = 0.3
 #: Decay windows in the mesh before P3 counts.
 _ACTIVATION_WINDOWS: Final = 5
@@ -35,7 +35,7 @@ _ACTIVATION_WINDOWS: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicParameters:
-    """Of one topic; times in seconds.  By default nothing counts but invalid messages."""
+    """Parameters of one topic; times in seconds.  By default nothing counts but invalid messages."""
 
     invalid_decay: float
     invalid_weight: float = _INVALID_WEIGHT
@@ -45,7 +45,7 @@ class TopicParameters:
     first_decay: float = 0.5
     first_cap: float = 0
     first_weight: float = 0
-    #: Of P3 and of P3b.
+    #: Weight of P3 and of P3b.
     deficit_weight: float = 0
     deficit_decay: float = 0.5
     deliveries_threshold: float = 0
@@ -65,7 +65,7 @@ class ScoreParameters:
     behaviour_weight: float = -10
     behaviour_decay: float = 0.2
     decay_to_zero: float = 0.1
-    #: How long a score that is not positive outlives its connection.
+    #: Time that a score that is not positive outlives its connection, in seconds.
     retain_s: float = 3600
     #: Below: in no mesh / no ihave and iwant / nothing of ours / nothing at all.
     gossip_threshold: float = -500

@@ -1,4 +1,4 @@
-"""What this node answers to requests.  Blocking: called in a thread of the network."""
+"""Answers of this node to requests.  Blocking: called in a thread of the network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastnode.p2p.request_limits import Request, Status
 
 __all__ = ["answer"]
 
-#: Of transactions in one answer: the reference takes 512 KiB for each that it has asked for.
+#: Bytes of transactions in one answer: the reference takes 512 KiB for each that it has asked for.
 _TXS_BYTES_MAX: Final = 16 << 20
 
 

@@ -1,4 +1,4 @@
-"""How the network was at one moment, for pages and metrics: values that other threads may read."""
+"""State of the network at one moment, for pages and metrics: values that other threads may read."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Standing:
                 self._scores[peer] = aged
 
     def verdict(self, peer: str) -> Goodbye | None:
-        """Why a peer has to go; None if it may stay."""
+        """Reason for which a peer has to go; None if it may stay."""
         score = self.score(peer)
         if score < _BANNED:
             return Goodbye.BANNED

@@ -54,11 +54,11 @@ _ACCEPTED_PER_S: Final = 5
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
 _BACKLOG: Final = 128
 _TICK_S: Final = 1.0
-#: Of the loop, from where asyncio takes a connection until the socket of one that is refused is closed: it takes four.
+#: Turns of the loop from when asyncio takes a connection until, if refused, its socket is closed: it takes four.
 _TURNS_OF_AN_ACCEPT: Final = 6
 #: Below this score a peer is not heard in gossip (gossipsub's graylist, as the reference has it).
 _OUTCAST: Final = -2000.0
-#: How often the peers that are known are written down.
+#: Interval at which known peers are written down, in seconds.
 _REMEMBER_S: Final = 60.0
 #: Ports that are tried until one is free for TCP and UDP, if any will do.
 _PORTS_TRIED: Final = 20
@@ -84,7 +84,7 @@ class Swarm:
         self.peers: dict[str, Peer] = {}
         self.standing = Standing(options.penalty_points)
         self.plan = DialPlan(options.static_peers)
-        #: Of gossip, beside which the standing is looked at; set by the network.
+        #: Gossip score of a peer, beside which the standing is looked at; set by the network.
         self.score: Callable[[str], float] = self.standing.score
         self.counts: Counter[str] = Counter()
         self._version = version
@@ -102,7 +102,7 @@ class Swarm:
         self._static = {(peer.host, peer.port): peer for peer in options.static_peers}
         self._protocols = [IDENTIFY, IDENTIFY_PUSH, MESH, *requests.protocols]
         self._known = KnownPeers(options.folder)
-        #: What discovery has said of peers, by their ids.
+        #: Records of peers, from discovery and from the last run, by their ids.
         self._records: dict[str, NodeRecord] = {}
         #: Bootstrap nodes that discovery does not hear, by their ids, and since when.
         self._silent_since: dict[str, float] = {}
@@ -240,7 +240,7 @@ class Swarm:
         return _Gate(link, self._admit)
 
     def _admit(self, link: Link) -> bool:
-        """Whether a connection from outside is looked at."""
+        """True if a connection from outside is looked at."""
         self.counts["accepted"] += 1
         is_taken = (
             not self._is_stopping
@@ -370,7 +370,7 @@ class Swarm:
             peer.is_known_to_gossip.set()
 
     async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
-        """Whether it has worked shows in what is known of the peer."""
+        """Run ``work``; what is then known of the peer shows whether it has failed."""
         with suppress(PeerUnavailable, PeerFault, DecodeError, TimeoutError):
             async with asyncio.timeout(self.options.request_timeout_s):
                 await work
@@ -417,7 +417,7 @@ class Swarm:
             self.spawn(self.leave(peer, Goodbye.BANNED, "it is banned"))
 
     def is_banned(self, peer: Peer) -> bool:
-        """Whether it is left for what it did; also once it is gone."""
+        """True if the peer is left for what it did; also once it is gone."""
         return not peer.is_protected and self.standing.verdict(peer.id) is Goodbye.BANNED
 
     # ---- what is looked at again and again -----------------------------------------------------
@@ -430,7 +430,7 @@ class Swarm:
             self.spawn(self.dial(candidate))
 
     def _room(self) -> int:
-        """How many more peers there may be."""
+        """Number of peers that there is room for yet."""
         return self.options.max_peers - sum(not peer.is_protected for peer in self.peers.values())
 
     @property
@@ -444,7 +444,7 @@ class Swarm:
         return self._room() > 0 or dialled < self._dialled_min
 
     def check(self) -> None:
-        """Who has to go."""
+        """Leave peers with low scores, and those above the maximum; seek bootstrap nodes."""
         now = self._loop.time()
         self.standing.decay(now)
         for peer in list(self.peers.values()):
@@ -458,7 +458,7 @@ class Swarm:
         self._seek_bootnodes(now)
 
     def _most_dispensable(self, peers: list[Peer], count: int) -> list[Peer]:
-        """Those that give up their places: one after the other of the most crowded address, with the lowest score, the
+        """Peers that give up their places: one after the other of the most crowded address, with the lowest score, the
         newest.  As many as are kept for them stay of those that this node has dialled."""
         left = list(peers)
         self._dice.shuffle(left)

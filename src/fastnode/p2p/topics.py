@@ -1,4 +1,4 @@
-"""What is gossiped: the four topics of a network, how a message is packed, and its id.
+"""Topics of gossip: the four of a network, how a message is packed, and its id.
 
 topic     /aztec/NAME/V
 V         00-L1 chain id-8 hex digits of the rollup's address-rollup version-8 of the protocol contracts' hash-8 of
@@ -31,7 +31,7 @@ class Topic(Enum):
 
     @property
     def bytes_max(self) -> int:
-        """Of the uncompressed data."""
+        """Limit of the uncompressed data."""
         return _BYTES_MAX[self]
 
 

@@ -10,7 +10,7 @@ __all__ = ["tx_buffer_of_json"]
 
 
 def tx_buffer_of_json(tx_json: bytes) -> bytes:
-    """What ``Tx.to_buffer`` makes of the transaction that ``Tx.to_json_bytes`` has written: hash and all."""
+    """Bytes that ``Tx.to_buffer`` makes of the transaction that ``Tx.to_json_bytes`` has written: hash and all."""
     record = orjson.loads(tx_json)
     logs, calldata = record["contractClassLogFields"], record["publicFunctionCalldata"]
     parts = [

@@ -1,4 +1,4 @@
-"""What becomes of a gossiped transaction, and what it costs who has sent it.
+"""Verdicts on gossiped transactions, and what they cost the sender.
 
     timestamp, anchor block                              reject, H; ignore an anchor that was taken back
                                                          lately, or was proposed and is not stored
@@ -58,7 +58,7 @@ _PENALTIES: Final[Mapping[str, Penalty | None]] = {
     validation.GAS_TOO_LOW: _M,
     validation.GAS_TOO_HIGH: _M,
     validation.BALANCE_TOO_LOW: _M,
-    # Of release 4.3: others do not know it.
+    # Checks of release 4.3: others do not know them.
     validation.MALFORMED_CLASS: None,
     validation.WRONG_CLASS_ID: None,
 }
@@ -81,7 +81,7 @@ def judgement_of(
         elif reason == validation.UNKNOWN_ANCHOR and is_anchor_excused:
             penalties.append(None)
         else:
-            # What is in no table is what the verifier says of a proof.
+            # A reason that is in no table is the verifier's, on a proof.
             penalties.append(_PENALTIES.get(reason, _L))
     harshest = max((penalty for penalty in penalties if penalty is not None), key=lambda one: one.value, default=None)
     text = ", ".join(reasons)

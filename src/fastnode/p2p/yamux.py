@@ -92,7 +92,7 @@ class Muxer:
 
     @property
     def held_bytes(self) -> int:
-        """What has come and is not read, and what is to be sent."""
+        """Bytes that have come and are not read, and bytes to be sent."""
         return len(self._buffer) + len(self.output) + sum(stream.unread for stream in self._streams.values())
 
     # ---- sending -----------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Muxer:
         return number
 
     def send(self, number: int, data: bytes) -> int:
-        """How many bytes of ``data`` go out now, as one frame; the rest when there is room."""
+        """Bytes of ``data`` that go out now, as one frame; the rest when there is room."""
         stream = self._streams.get(number)
         if stream is None or stream.is_finished:
             raise PeerFault("yamux: the stream is closed")
@@ -160,7 +160,7 @@ class Muxer:
     # ---- receiving ---------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> Iterator[Event]:
-        """What happens; PeerFault for what makes no sense or is too much.  ``now``: of a monotonic clock, in s."""
+        """Stream events; PeerFault for what makes no sense or is too much.  ``now``: of a monotonic clock, in s."""
         self._buffer += data
         while True:
             try:
