@@ -1,4 +1,4 @@
-"""What a starting node waits for: shown by the probes at once, logged every ten seconds."""
+"""Waits of a starting node: shown by the probes at once, logged every ten seconds."""
 
 from __future__ import annotations
 

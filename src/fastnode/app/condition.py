@@ -44,7 +44,7 @@ class Condition:
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
         self._troubles: list[Callable[[], Mapping[str, str | None]]] = []
         self._states: dict[str, Callable[[], str]] = {}
-        #: What judges proofs, and may have trouble.
+        #: Judge of proofs, which may have trouble.
         self.judge: ProofJudge | None = None
         #: Parts that serving does not need and that this node runs without, with the reason.
         self.missing: dict[str, str] = {}
@@ -63,22 +63,22 @@ class Condition:
 
     @property
     def is_paused(self) -> bool:
-        """Whether an operator or a snapshot has paused ingestion."""
+        """True if an operator or a snapshot has paused ingestion."""
         return self._control.is_paused
 
     def no_transactions_because(self) -> str | None:
-        """Why no transaction is taken now; None if good ones are: what node_isReady tells."""
+        """Reason that no transaction is taken now, None if good ones are: the answer of node_isReady."""
         view = self._views.newest
         if view is None or view.state is None or self.is_importing:
             return "the chain is being loaded"
         return self._no_transactions() if self.is_ready() else "the chain is not new enough yet"
 
     def is_ready(self) -> bool:
-        """Whether the chain is new enough to be served."""
+        """True if the chain is new enough to be served."""
         return self._follower is None or self._follower.is_ready
 
     def sync_status(self) -> dict[str, Any] | None:
-        """How the chain is followed; None when it is not."""
+        """Describe how the chain is followed; None when it is not."""
         if self._follower is None:
             return None
         return self._follower.describe() | ({} if self._l1 is None else {"l1": self._l1.describe()})

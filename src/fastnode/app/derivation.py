@@ -49,7 +49,7 @@ class Derivation:
         self._patience = patience
         self._is_closed = threading.Event()
         self._fetcher: BlobFetcher | None = None
-        #: What this node has published itself; set before ``open``.
+        #: Blobs that this node has published itself; set before ``open``.
         self.own_blobs: BlobSource | None = None
         self._executor = ThreadPoolExecutor(DERIVING_THREADS, thread_name_prefix="fastnode-derive")
         _check_keys(settings)

@@ -1,4 +1,4 @@
-"""Which parts of the node apply a changed configuration, and how."""
+"""Connections of configuration keys to the parts of the node that apply their changes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:
 def connect_building(
     configuration: NodeConfiguration, settings: Settings, apply: Callable[[Settings, int | None], None]
 ) -> None:
-    """What is built, and accepted, follows the configuration: ``apply`` gets the settings as they would be with it, and
+    """Let building and acceptance follow the configuration: ``apply`` gets the settings as they would be with it, and
     the fewest valid transactions of a block."""
 
     def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:

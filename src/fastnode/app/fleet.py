@@ -1,4 +1,4 @@
-"""What a node does in its fleet, put together: the bus, what it publishes, what it shares and what it tells of itself.
+"""Parts of a node for its fleet, put together: the bus, what it publishes, what it shares and what it tells of itself.
 
 fleet = Fleet(settings)                                  # connects in the background
 fleet.join(...)                                          # once the chain is known
@@ -42,26 +42,26 @@ __all__ = ["Fleet", "Parts"]
 
 #: Calls into what builds blocks here, each of which may wait for a block.
 BUILDERS: Final = 4
-#: How long the event loop may take for a small thing.
+#: Time that the event loop may take for a small thing, in seconds.
 LOOP_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Of the node, as its fleet needs them."""
+    """Parts of the node that its fleet needs."""
 
     node_info: dict[str, Any]
     views: Views
     mempool: Mempool
     fees: FeeSource
-    #: What this node's answers say of its network.
+    #: Version headers of this node's answers, which tell its network.
     headers: Callable[[], list[tuple[str, str]]]
     uploads: SnapshotUploads
     #: The bus as a followed node; None: the chain does not come from there.
     upstream: BusUpstream | None
     #: Other nodes that take transactions; None: there are none.
     sink: TxSink | None
-    #: What builds blocks here; None: nothing does.
+    #: Builds blocks here from the transactions that it is called with; None: nothing does.
     builder: Callable[[Tx, bytes], None] | None
 
 
@@ -71,7 +71,7 @@ class Fleet:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.bus = Bus(BusOptions.of(settings))
-        #: Whether the chain comes from the bus.
+        #: True if the chain comes from the bus.
         self.is_replica = not settings.bus_publish
         self._parts: Parts | None = None
         self._publisher: Publisher | None = None
@@ -117,7 +117,7 @@ class Fleet:
             self._parts.builder(tx, tx_json)
 
     def standing_of(self, tx_hash: bytes) -> Standing | None:
-        """What the other nodes know of a transaction that is not in the pool here.  UpstreamUnavailable."""
+        """Standing, in the other nodes, of a transaction that is not in the pool here.  UpstreamUnavailable."""
         if self._txs is None or not self.bus.is_connected:
             raise UpstreamUnavailable("the bus is not connected")
         return self._txs.standing_of(tx_hash)
@@ -189,7 +189,7 @@ class Fleet:
         return [{"name": name} | {key: value.get(key) for key in kept} for name, value in sorted(values.items())]
 
     def troubles(self) -> dict[str, str | None]:
-        """What is wrong while the node goes on serving, None for nothing."""
+        """Troubles with which the node goes on serving, by part; None for nothing."""
         publisher = self._publisher
         bus = self.bus.trouble or (None if publisher is None else publisher.trouble)
         shared = {} if self._txs is None or self.bus.trouble is not None else self._txs.troubles()
@@ -224,7 +224,7 @@ class Fleet:
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> Any:
-    """What ``work`` gives when the loop has run it; LoopEnded when the loop has ended."""
+    """Run ``work`` in the loop and return its result; LoopEnded when the loop has ended."""
 
     async def run() -> Any:
         return work()

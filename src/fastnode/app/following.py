@@ -84,7 +84,7 @@ logger = logging.getLogger(__name__)
 _RETRY_PAUSE_S: Final = 0.5
 #: Times that an upstream may fail to say who it is before a start without a chain gives it up.
 _FIRST_TRIES: Final = 3
-#: How often L1 is asked where its blocks come at no regular times, in milliseconds.
+#: Interval of polls of L1 where its blocks come at no regular times, in milliseconds.
 L1_POLLING_MS: Final = 1_000
 #: Threads that fetch and decode ahead of ingestion, and those that carry transactions.
 FETCHERS: Final = 3
@@ -123,7 +123,7 @@ class Following:
         self._expected = expected
         self._patience = patience or FollowingPatience()
         self._network = Network()
-        #: How long upstreams, L1 and places of blobs took to answer.
+        #: Times that upstreams, L1 and places of blobs took to answer.
         self.exchange_times = self._network.times
         limits = ClientLimits(
             request_time_s=settings.upstream_timeout_s, response_bytes_max=settings.upstream_max_response_size
@@ -142,7 +142,7 @@ class Following:
             )
             for number, url in enumerate(urls, 1)
         ]
-        #: Those that take transactions and answer questions.
+        #: Upstreams that take transactions and answer questions.
         self.nodes = Upstreams(nodes, self._carriers)
         #: None: no bus is followed.
         self.bus = None if bus is None else self._open_bus(bus, limits)
@@ -165,7 +165,7 @@ class Following:
         self._has_learned = False
 
     def read_own_blobs(self, blobs: BlobSource) -> None:
-        """Of what this node publishes, also from there."""
+        """Read blobs that this node has published from ``blobs`` too."""
         if self._derivation is not None:
             self._derivation.own_blobs = blobs
 
@@ -222,7 +222,7 @@ class Following:
                 raise SettingError(f"--upstream-url: {upstream.name} is this node itself: give the URL of another one")
 
     def _check_l1(self) -> None:
-        """Of the stored chain.  L1 is not waited for: it is compared when it answers first."""
+        """Compare the stored chain with L1.  L1 is not waited for: it is compared when it first answers."""
         stored = self._expected()
         if self.l1 is None or stored is None:
             return
@@ -272,7 +272,7 @@ class Following:
     def learn_chain(
         self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None
     ) -> tuple[ChainRecord, GenesisRecord]:
-        """Which chain this will be; waits for an upstream to answer, for as long as one may.
+        """Learn which chain this will be; waits for an upstream to answer, for as long as one may.
 
         StartError with the reason when all of them are put aside, and when it is interrupted.
         """
@@ -317,7 +317,7 @@ class Following:
         )
 
     def _learn_chain_from_l1(self, l1: L1Reader, genesis_file: Path | None) -> tuple[ChainRecord, GenesisRecord]:
-        """Of the rollup that the settings name; no other node is asked."""
+        """Learn the chain of the rollup that the settings name; no other node is asked."""
         settings = self._settings
         if settings.registry_address is None:
             raise SettingError(
@@ -453,7 +453,7 @@ class Following:
         )
 
     def fees(self) -> FeeSource:
-        """What gas costs: from L1 where it is read, else from the upstreams.  Once, before :meth:`follow`."""
+        """Source of gas prices: L1 where it is read, else the upstreams.  Once, before :meth:`follow`."""
         reader = self.l1
         if reader is not None:
             return L1FeeSource(reader.newest_fees, lambda: reader.slot_duration)
@@ -462,13 +462,13 @@ class Following:
         return self._fee_refresher.latest
 
     def troubles(self) -> dict[str, str | None]:
-        """What is wrong with what is learned after passes, None for nothing."""
+        """Troubles with what is learned after passes, by name; None for nothing."""
         fees = {} if self._fee_refresher is None else {"fees": self._fee_refresher.trouble}
         return fees | {name: trouble() for name, trouble in self._learning.items()}
 
     @property
     def tx_sink(self) -> TxSink:
-        """Where the mempool hands transactions on."""
+        """Sink to which the mempool hands transactions on."""
         return UpstreamTxSink(self.nodes)
 
     @property
@@ -476,7 +476,7 @@ class Following:
         return UpstreamPublicSimulator(self.questions)
 
     def network_values(self) -> NetworkValues | None:
-        """What L1, or an upstream that has answered, says of the network; None while neither has."""
+        """Network values of L1, or of an upstream that has answered; None while neither has."""
         values = self._l1_values()
         if values is not None:
             return values
@@ -555,7 +555,7 @@ def stream_of(settings: Settings) -> str | None:
 
 
 def _committee_epochs(settings: Settings) -> int:
-    """What the statistics of validators look back on, and the epoch that is under way; peers propose for that one."""
+    """Number of epochs that statistics of validators look back on, and the current one; peers propose for that one."""
     if settings.sentinel_enabled:
         return settings.sentinel_history_length_in_epochs + 2
     return 4 if settings.detects_offenses else 2 if settings.p2p_enabled else 0

@@ -53,7 +53,7 @@ def health_of(
 
 
 def _distance(sync: Mapping[str, Any]) -> str:
-    """Why it is not, to follow the words that it is not; nothing as long as nothing is known."""
+    """Reason that the chain is not new enough, to append to the message that says so; empty while nothing is known."""
     if sync.get("reason"):
         return f": {sync['reason']}"
     if sync.get("sourceTip") is None:

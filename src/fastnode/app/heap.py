@@ -36,7 +36,7 @@ CHECK_INTERVAL_S: Final = 0.25
 BURST_CHECK_INTERVAL_S: Final = 0.03
 #: So many times little has to have been needed.
 QUIET_CHECKS: Final = 4
-#: What may be kept above what requests need, while they need much.
+#: Bytes that may be kept above what requests need, while they need much.
 EXCESS_BYTES_MAX: Final = 32 * MIB
 #: First looks of the collector, after which it looks a second time at what they left.
 LOOKS_MAX: Final = 5
@@ -44,7 +44,7 @@ LOOKS_MAX: Final = 5
 LOOKED_AT_MIN: Final = 1_000
 UNSEEN_MAX: Final = 200_000
 
-#: Of mallopt (malloc.h).
+#: Options of mallopt (malloc.h).
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8

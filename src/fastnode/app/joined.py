@@ -82,7 +82,7 @@ class Joined:
     function_names: FunctionNames
     artifacts: ArtifactStore
     simulation: Simulation
-    #: Where it runs; None: another node does.
+    #: Threads that run simulations; None: another node runs them.
     simulation_threads: LimitedThreads | None
     #: The same of traces.
     trace_threads: LimitedThreads | None
@@ -220,7 +220,7 @@ def _choose_source(opened: Opened, stack: AsyncExitStack) -> Path | None:
     return source
 
 
-# What a local network needs is imported on demand: few nodes are one, and every start would pay for it.
+# Modules of a local network are imported on demand: few nodes are one, and every start would pay for them.
 
 
 def _begin_local_network(opened: Opened, stack: AsyncExitStack) -> BeginningChain:
@@ -358,7 +358,7 @@ def _open_mempool(
 def _builder_of(
     opened: Opened, local: LocalNetwork | None, writing: L1Writing | None
 ) -> Callable[[Tx, bytes], None] | None:
-    """What is told of each transaction of a client."""
+    """Function that is told of each transaction of a client; None: nothing is told."""
     if opened.fleet is not None:
         return opened.fleet.share
     if local is not None:
@@ -367,7 +367,7 @@ def _builder_of(
 
 
 def _way_out(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None) -> WayOut:
-    """Where transactions of clients can go from here."""
+    """Way out of this node for transactions of clients."""
     if opened.is_sample:
         return WayOut(NO_BLOCKS)
     following = opened.following

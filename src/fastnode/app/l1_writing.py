@@ -27,7 +27,7 @@ __all__ = ["L1Writing"]
 
 
 class L1Writing:
-    """Of a node with ``--sequencer`` or ``--prover-node``.  StartError where it cannot do its work."""
+    """Writing to L1 by a node with ``--sequencer`` or ``--prover-node``.  StartError where it cannot do its work."""
 
     def __init__(self, opened: Opened) -> None:
         settings = opened.settings
@@ -38,7 +38,7 @@ class L1Writing:
 
     @property
     def on_accepted(self) -> Callable[[Tx, bytes], None] | None:
-        """What is told of each transaction of a client; None: no blocks are published."""
+        """Function that is told of each transaction of a client; None: no blocks are published."""
         if self._proposing is None or self._opened.settings.fisherman_mode:
             return None
         return self._proposing.on_accepted

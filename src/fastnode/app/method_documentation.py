@@ -14,7 +14,7 @@ from fastnode.log_index.known_tags import KnownTags
 
 __all__ = ["STATES", "all_methods", "overview"]
 
-#: What a method does not do, or needs; those that are not named are complete.
+#: Limits and needs of methods; those that are not named are complete.
 STATES: Final = {
     "node_getEncodedEnr": "that of the followed node, unless this one is on the network itself",
     "node_sendTx": "with real proofs: needs a [verifier](proofs.md)",

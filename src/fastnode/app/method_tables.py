@@ -1,4 +1,4 @@
-"""Which methods each port serves, and which parts of the node they need."""
+"""Tables of the methods of each port, and the parts of the node that the methods need."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = ["Services", "admin_methods", "public_methods"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What handlers need beside the view of a call."""
+    """Parts that handlers need beside the view of a call."""
 
     known_tags: KnownTags
     function_names: FunctionNames = field(default_factory=FunctionNames)
@@ -61,7 +61,7 @@ class Services:
     fees: FeeSource = field(default_factory=ChainFees)
     #: None: the method of simulations says that it is not ready.
     simulation: Simulation | None = None
-    #: Where simulations run; None: in the threads of all requests.
+    #: Threads that run simulations; None: the threads of all requests do.
     simulation_threads: Executor | None = None
     #: The same of traces.
     trace_threads: Executor | None = None
@@ -73,11 +73,11 @@ class Services:
     find_tx_here: Callable[[bytes], FoundTx | None] = lambda _hash: None
     #: Asks the other nodes of the fleet about a transaction; None: there is no fleet.
     ask_fleet: Callable[[bytes], FleetStanding | None] | None = None
-    #: Why no transaction is taken now; None if good ones are.
+    #: Reason that no transaction is taken now; None if good ones are.
     no_transactions: Callable[[], str | None] = lambda: None
-    #: How the chain is followed; None when it is not.
+    #: Describes how the chain is followed; None when it is not.
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
-    #: Whether ingestion rests.
+    #: True if ingestion is paused.
     is_paused: Callable[[], bool] = lambda: False
     #: Answers what only a full node can; None without an upstream.
     questions: Questions | None = None

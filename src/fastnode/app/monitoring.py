@@ -1,4 +1,4 @@
-"""What monitoring systems get of a node: the port that they ask, and what is sent to a collector of OpenTelemetry."""
+"""Outputs for monitoring systems: the port that they ask, and what is sent to a collector of OpenTelemetry."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Node:
 
     @property
     def view(self) -> View | None:
-        """What a request that comes now is answered from; None once the node has stopped."""
+        """View that a request that comes now is answered from; None once the node has stopped."""
         return self.joined.views.newest
 
     @property

@@ -80,7 +80,7 @@ class Opened:
     ports: Ports
     threads: FairThreads
     busy_threads: FairThreads
-    #: Of all ports.
+    #: Turns of the event loop, shared by all ports.
     turns: Turns
     budget: MemoryBudget
     data: ChainData
@@ -91,7 +91,7 @@ class Opened:
     control: SyncControl
     #: The chain is the recording that comes with the package.
     is_sample: bool
-    #: Of the primary of a node with workers; None: there are none.
+    #: Seat of the primary of a node with workers; None: there are no workers.
     seat: PrimarySeat | None = None
     #: Directory and way back that this process took over from a local network that was reset; None: nothing.
     resetting: Resetting | None = None
@@ -288,7 +288,7 @@ def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, l
 def _network_of_upstreams(
     settings: Settings, awaiting: Awaiting, fleet: Fleet | None, lineage: Lineage
 ) -> Network | None:
-    """Which network a snapshot must be of while nothing is stored; None when no node is followed."""
+    """Network that a snapshot must be of while nothing is stored; None when no node is followed."""
     bus = fleet.bus if fleet is not None and fleet.is_replica else None
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         return None

@@ -46,7 +46,7 @@ __all__ = ["PeerToPeer", "peer_options"]
 
 logger = logging.getLogger("fastnode.app")
 
-#: How long the transactions of a proposal are waited for.
+#: Time to wait for the transactions of a proposal, in seconds.
 _FETCH_S = 5.0
 #: No peer for so long is worth a word.
 _LONELY_S = 60.0
@@ -60,7 +60,7 @@ Accuse = Callable[[OffenseType, bytes, int], None]
 
 
 class CommitteeReader(Protocol):
-    """What L1 says of committees."""
+    """Reader of committees and proposers, as L1 has them."""
 
     def committee_of(self, epoch: int) -> Sequence[bytes] | None: ...
 
@@ -68,7 +68,7 @@ class CommitteeReader(Protocol):
 
 
 class L1Rules(Protocol):
-    """What L1 says that proposals are judged and executed by."""
+    """Rules of L1 that proposals are judged and executed by."""
 
     @property
     def committees(self) -> CommitteeReader: ...
@@ -80,7 +80,7 @@ class L1Rules(Protocol):
 
 
 class PeerToPeer:
-    """Of a node that takes part.  SettingError for peers that are none."""
+    """Peer-to-peer networking of a node that takes part.  SettingError for peers that are none."""
 
     def __init__(
         self, settings: Settings, data_directory: Path, upstreams: TxSink | None, *, wake: Callable[[], None]
@@ -106,9 +106,9 @@ class PeerToPeer:
         #: The validators whose keys are here.
         self.members: Callable[[], Collection[bytes]] = lambda: ()
         self._pruned: PrunedEpochs | None = None
-        #: Of peers, on their way into the chain.
+        #: Blocks that peers have proposed, on their way into the chain.
         self.proposed = ProposedBlocks(wake)
-        #: Where the pool hands transactions on.
+        #: Sink to which the pool hands transactions on.
         self.sink = GossipSink(upstreams)
 
     def attach(
@@ -231,7 +231,7 @@ class PeerToPeer:
         configuration.on_change((_ALWAYS, _EXECUTES, _PENALTY), lambda _new, _changed: None)
 
     def _has_member(self, slot: int) -> bool:
-        """Whether a validator whose key is here is in the committee of a slot."""
+        """True if a validator whose key is here is in the committee of a slot."""
         committees = self._committees
         committee = None if committees is None else committees.committee_of(slot // self._epoch_duration)
         return not set(self.members()).isdisjoint(committee or ())
@@ -248,7 +248,7 @@ class PeerToPeer:
             return ()
 
     def find_tx(self, tx_hash: bytes) -> Sequence[bytes]:
-        """What peers have under this hash, in its binary form, not checked; empty while the network does not run."""
+        """Transactions of peers under this hash, in binary form, not checked; empty while the network does not run."""
         return () if self._network is None else self._fetch(bytes(32), [tx_hash], {tx_hash}, "")
 
     def publish(self, topic: Topic, payload: bytes, slot: int) -> None:
@@ -304,7 +304,7 @@ class PeerToPeer:
 
     @property
     def has_peer(self) -> bool:
-        """Whether anybody is there to be told of a transaction."""
+        """True if a peer is connected that can be told of a transaction."""
         return self._network is not None and bool(self._network.snapshot.peers)
 
     def snapshot(self) -> NetworkSnapshot:
@@ -312,7 +312,7 @@ class PeerToPeer:
         return replace(self._network.snapshot, proposed_blocks=dict(self.proposed.counts))
 
     def troubles(self) -> dict[str, str | None]:
-        """What is wrong, None for nothing."""
+        """Trouble with peers, None for nothing."""
         if self._network is not None and self._network.trouble is not None:
             return {"peers": self._network.trouble}
         snapshot = self.snapshot()

@@ -172,7 +172,7 @@ class _Answers:
             return False, str(error)
 
     def standing_in_fleet(self, tx_hash: bytes) -> tuple[bool, tuple[bool, str] | None]:
-        """Whether the bus has answered, and what the fleet knows."""
+        """Pair: True if the bus has answered, and what the fleet knows of the transaction."""
         fleet = self._joined.opened.fleet
         try:
             standing = None if fleet is None else fleet.standing_of(tx_hash)

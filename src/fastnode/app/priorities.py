@@ -1,4 +1,4 @@
-"""Which process of a node with workers has a processor first, where there are fewer processors than work.
+"""Priorities of the processes of a node with workers, where there are fewer processors than work.
 
 A request takes some microseconds and a block milliseconds, on several threads.  So the primary comes after the workers;
 its thread that applies blocks, and those that it begins, take no processor from others when they wake up; and the
@@ -36,16 +36,16 @@ PRIMARY_NICENESS: Final = 5
 
 #: The shortest that Linux gives (kernel/sched/syscalls.c); in nanoseconds.
 TURN_NS: Final = 100_000
-#: Of what repeats writes: longer than that of a loop, and shorter than that of any other thread.
+#: Turn of what repeats writes, in ns: longer than that of a loop, shorter than that of any other thread.
 REPEATING_TURN_NS: Final = 400_000
-#: Of the thread that merges tables.
+#: Niceness of the thread that merges tables.
 MERGING_NICENESS: Final = 10
 
 _SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}
 #: struct sched_attr of sched_setattr(2): size, policy | flags | nice | priority | runtime, deadline, period.
 _ATTRIBUTES: Final = struct.Struct("=IIQiIQQQ")
 _SCHED_OTHER: Final = 0
-#: Of prctl(2).
+#: Option of prctl(2).
 _SET_TIMER_SLACK: Final = 29
 _RESET_ON_FORK: Final = 1
 

@@ -34,7 +34,7 @@ __all__ = ["OTHER_FILES", "allow_open_files", "run", "run_node", "stop_requested
 
 logger = logging.getLogger("fastnode.app.node")
 
-#: How often it is looked whether all workers serve.
+#: Interval of checks whether all workers serve, in seconds.
 _WORKERS_LOOK_S: Final = 0.02
 #: Open files besides the connections: databases, upstreams, logs.
 OTHER_FILES: Final = 2_048
@@ -167,7 +167,7 @@ def _has_terminal() -> bool:
 
 
 async def _first_of(work: asyncio.Future[Any], stopping: asyncio.Future[Any]) -> bool:
-    """Whether ``work`` is done before ``stopping``, which cancels it; raises what ``work`` raises."""
+    """True if ``work`` is done before ``stopping``, which cancels it; raises what ``work`` raises."""
     await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
     if work.done():
         work.result()

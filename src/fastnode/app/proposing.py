@@ -66,7 +66,7 @@ _VOTING_KEYS: Final = (
 
 
 class Proposing:
-    """Of a node with ``--sequencer``.  StartError without L1."""
+    """Sequencer of a node with ``--sequencer``, and its parts.  StartError without L1."""
 
     def __init__(self, opened: Opened) -> None:
         if opened.following is None or opened.l1 is None:

@@ -21,7 +21,7 @@ __all__ = ["Proving"]
 
 
 class Proving:
-    """Of a node with ``--prover-node``.  StartError where it cannot prove."""
+    """Prover of a node with ``--prover-node``, and its parts.  StartError where it cannot prove."""
 
     def __init__(self, opened: Opened) -> None:
         if opened.l1 is None:

@@ -1,4 +1,4 @@
-"""What signs and writes to L1, put together once for the sequencer and the prover; imported where one is wanted."""
+"""Signing and writing to L1, put together once for the sequencer and the prover; imported where one is wanted."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Publishing:
     # ---- keys ----------------------------------------------------------------------------------
 
     def keystore(self) -> Keystore | None:
-        """Of now: a reload replaces it."""
+        """Current keystore; a reload replaces it."""
         return self._validators.keystore or self._from_settings
 
     def _signers(self) -> Mapping[bytes, Signer]:
@@ -102,7 +102,7 @@ class Publishing:
 
     @property
     def prover_accounts(self) -> list[bytes]:
-        """Those that pay for proofs; the validators' where none are named."""
+        """Accounts that pay for proofs; the validators' where none are named."""
         keystore = self.keystore()
         if keystore is not None and keystore.prover is not None:
             return [encode.from_hex(signer.address) for signer in keystore.prover.publishers]
@@ -110,7 +110,7 @@ class Publishing:
 
     @property
     def prover_id(self) -> bytes | None:
-        """Who gets the reward of a proof, as the keystore says; None: there is neither a name nor an account."""
+        """Address that gets the reward of a proof: the keystore's id, else an account; None: there is neither."""
         keystore = self.keystore()
         if keystore is not None and keystore.prover is not None:
             return encode.from_hex(keystore.prover.id)
@@ -183,7 +183,7 @@ class Publishing:
     # ---- what others look at -------------------------------------------------------------------
 
     def faults(self) -> dict[str, str | None]:
-        """What keeps it from signing at all, None for nothing."""
+        """Fault that keeps this node from signing at all, None for nothing."""
         return {"signed slots": self.guard.fault or self.attested_guard.fault}
 
     def troubles(self) -> dict[str, str | None]:

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def ready_line(node: Node) -> dict[str, Any]:
-    """Where to reach a node that serves, and what is there from the beginning."""
+    """URLs of a node that serves, its process id, and accounts and contracts that exist from the beginning."""
     settings = node.settings
     line: dict[str, Any] = {
         "url": node.public.client_url + settings.api_prefix,

@@ -29,7 +29,7 @@ __all__ = ["ServerParts", "rpc_server", "tell_events"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerParts:
-    """What the servers of one process share."""
+    """Parts that the servers of one process share."""
 
     settings: Settings
     published: simple_request.Published[View | None]

@@ -56,7 +56,7 @@ class Serving:
     explorer: HttpServer | None = None
     #: A local network's clock as an L1; None: it has no port.
     l1_clock: RpcServer | None = None
-    #: What workers follow; None: there are none.
+    #: Hub that workers follow; None: there are none.
     hub: Hub | None = None
     #: Has the exception that ends the node.
     failure: asyncio.Future[None]
@@ -112,7 +112,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
 
 
 def _open_hub(joined: Joined, public: RpcServer, reported: RpcServer, stack: AsyncExitStack) -> Hub | None:
-    """What workers follow, if there are some: they answer on the public port then, and ``public`` stands for them."""
+    """Open the hub that workers follow, if any: they answer on the public port then, and ``public`` stands for them."""
     seat = joined.opened.seat
     if seat is None:
         return None
@@ -126,7 +126,7 @@ def _open_hub(joined: Joined, public: RpcServer, reported: RpcServer, stack: Asy
 
 
 def _reported(joined: Joined, public: RpcServer) -> RpcServer:
-    """What is told of the public port: of workers, the sums of what they count."""
+    """Server to report on for the public port; with workers, the sums of what they count."""
     if joined.opened.seat is None:
         return public
     from fastnode.workers.counters import Totals

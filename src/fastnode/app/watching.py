@@ -37,7 +37,7 @@ __all__ = ["Watching"]
 
 logger = logging.getLogger("fastnode.app")
 
-#: How far back a node without statistics looks for offenses.
+#: Epochs that a node without statistics looks back on for offenses.
 _EPOCHS_LOOKED_AT: Final = 2
 
 
@@ -125,7 +125,7 @@ class Watching:
 
     @property
     def slashing(self) -> Slashing:
-        """What the methods about offenses need."""
+        """Parts that the methods about offenses need."""
         return Slashing(self._watch, self._other, self._size, self._payloads)
 
     def known(self, view: View | None) -> list[Offense]:
@@ -147,7 +147,7 @@ class Watching:
             self._thread.on_committed(committed)
 
     def faults(self) -> dict[str, str | None]:
-        """What keeps it from its work, None for nothing."""
+        """Fault that keeps the watch from its work, None for nothing."""
         if self._store is None or self._thread is None:
             return {}
         return {"offenses": self._store.fault or self._thread.fault}

@@ -1,4 +1,4 @@
-"""Where a client's transaction can go from here: the one answer for what is said of it at the start, by node_isReady,
+"""Way out of this node for a client's transaction: the one answer for what is said of it at the start, by node_isReady,
 node_sendTx, a receipt, fastnode_getSyncStatus, the probes and the status page.
 """
 
@@ -9,16 +9,16 @@ from typing import Final
 
 __all__ = ["NO_NETWORK", "NO_PEER", "NO_UPSTREAM", "WayOut"]
 
-#: Why a node that serves what it has, and nothing else, takes no transaction.
+#: Reason that a node that serves what it has, and nothing else, takes no transaction.
 NO_NETWORK: Final = (
     "this node follows no other node and makes no blocks, so no block will ever have it: give --upstream-url URL, or "
     "--p2p-enabled"
 )
-#: Why one whose chain comes from L1 alone takes none.
+#: Reason that a node whose chain comes from L1 alone takes none.
 NO_UPSTREAM: Final = (
     "this node follows L1 alone and has no node to forward a transaction to: give --upstream-url URL, or --p2p-enabled"
 )
-#: Why one that has only peers to give it to takes none for now.
+#: Reason that a node that has only peers to give it to takes none for now.
 NO_PEER: Final = "no peer is connected that a transaction could be given to; try again later"
 
 
@@ -36,7 +36,7 @@ class WayOut:
         self._faults += faults
 
     def blocked_by(self) -> str | None:
-        """Why a transaction cannot go anywhere from here; None if it can.  Usable from any thread."""
+        """Reason that a transaction cannot go anywhere from here; None if it can.  Usable from any thread."""
         if self._closed is not None:
             return self._closed
         fault = next((fault for part in self._faults for fault in part().values() if fault is not None), None)

@@ -27,7 +27,7 @@ __all__ = ["run_with_workers"]
 
 logger = logging.getLogger("fastnode.workers")
 
-#: What the primary would import on demand: here it is shared by all processes.
+#: Modules that the primary would import on demand; imported before the fork, all processes share them.
 _SHARED: Final = ("fastnode.app.following", "fastnode.app.primary")
 
 
@@ -41,7 +41,7 @@ def run_with_workers(settings: Settings) -> None:
         sockets = listening_sockets(settings.host, settings.port, count, takes_over=settings.take_over_port)
     except OSError as error:
         raise bind_failure(error, settings.host, settings.port) from error
-    # What is there now stays, and its pages are shared as long as no process writes to them.
+    # Objects that exist now stay, and their pages are shared as long as no process writes to them.
     gc.collect()
     gc.freeze()
     supervisor = Supervisor(sockets, takes_over=settings.take_over_port)

@@ -72,20 +72,20 @@ __all__ = ["Worker"]
 
 logger = logging.getLogger("fastnode.workers")
 
-#: How often the primary is told how it is.
+#: Interval of reports to the primary, in seconds.
 REPORT_INTERVAL_S: Final = 1.0
 #: While no block comes the files of the copy are looked at once in so many reports: transactions and merges.
 LOOKS_WITHOUT_SIZES: Final = 5
 #: A worker repeats a block in about this time, and all of them begin within so many times that.
 REPEATING_S: Final = 2e-3
 TURNS_MAX: Final = 4
-#: How long connections may wait for a worker that takes another's place, without an answer that says so.
+#: Seconds that connections may wait for a worker that takes another's place before an answer says so.
 QUIET_S: Final = 2.0
 #: A worker whose primary has been away for so long is not sent requests any more: what it has is old.
 AWAY_MAX_S: Final = 60.0
 _STARTING_CONNECTIONS_MAX: Final = 256
 _MS: Final = 1000
-#: How often it is looked whether the node is ready, before it takes a port over.
+#: Interval of checks whether the node is ready, before it takes a port over, in seconds.
 _READY_LOOK_S: Final = 0.05
 #: Simulations at a time, however many workers there are.
 _SIMULATIONS_MIN: Final = 2
@@ -93,7 +93,7 @@ _SIMULATIONS_MIN: Final = 2
 
 @dataclass(slots=True, kw_only=True)
 class _Served:
-    """What is there once there is a first view."""
+    """Parts that exist once there is a first view."""
 
     server: RpcServer
     mempool: Mempool
@@ -132,7 +132,7 @@ class Worker:
         self._report_now = asyncio.Event()
         self._served: _Served | None = None
         self._budget = MemoryBudget(memory_budget_of(settings))
-        #: What the copy takes, and how late views were, when this one was new.
+        #: View that was new when the size of the copy and the delays of views were last measured.
         self._measured_at: View | None = None
         self._looks_without_sizes = 0
         self._sizes = (0, 0)
@@ -415,8 +415,8 @@ class Worker:
 
 
 def _delay_s(number: int) -> float:
-    """How long after the first ones worker ``number``, from 1 on, repeats a block: half of the processors are left to
-    requests meanwhile, as far as there is time for that.
+    """Seconds by which worker ``number``, from 1 on, repeats a block after the first ones: half of the processors are
+    left to requests meanwhile, as far as there is time for that.
     """
     at_once = max(1, (os.cpu_count() or 1) // 2)
     return REPEATING_S * min((number - 1) // at_once, TURNS_MAX - 1)

@@ -38,11 +38,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PeerAttestations:
-    """Where the attestations of others come from."""
+    """Sources of the attestations of others."""
 
     gossip: ValidatorGossip
     pool: AttestationPool
-    #: How often a wait for them looks at the time, and at those that are there.
+    #: Interval at which a wait for attestations looks at the time, and at those that are there, in seconds.
     look_s: float = 0.25
 
 
@@ -70,8 +70,8 @@ def require_quorum_here(turn: Turn, door: KeyDoor) -> None:
 
 
 def own_attestations(slot: int, members: Sequence[bytes], message: bytes, door: KeyDoor) -> dict[bytes, bytes]:
-    """Of ``members`` whose keys are here, by member.  One that another node signs with does without this one's:
-    its signature of the same message is as good, of another message it is none.
+    """Signatures of ``members`` whose keys are here, by member.  One that another node signs with does without this
+    one's: its signature of the same message is as good, of another message it is none.
 
     HaDatabaseError, SigningError.
     """

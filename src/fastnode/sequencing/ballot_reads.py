@@ -1,4 +1,4 @@
-"""What L1 says of votes: how they are counted, and what became of rounds and payloads.
+"""Reads of votes on L1: how they are counted, and what became of rounds and payloads.
 
 An array of arrays in an answer:  offset 32 | count | where each begins, from the count on | count, members ...
 """
@@ -40,7 +40,7 @@ class SlashingContract:
 def read_slashing_contract(
     endpoint: L1Endpoint, facts: RollupFacts, known: SlashingContract | PayloadContract | None
 ) -> SlashingContract | PayloadContract | None:
-    """Of now, as the rollup may change it; None if there is none, or one of another form.  UpstreamError."""
+    """Current slashing contract, which the rollup may change; None for none, or one of another form.  UpstreamError."""
     slasher = endpoint.read(facts.rollup, contracts.SLASHER)[0]
     if not any(slasher):
         return None

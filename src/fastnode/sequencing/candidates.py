@@ -53,7 +53,7 @@ class Candidates:
         self.count()
 
     def count(self) -> int:
-        """How many could be tried now."""
+        """Number of transactions that could be tried now."""
         if self.age_s <= 0:
             return self._pool.pending_count
         return len(self._old_enough(self._pool.pending_hashes()))
@@ -74,7 +74,7 @@ class Candidates:
             return hashes
         now = self._clock()
         with self._lock:
-            # Those that did not come from a client are as old as the first look at them.
+            # Transactions that did not come from a client are as old as the first look at them.
             old = [tx_hash for tx_hash in hashes if now - self._seen.setdefault(tx_hash, now) >= self.age_s]
             if len(self._seen) > self._seen_max:
                 self._seen = {tx_hash: at for tx_hash, at in self._seen.items() if self._pool.is_waiting(tx_hash)}

@@ -1,4 +1,4 @@
-"""What a proposer does to the chain, done by the one thread that changes it: between two passes over the sources.
+"""Changes of the chain by a proposer, done by the one thread that changes it: between two passes over the sources.
 
     chain = ProposedChain(ingestor, state, wake)
     follower.chores = chain.work                    # the thread that ingests
@@ -32,7 +32,7 @@ logger = logging.getLogger("fastnode.sequencer")
 
 _T = TypeVar("_T")
 
-#: How long the thread that ingests may take until it has time; it may be paused by the operator.
+#: Time within which the thread that ingests must begin a job, in seconds; it may be paused by the operator.
 WAIT_S: Final = 30.0
 
 
@@ -108,7 +108,7 @@ class ProposedChain:
         self._do(take_back)
 
     def is_taken(self, slot: int) -> bool:
-        """Whether another node's proposal of a slot is the newest that is stored."""
+        """True if another node's proposal of a slot is the newest that is stored."""
         here = self.view().chain
         newest = here.block_info(here.tip_number)
         if newest is None or newest.number <= here.tips.checkpointed.block.number:

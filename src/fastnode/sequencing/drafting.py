@@ -39,9 +39,9 @@ logger = logging.getLogger("fastnode.sequencer")
 
 #: Until L1 has a checkpoint it is nowhere on L1.
 _NOWHERE: Final = L1PublishedData(0, 0, bytes(32))
-#: How often a wait for transactions looks again.
+#: Interval at which a wait for transactions looks again, in seconds.
 _LOOK_S: Final = 0.25
-#: Of transactions that are tried for one block: some may have to be left out.
+#: Transactions that are tried for each one that a block may have: some may have to be left out.
 _TRIED_PER_TX: Final = 2
 
 
@@ -168,7 +168,7 @@ class Drafting:
         return stored
 
     def _execute(self, draft: CheckpointDraft, budget: CheckpointBudget, view: View, end_s: float) -> BlockOutcome:
-        """What waits, as the next block of a checkpoint."""
+        """Execute waiting transactions as the next block of a checkpoint."""
         variables = draft.variables_of_block(view.chain.tip_number + 1)
         messages = draft.messages if not draft.blocks else ()
         deadline = time.monotonic() + max(0.1, end_s - self.elapsed()) if self.timetable.is_enforced else None

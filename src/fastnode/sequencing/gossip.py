@@ -1,4 +1,4 @@
-"""What a validator tells its peers: its blocks as they are made, its checkpoints, and whom it stands behind."""
+"""Messages of a validator to its peers: its blocks as they are made, its checkpoints, and its attestations."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Invalidation:
         self._taken_back = None
 
     def call(self, facts: RollupFacts, state: L1State) -> InvalidateCall | None:
-        """What takes it back; None when there is nothing to take back, or the next proposal prunes it anyhow."""
+        """Call that takes the checkpoint back; None when there is none, or the next proposal prunes it anyhow."""
         invalid = self._invalid()
         if invalid is None or state.can_prune:
             return None

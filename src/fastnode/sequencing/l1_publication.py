@@ -44,7 +44,7 @@ __all__ = ["KeyDoor", "L1Publication", "Published"]
 
 _PROOF_VERIFIED: Final = hex_data(keccak_256(b"L2ProofVerified(uint256,address)"))
 _INVALIDATED: Final = hex_data(keccak_256(b"CheckpointInvalidated(uint256)"))
-#: What taking a checkpoint back may use beside a proposal, and alone.
+#: Gas that taking a checkpoint back may use, beside a proposal and alone.
 _INVALIDATION_GAS: Final = 400_000
 _NO_SIGNATURE: Final = bytes(64) + b"\x1b"
 #: Signatures whose messages are remembered.

@@ -36,7 +36,7 @@ class L1Time:
 
     @property
     def is_in_step(self) -> bool:
-        """Whether L1 goes by the clock on the wall."""
+        """True if L1 goes by the wall clock."""
         behind = self._wall() - self._newest()
         return -self.l1_slot_s <= behind <= IN_STEP_SLOTS * self.l1_slot_s
 

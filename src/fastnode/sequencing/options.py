@@ -1,4 +1,4 @@
-"""How a sequencer works, from the settings of the node and what an operator changes while it runs."""
+"""Options of a sequencer, from the settings of the node and what an operator changes while it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SequencerOptions:
     may_be_empty: bool = False
     poll_s: float = 0.5
     pool_age_s: float = 2.0
-    #: Of checkpoints that are left unpublished, in percent.
+    #: Share of checkpoints that are left unpublished, in percent.
     skip_percent: float = 0.0
     #: Peers get the transactions of a block with it.
     shares_txs: bool = False

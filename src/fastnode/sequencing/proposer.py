@@ -68,7 +68,7 @@ _BROKEN_MAX_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequencerParts:
-    """What a sequencer works with.  ``is_ready``: whether the chain is as new as its sources."""
+    """Parts that a sequencer works with.  ``is_ready``: true if the chain is as new as its sources."""
 
     reader: L1Reader
     chain: ProposedChain
@@ -105,7 +105,7 @@ class Sequencer:
         self._time: L1Time | None = None
         self._loop = Loop("fastnode-sequencer", self._turn, what="slots are not looked at", longest_s=_BROKEN_MAX_S)
         self.record = SlotRecord()
-        #: What it is doing, or why nothing.
+        #: Activity of the sequencer, or the reason for none.
         self.state = "starting"
         self._signing_trouble: str | None = None
         self._is_warm = False
@@ -125,7 +125,7 @@ class Sequencer:
 
     @property
     def options(self) -> SequencerOptions:
-        """Of now."""
+        """Current options."""
         return self._options
 
     def reconfigure(self, change: Callable[[SequencerOptions], SequencerOptions]) -> None:
@@ -204,7 +204,7 @@ class Sequencer:
         return self._time
 
     def _has_seen(self, facts: RollupFacts, clock: L1Time, slot: int) -> bool:
-        """Whether L1 was seen up to the slot before."""
+        """True if L1 was seen up to the slot before."""
         begin = facts.start_of_slot(slot) - clock.l1_slot_s
         newest = self._parts.reader.newest_timestamp
         if newest >= begin:
@@ -292,7 +292,7 @@ class _Attempt:
         self._clock = clock
         self._owner = owner
         self._begin = facts.start_of_slot(slot) - clock.l1_slot_s
-        #: Why there is no checkpoint where that is no failure.
+        #: Reason that there is no checkpoint where that is no failure.
         self.reason: str | None = None
         #: The L1 block that has the checkpoint.
         self.published_in = 0
@@ -300,7 +300,7 @@ class _Attempt:
         self._ballot: Ballot | None = None
 
     def vote_alone(self) -> None:
-        """What went with no checkpoint."""
+        """Cast the votes that went with no checkpoint."""
         voting = self._parts.voting
         if voting is not None and self._turn is not None and self._ballot is not None:
             voting.cast_alone(self._ballot, self._turn)
@@ -398,7 +398,7 @@ class _Attempt:
         return self._drafting(turn).draft(parent, self._variables(turn, parent, fee), number, messages)
 
     def _variables(self, turn: Turn, parent: View, fee: int) -> GlobalVariables:
-        """Of the checkpoint's blocks.  A fisherman has the keys of nobody."""
+        """Variables of the checkpoint's blocks.  A fisherman has the keys of nobody."""
         door, options, chain = self._parts.door, self._options, parent.chain.chain
         coinbase, recipient = options.coinbase, options.fee_recipient
         if options.is_fisherman:

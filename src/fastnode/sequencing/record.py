@@ -1,4 +1,4 @@
-"""What became of the newest slots, and of all since the start: for status reports, metrics and troubles."""
+"""Outcomes of the newest slots, and of all since the start: for status reports, metrics and troubles."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class SlotRecord:
 
     @property
     def trouble(self) -> str | None:
-        """Why the last slots of this node were missed; None while they are not."""
+        """Reason that the last slots of this node were missed; None while they are not."""
         with self._lock:
             if self._missed_in_a_row < MISSED_MAX:
                 return None

@@ -33,7 +33,7 @@ class SlotGuard:
 
     @property
     def fault(self) -> str | None:
-        """Why nothing is signed: the last slot could not be written down, and the disk is as it was then."""
+        """Reason that nothing is signed: the last slot could not be written down, and the disk is as it was then."""
         refusal = self._refusal
         if refusal is None or self._path is None:
             return None

@@ -90,5 +90,5 @@ class Timetable:
         return self.slot_s - self.publishing_s
 
     def is_too_late(self, elapsed_s: float) -> bool:
-        """Whether a slot that is first looked at now is given up."""
+        """True if a slot that is first looked at now is given up."""
         return self.is_enforced and elapsed_s > max(0.0, self.latest_start_s)

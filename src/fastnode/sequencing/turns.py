@@ -1,4 +1,4 @@
-"""Whose slot it is and what it is built on, as L1 says it.
+"""Turns of proposers as L1 says them: whose slot it is and what it is built on.
 
 A proposal may not be made to stand on what L1 does not have: the contract is asked, at the time that the next block of
 L1 can have, whether it would take a checkpoint on our tip (``canProposeAtTime``), and what gas must cost in it.
@@ -20,7 +20,7 @@ from fastnode.sources.l1.terms import STATE_SLOT
 
 __all__ = ["CAN_PROPOSE", "Turn", "is_hatch_open", "pending_override", "read_minimum_fee", "read_turn", "require_turn"]
 
-#: Of a checkpoint on this archive by this proposer, at this time: its slot and its number.
+#: Slot and number of a checkpoint on this archive by this proposer, at this time.
 CAN_PROPOSE: Final = Function("canProposeAtTime(uint256,bytes32,address)", Kind.NUMBER, Kind.NUMBER)
 _NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
 _HALF_WORD: Final = 128
@@ -100,7 +100,7 @@ def require_turn(
 def read_minimum_fee(
     endpoint: L1Endpoint, facts: RollupFacts, turn: Turn, override: dict[str, Any] | None = None
 ) -> int:
-    """What a unit of L2 gas costs in the slot: the contract takes this value alone."""
+    """Price of a unit of L2 gas in the slot: the contract takes this value alone."""
     method, [call, block] = contract_call(facts.rollup, contracts.MANA_MIN_FEE_AT, turn.timestamp, 1)
     parameters = [call, block] if override is None else [call, block, override]
     answer = endpoint.results([(method, parameters)])[0]

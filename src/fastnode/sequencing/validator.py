@@ -47,7 +47,7 @@ logger = logging.getLogger("fastnode.validator")
 _NOWHERE: Final = L1PublishedData(0, 0, bytes(32))
 #: Basis points; L1 takes no more.
 _PRICE_MODIFIER_MAX: Final = 100
-#: How often a wait looks whether the slot is over.
+#: Interval at which a wait checks whether the slot is over, in seconds.
 _LOOK_S: Final = 0.5
 
 
@@ -88,7 +88,7 @@ class Validator:
         self._loop = Loop("fastnode-validator", self._turn, what="proposals are not looked at")
         #: Proposals by what became of them.
         self.counts: Counter[str] = Counter()
-        #: Why the newest one that was not attested to was not.
+        #: Reason that the newest checkpoint not attested to was refused.
         self.refusal: str | None = None
         self._refused_in_a_row = 0
 
@@ -121,7 +121,7 @@ class Validator:
         }
 
     def troubles(self) -> dict[str, str | None]:
-        """What an operator should know, None for nothing."""
+        """Trouble that an operator should know, None for nothing."""
         count = self._refused_in_a_row
         text = f"the last {count} checkpoints of other validators were not attested to; {self.refusal}"
         return {"validator": self._loop.trouble or (text if count >= MISSED_MAX else None)}
@@ -214,7 +214,7 @@ class Validator:
         raise SlotLost("the node is stopping")
 
     def _blocks(self, proposal: CheckpointProposal) -> tuple[list[L2Block], ChainView]:
-        """Those of the checkpoint, stored as proposed; the chain that has them.  _NotYetError."""
+        """Blocks of the checkpoint, stored as proposed; the chain that has them.  _NotYetError."""
         view = self._parts.view()
         number = None if view is None else view.chain.block_number_by_archive(proposal.archive_root)
         if view is None or number is None:

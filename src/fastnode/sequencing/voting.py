@@ -71,7 +71,7 @@ logger = logging.getLogger("fastnode.sequencer")
 #: A signal may cost much more than its simulation says: it may make its payload executable.
 _SIGNAL_GAS: Final = 800_000
 _INNER: Final = 63
-#: How long a checkpoint waits for the votes that go with it.
+#: Time that a checkpoint waits for the votes that go with it, in seconds.
 _WAIT_S: Final = 2.0
 _NO_ADDRESS: Final = bytes(20)
 #: Votes of two slots at a time: those of one may wait for L1 while the next begins.
@@ -121,7 +121,7 @@ class Ballot:
         self._is_taken = False
 
     def take(self, wait_s: float = _WAIT_S) -> list[Vote]:
-        """Those that nobody has taken; none when they are not there in time."""
+        """Take the votes if nobody has taken them; none when they are not there in time."""
         try:
             votes = self._votes.result(wait_s)
         except TimeoutError:
@@ -154,7 +154,7 @@ class Voting:
         self._threads.shutdown(cancel_futures=True)
 
     def describe(self) -> dict[str, dict[str, int]]:
-        """How many votes L1 has counted, how many failed, and how many another node has cast, by kind."""
+        """Counts of votes that L1 has counted, that failed, and that another node has cast, by kind."""
         with self._lock:
             counts = dict(self._counts)
         outcomes = ("cast", "failed", "yielded")
@@ -254,7 +254,7 @@ class Voting:
         return [Vote(_GOVERNANCE, what, call, Success(contract, topics))]
 
     def _was_submitted(self, endpoint: L1Endpoint, facts: RollupFacts, contract: bytes, payload: bytes) -> bool:
-        """Whether a payload has won before: it is not voted for again."""
+        """True if a payload has won before: it is not voted for again."""
         read_to, found = self._submitted.get(contract, (facts.deployment_block - 1, set()))
         newest = from_quantity(endpoint.results([("eth_blockNumber", [])])[0], "eth_blockNumber")
         ranges = LogRanges(contract, forms.PAYLOAD_SUBMITTED)
@@ -278,7 +278,7 @@ class Voting:
     def _payloads(
         self, facts: RollupFacts, slot: int, proposer: bytes, at: int, contract: PayloadContract
     ) -> list[Vote]:
-        """Where L1 takes whole payloads: one that was elected is executed, one is made if that is best, one backed."""
+        """Votes where L1 takes whole payloads: an elected one is executed, one is made if that is best, one backed."""
         parts, rules, terms = self._parts, self._payload_rules(), contract.terms
         factory, reader = parts.slash_factory, parts.reader
         known = reader.run(
@@ -392,12 +392,12 @@ class Voting:
         """Gas that it may take in a bundle.  CallReverted."""
         sender = self._parts.publisher.sender_of(proposer)
         simulated = self._parts.simulator.simulate(call, sender, at + 1, what=what)
-        # Where L1 cannot simulate, a vote must leave room for the proposal beside it.
+        # A vote that L1 cannot simulate must leave room for the proposal beside it.
         used = simulated.gas_used if simulated.is_certain else _SIGNAL_GAS
         return min(GAS_MAX, -(-used * (_INNER + 1) // _INNER))
 
     def _committee(self, endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> tuple[bytes, ...] | None:
-        """Of an epoch that is over."""
+        """Committee of an epoch that is over; None: it has none."""
         if epoch not in self._committees:
             try:
                 committee = endpoint.read(facts.rollup, contracts.COMMITTEE_OF_EPOCH, epoch)[0]
@@ -423,7 +423,7 @@ class Voting:
         )
 
     def _address(self, name: str) -> bytes | None:
-        """Of the configuration; None: there is none."""
+        """Address of this name in the configuration; None: there is none."""
         text = self._parts.configuration[name]
         address = None if text is None else encode.from_hex(text)
         return None if address == _NO_ADDRESS else address

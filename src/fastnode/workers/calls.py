@@ -11,7 +11,7 @@ from fastnode.errors import FastnodeError, Refused, RpcError, ServerError, Upstr
 
 __all__ = ["AWAY", "failure_of", "raised"]
 
-#: What a request is answered that only the primary could serve.
+#: Answer to a request that only the primary could serve.
 AWAY: Final = "The writing process of this node is starting again; try again in a second"
 _BUSY: Final = {"code": "BUSY", "retryAfterMs": 1000}
 
@@ -32,7 +32,7 @@ def failure_of(error: FastnodeError, answer: RpcError | None) -> tuple[str, str,
 
 
 def raised(failure: tuple[str, str, Any, int | None]) -> Exception:
-    """What the worker raises."""
+    """Exception that the worker raises."""
     kind, message, data, code = failure
     if kind == "verdict":
         return UpstreamVerdict(message, code=code or ServerError.code, data=data)

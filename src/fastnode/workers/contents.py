@@ -154,7 +154,7 @@ class ContentsWriter:
             self._unneeded.popleft()[1].remove()
 
     def _write_anew(self) -> list[Change]:
-        """Of the file with the least in use; one file at a time."""
+        """Rewrite what is in use of the file with the least in use; one file at a time."""
         total = self.total_bytes
         if total <= self._total_bytes_max or total <= 2 * sum(file.live_bytes for file in self._files.values()):
             return []
@@ -193,7 +193,7 @@ class ContentsReader:
                     return  # this process is far behind: what is to come says that it left the pool, or where it is now
 
     def read(self, value: bytes | None) -> bytes | None:
-        """What is referred to, or the value itself; None when it has left the pool meanwhile.  DatabaseUnreadable."""
+        """Content referred to, or the value itself; None when it has left the pool meanwhile.  DatabaseUnreadable."""
         if not value or value[0]:
             return value
         _, number, offset, length, check = _REFERENCE.unpack(value)

@@ -1,4 +1,4 @@
-"""What workers count, and the sums of it: in place of a server's own where the node is reported on.
+"""Counts of workers, and the sums of them: in place of a server's own where the node is reported on.
 
 A worker sends everything it has counted since it began.  The primary keeps the newest of each, and what those that have
 gone had counted, so that no sum goes back.
@@ -32,7 +32,7 @@ def _no_batches() -> list[int]:
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """Of one worker, or of several.  Methods are by name, None for all unknown ones; only what was called is there."""
+    """Counts of one worker, or of several.  Only called methods are there, by name, None for all unknown ones."""
 
     #: Calls per bucket, the last one above all bounds, and their nanoseconds.
     histograms: dict[str | None, tuple[list[int], int]] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Totals:
         self.present: dict[int, tuple[int, int]] = {}
 
     def note(self, number: int, pid: int, counters: Counters) -> Counters | None:
-        """What worker ``number`` has counted; what it had counted before, None for a new process."""
+        """Note what worker ``number`` has counted; returns what it had counted before, None for a new process."""
         with self._lock:
             before = self._newest.get(number)
             if before is not None and before[0] != pid:

@@ -1,4 +1,4 @@
-"""What answers rest on beside the databases: the small record that the primary sends when it changes, and each second.
+"""Facts that answers rest on beside the databases: a small record, sent by the primary when it changes and each second.
 
 The record is pickled, so it has values only: no callables, nothing that is open.
 """
@@ -54,16 +54,16 @@ class ChainTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     health: Health
-    #: Why no transaction is taken now; None if good ones are.
+    #: Reason that no transaction is taken now; None if good ones are.
     no_transactions: str | None
-    #: Why clients may send none at all; None if they may.
+    #: Reason that clients may send none at all; None if they may.
     closed: str | None
-    #: How the chain is followed; None when it is not.
+    #: Description of how the chain is followed; None when it is not.
     sync_status: dict[str, Any] | None
     is_paused: bool
     rules: ValidationRules
     proofs_required: bool
-    #: Whether other nodes take transactions.
+    #: True if other nodes take transactions.
     hands_on: bool
     fees: FeeFactsOfNode
     time: ChainTime

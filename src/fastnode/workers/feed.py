@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Feed", "Follower"]
 
-#: What may wait for one follower.  A block of a hundred transactions is about a megabyte.
+#: Bytes that may wait for one follower.  A block of a hundred transactions is about a megabyte.
 BEHIND_BYTES_MAX: Final = 64 << 20
 
-#: What is written before it is shown is sent together up to here: many blocks, of a chain that is caught up with.
+#: Bytes up to which writes that are not shown yet are sent together: many blocks, of a chain that is caught up with.
 HELD_BYTES_MAX: Final = 1 << 20
 
 
@@ -52,7 +52,7 @@ class Follower:
         self._is_closed = False
         #: Bytes that wait.
         self.behind_bytes = 0
-        #: Whether it was dropped because it was behind.
+        #: True if it was dropped because it was behind.
         self.was_too_slow = False
 
     def put(self, data: bytes) -> None:
@@ -120,7 +120,7 @@ class Feed:
         self._databases = tuple(databases)
         self._lock = threading.Lock()
         self._followers: list[Follower] = []
-        #: What requests are answered from; None while the state is not at the chain's tip, or something newer has been
+        #: Tip that requests are answered from; None while the state is not at the chain's tip, or something newer was
         #: written.
         self._shown: Shown | None = None
         self._contents = contents
@@ -156,7 +156,7 @@ class Feed:
                 self._put(self._let_go())
 
     def _let_go(self) -> bytes:
-        """What was held, for those that follow now."""
+        """Take the held batches, for those that follow now."""
         data = b"".join(self._held)
         self._held.clear()
         self._held_bytes = 0

@@ -1,4 +1,4 @@
-"""What the primary and a worker say to each other, over a socket in the file system.
+"""Messages between the primary and a worker, over a socket in the file system.
 
     u32 length of the payload, big-endian | u8 kind | payload
 
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _HEAD: Final = struct.Struct(">IB")
-#: What the system is asked to take without a reader: a block of ten transactions.  It may grant less.
+#: Bytes that the system is asked to take without a reader: a block of ten transactions.  It may grant less.
 BUFFER_BYTES: Final = 1 << 20
 #: A frame is read in one piece up to here.
 _READ_BYTES: Final = 1 << 18
@@ -120,7 +120,7 @@ class Connection:
         self._socket.sendall(data)
 
     def send_now(self, data: bytes) -> int:
-        """How many bytes the system has room for, and has taken.  OSError when the other end has gone."""
+        """Send as many bytes as the system has room for; returns their number.  OSError when the other end has gone."""
         try:
             return self._socket.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:

@@ -30,7 +30,7 @@ Outcome = tuple[bool, Any]
 
 
 class Together(NamedTuple):
-    """How the questions of one name are answered.
+    """Functions that answer the questions of one name.
 
     ``answer`` gets the arguments of each and gives for each a result, or the error that is its answer; what it raises
     is the answer to all.  ``then``, which may block, is called before a result is given, with that and the arguments;
@@ -70,7 +70,7 @@ class Group:
         self._waiting.put(asked)
 
     def close(self) -> None:
-        """What waits is answered before."""
+        """Stop the thread; waiting questions are answered before."""
         self._waiting.put(None)
         if self._thread.ident is not None:
             self._thread.join()
@@ -127,7 +127,7 @@ def _failure(error: FastnodeError) -> Any:
 
 
 def outcome_of(name: str, function: Callable[..., Any], *arguments: Any) -> Outcome:
-    """What ``function`` returns, or what it raises as it is sent."""
+    """Call ``function``; returns what it returns, or what it raises as it is sent."""
     try:
         return True, function(*arguments)
     except FastnodeError as error:

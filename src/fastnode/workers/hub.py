@@ -29,7 +29,7 @@ logger = logging.getLogger("fastnode.workers")
 
 #: Below the data directory: hard links work there.
 COPIES_DIRECTORY: Final = "workers"
-#: How often it is looked whether the facts have changed, and how often they are sent in any case.
+#: Interval of checks whether the facts have changed, and interval at which they are sent in any case, in seconds.
 _LOOK_INTERVAL_S: Final = 0.25
 #: While block follows block the record is made once in so long, not with each.
 _LOOK_PAUSE_S: Final = 0.02
@@ -45,7 +45,7 @@ SEEN_TIME_S: Final = 10.0
 
 @dataclass(slots=True, kw_only=True)
 class WorkerReport:
-    """What a worker says of itself each second, and what is known of its connection."""
+    """Report of a worker, sent each second, and what is known of its connection."""
 
     number: int
     pid: int
@@ -161,7 +161,7 @@ class Hub:
     # ---- what is told of workers -----------------------------------------------------------------
 
     def reports(self) -> list[WorkerReport]:
-        """Of the workers that are connected, by number."""
+        """Reports of the workers that are connected, by number."""
         found = []
         for follower, report in self._present():
             report.behind_bytes = follower.behind_bytes
@@ -173,7 +173,7 @@ class Hub:
         return sum(1 for report in self.reports() if report.facts.get("serves")) == self.wanted
 
     def troubles(self) -> dict[str, str | None]:
-        """What an operator should look at; None for nothing."""
+        """Trouble that an operator should look at; None for nothing."""
         serving = sum(1 for report in self.reports() if report.facts.get("serves"))
         text = f"{serving} of {self.wanted} workers serve"
         return {"workers": None if serving == self.wanted else text}

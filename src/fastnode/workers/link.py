@@ -42,7 +42,7 @@ ANSWER_TIME_S: Final = 60.0
 
 
 class Follows(Protocol):
-    """What a worker does with what it is sent; called in the thread of the link."""
+    """Receiver of what a worker is sent; called in the thread of the link."""
 
     def on_copy(self, path: Path) -> None: ...
     def on_batch(self, database: int, changes: list[Change]) -> None: ...
@@ -94,7 +94,7 @@ class Link:
         self._number = number
         self._follows = follows
         self._connection: Connection | None = None
-        #: Whether the primary has said something on this connection: while there is none, it only waits to be accepted.
+        #: True once the primary has said something on this connection: until then it only waits to be accepted.
         self._is_heard = False
         self._sending = threading.Lock()
         self._questions: dict[int, _Question] = {}

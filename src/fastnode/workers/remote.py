@@ -1,4 +1,4 @@
-"""What a worker has in place of the parts that only the primary has: each question is a call over the link."""
+"""Stand-ins in a worker for the parts that only the primary has: each question is a call over the link."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "outbox_root_over",
 ]
 
-#: What another node said is as old as it may be in the primary; here it is kept a moment, against floods.
+#: Seconds that another node's answer is kept here, against floods; in the primary it is as old as it may be.
 _KEPT_S: Final = 0.2
 _ANSWERS_KEPT: Final = 256
 
@@ -79,7 +79,7 @@ class RemoteSentinel:
 
 
 class RemoteSimulator:
-    """Where simulations are another node's work."""
+    """Simulator over the link, where simulations are another node's work."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -107,7 +107,7 @@ class RemoteNames(FunctionNames):
 
 
 class RemoteStanding(NamedTuple):
-    """What the fleet knows of a transaction, as the primary tells it."""
+    """Standing of a transaction in the fleet, as the primary tells it."""
 
     is_pending: bool
     reason: str

@@ -44,7 +44,7 @@ _RETIRED_S: Final = 5.0
 #: Below this a copy is not worth replacing.  A small database is merged as a whole now and then, and all of the copy
 #: is its own then; replacing it each time would hold up the primary's writes for little.
 GROWTH_BYTES_MIN: Final = 256 * _MIB
-#: How long it took views to become visible: so many are remembered.
+#: Number of kept delays, each the time until a view became visible.
 _DELAYS_KEPT: Final = 4096
 
 
@@ -123,7 +123,7 @@ class Replica:
         self._copy: _Copy | None = None
         self._next: _Copy | None = None
         self._retired: list[_Copy] = []
-        #: What is to be replaced.
+        #: Path of the copy that is to be replaced.
         self._given_up: Path | None = None
         self._tidying = threading.Lock()
         self.published: simple_request.Published[View | None] = simple_request.Published(None)
@@ -150,7 +150,7 @@ class Replica:
 
     @property
     def path(self) -> Path | None:
-        """Of the copy that is answered from."""
+        """Path of the copy that is answered from."""
         return None if self._copy is None else self._copy.path
 
     def now(self) -> float:
@@ -215,7 +215,7 @@ class Replica:
             if self.copy_count == 1:
                 self._on_first()
             self.on_changed()
-            # What only makes it faster, beside requests; what the primary sends waits meanwhile.
+            # Work that only makes the copy faster, beside requests; what the primary sends waits meanwhile.
             self.known_tags.fill(chain)
             copy.state.load_nodes()
             self._remove_strangers(copy)
@@ -268,7 +268,7 @@ class Replica:
         return (0, 0) if copy is None else copy.sizes()
 
     def has_grown_apart(self, sizes: tuple[int, int] | None = None) -> bool:
-        """Whether the copy is to be replaced by a new one.  Said once of each: the next one may take a while to come,
+        """True if the copy is to be replaced by a new one.  Said once of each: the next one may take a while to come,
         and to ask for it again would have it begin anew.  ``sizes`` where they are known.
         """
         copy = self._copy

@@ -1,4 +1,4 @@
-"""What the supervisor gives each process that it forks."""
+"""Values that the supervisor gives each process that it forks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PrimarySeat:
     listener: socket.socket
     workers: int
     port: int
-    #: Whether it is the first of its supervisor: no worker has a copy yet.
+    #: True for the first primary of its supervisor: no worker has a copy yet.
     is_first: bool
     #: Id of the node, the same in all of its processes.
     instance: str
@@ -32,11 +32,11 @@ class WorkerSeat:
     of: int
     listening: socket.socket
     address: Path
-    #: Whether it is the first of its number: none has served before.
+    #: True for the first worker of its number: none has served before.
     is_first: bool
-    #: Whether another node answers until this one is ready.
+    #: True if another node answers until this one is ready.
     takes_over: bool
     instance: str
-    #: What all workers see.
+    #: Memory that all workers share.
     buckets: SharedBuckets
     connections: SharedConnections

@@ -53,7 +53,7 @@ class SharedBuckets:
         Path(path).unlink()
 
     def bucket(self, name: str, rate: Rate, now: float) -> Bucket:
-        """Of the client with this name and rate, in whichever worker."""
+        """Bucket of the client with this name and rate, in whichever worker."""
         return _SharedBucket(self, f"{name} {rate.per_second} {rate.burst}".encode(), rate, now)
 
     def change(self, key: int, rate: Bucket, cost: float, now: float, *, is_forced: bool) -> tuple[float, float]:

@@ -135,7 +135,7 @@ class Supervisor:
         #: Another node answers on the port until this one is ready: nothing is listened on before.
         self._takes_over = takes_over
         self._instance = new_id()
-        #: Where the workers answer.
+        #: Port on which the workers answer.
         self.port: Final[int] = sockets[0].getsockname()[1]
         sweep(Path(tempfile.gettempdir()))
         self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))  # no other user can enter it
@@ -305,7 +305,7 @@ def _die_with_parent() -> None:
 
 
 def _name_task(name: str) -> None:
-    """What ``ps`` and ``top`` call it."""
+    """Set the name that ``ps`` and ``top`` show."""
     try:
         Path("/proc/self/comm").write_text(name, encoding="ascii")
     except OSError:
