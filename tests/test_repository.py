@@ -93,7 +93,7 @@ PLAIN_WORDS = (
     "values",
     "world_state",
 )
-_BARE = re.compile(r"(?:#:? ?)?(?:What|Of|Whether|How|Where|Who|Whose|Whom)\b")
+_BARE = re.compile(r"(?:#:? ?)?(?:What|Of|Whether|How|Where|Who|Whose|Whom|Why|Which|Those)\b")
 
 
 def beginnings(text: str) -> Iterator[tuple[int, str]]:
@@ -111,12 +111,11 @@ def beginnings(text: str) -> Iterator[tuple[int, str]]:
             line_before = token.start[0] if is_alone else 0
 
 
-@pytest.mark.parametrize("room", PLAIN_WORDS)
-def test_comments_begin_with_their_subject(room: str) -> None:
+@pytest.mark.parametrize("folder", ["src/fastnode", *(f"tests/{room}" for room in PLAIN_WORDS)])
+def test_comments_begin_with_their_subject(folder: str) -> None:
     found = [
         f"{path.relative_to(PROJECT)}:{line}: {words.splitlines()[0]}"
-        for folder in (PACKAGE / room, PROJECT / "tests" / room)
-        for path in sorted(folder.rglob("*.py"))
+        for path in sorted((PROJECT / folder).rglob("*.py"))
         for line, words in beginnings(path.read_text(encoding="utf-8"))
         if _BARE.match(words)
     ]

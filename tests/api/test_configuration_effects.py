@@ -30,7 +30,7 @@ def configured(node: Node) -> Callable[..., None]:
 
 
 def reasons(node: Node) -> set[str]:
-    """Why recorded transactions are not valid, but for those whose fee is too low by now."""
+    """Reasons why recorded transactions are not valid, but for those whose fee is too low by now."""
     found = set()
     for tx_hash in FRESH:
         found.update(node.call("node_isValidTx", recordings()[tx_hash]["tx"])["result"].get("reason", ()))

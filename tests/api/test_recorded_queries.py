@@ -120,7 +120,7 @@ def is_absent(recorded: dict[str, Any], answer: dict[str, Any]) -> bool:
 
 
 def finds_genesis_leaves(query: Query, engine: Engine) -> bool:
-    """Those that the reference names block 1 for; none of the recorded ones was inserted there."""
+    """Answers that the reference names block 1 for; none of the recorded ones was inserted there."""
     places = query.answer.get("result") or ()
     return query.method == "node_findLeavesIndexes" and any(place and place["l2BlockNumber"] == 1 for place in places)
 

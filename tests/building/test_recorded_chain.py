@@ -38,7 +38,7 @@ from fastnode.view import View
 FIRST_RECORDED_BLOCK = 6
 #: On the twins the hash of a transaction takes a third of a second.
 CHECKPOINTS = 8 if USING_TWINS else 1000
-#: Those of the network that was recorded.
+#: Values of the network that was recorded.
 LIMITS = BuildingLimits(mana_limit=200_000_000, blocks_per_checkpoint=6, block_gas=Gas(786_432, 200_000_000))
 
 

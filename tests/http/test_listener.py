@@ -242,7 +242,7 @@ def test_without_files_accepting_pauses_and_goes_on(
 def test_without_files_one_after_the_other_is_answered_briefly(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that say nothing keep the others waiting for a moment each."""
+    """Clients that say nothing keep the others waiting for a moment each."""
 
     class Exhausted(socket.socket):
         is_brief = False

@@ -33,7 +33,7 @@ SAME_SELECTOR = ("f34833(Field)", "f126310(Field)")
 
 
 def registered(names: FunctionNames, *of: str) -> list[str]:
-    """Those that are found again."""
+    """Names that are found again."""
     for name in of:
         names.register(f"{name}(Field)")
     found = [names.name_of(function_selector(f"{name}(Field)")) for name in of]

@@ -1,4 +1,4 @@
-"""Which verifier judges: by settings, by network, and as both change."""
+"""Choice of the verifier: by settings, by network, and as both change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which class runs at an address, and what the logs of a transaction publish."""
+"""Class that runs at an address, and what the logs of a transaction publish."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_simulation_is_answered_over_http(node: Any) -> None:
 
 
 def reverted(node: Any, program: bytes, calldata: bytes = b"") -> str:
-    """Why its call failed."""
+    """Reason why its call failed."""
     result = node.call(METHOD, tx_running(program, calldata=calldata).to_json(), True)["result"]
     return str(result["revertReason"]["originalMessage"])
 

@@ -51,7 +51,7 @@ def test_an_overview_of_a_long_chain_reads_no_more_than_one_of_a_short_chain(
         open_site.show(own)
     assert answer["chain"]["tips"]["proposed"]["block"] == LONG_CHAIN_BLOCKS
     assert answer["chain"]["tips"]["finalized"]["block"] == LONG_CHAIN_BLOCKS - 4
-    # Those that a commit brought are not read at all.
+    # Blocks that a commit brought are not read at all.
     assert short.reads <= own.chain.tip_number + 1
     assert long.reads <= 20
 

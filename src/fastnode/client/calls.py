@@ -80,7 +80,7 @@ class Call(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Where the node is, and how it is asked."""
+    """Address of the node, and limits of its calls."""
 
     url: str
     api_key: str | None = None
@@ -142,7 +142,7 @@ def answers_of(calls: Sequence[Call[T]], url: str, status: int, content: bytes) 
     if any(not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0" for answer in answers):
         raise NoAnswer(f"{url} is no node: it answered HTTP {status} without JSON-RPC")
     if len(answers) == 1 and answers[0].get("id") is None:
-        # What is wrong is wrong with the request as a whole.
+        # The error is one of the request as a whole.
         return [_rejection(call, answers[0]) for call in calls]
     by_id = {answer.get("id"): answer for answer in answers}
     if by_id.keys() != set(range(len(calls))):

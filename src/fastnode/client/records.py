@@ -1,5 +1,5 @@
 # Made by scripts/make-docs from the method table: change that instead.
-"""What a node answers, as it stands in JSON.  A key that is NotRequired may be absent."""
+"""Answers of a node, as they stand in JSON.  A key that is NotRequired may be absent."""
 
 from __future__ import annotations
 

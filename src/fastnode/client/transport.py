@@ -1,4 +1,4 @@
-"""How the two clients send a request: in the thread that asks, or through aiohttp."""
+"""Transports of the two clients: one sends in the thread that asks, the other through aiohttp."""
 
 from __future__ import annotations
 

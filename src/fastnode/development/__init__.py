@@ -1,1 +1,1 @@
-"""What people who work on fastnode use; a node in service imports nothing from here."""
+"""Tools for those who work on fastnode; a node in service imports nothing from here."""

@@ -82,7 +82,7 @@ _PARAMETERS: Final = {
     "string[]": "Sequence[str]",
 }
 
-_RECORDS_HEAD: Final = '''"""What a node answers, as it stands in JSON.  A key that is NotRequired may be absent."""
+_RECORDS_HEAD: Final = '''"""Answers of a node, as they stand in JSON.  A key that is NotRequired may be absent."""
 
 from __future__ import annotations
 

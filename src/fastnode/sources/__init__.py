@@ -1,1 +1,1 @@
-"""Where blocks come from, and the loop that follows a live chain."""
+"""Sources of blocks, and the loop that follows a live chain."""

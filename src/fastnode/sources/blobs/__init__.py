@@ -1,1 +1,1 @@
-"""Where the blobs of checkpoints come from: consensus clients, file stores, archives."""
+"""Sources of the blobs of checkpoints: consensus clients, file stores, archives."""

@@ -1,1 +1,1 @@
-"""What is read from L1: messages, how far the chain is proven and final, fees, committees."""
+"""Reading of L1: messages, how far the chain is proven and final, fees, committees."""
