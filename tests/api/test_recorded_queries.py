@@ -286,7 +286,9 @@ def test_the_development_set_gives_the_recorded_answers_where_the_record_is_the_
         return
     if not has_one_record_in_both_sets(served, method):
         pytest.skip("compared in the tests of the method: the sets have different records")
-    assert_none(mismatches(served, "development", queries, equals), len(queries))
+    # Receipts of hashes that this node has never seen say so beside what the record has.
+    agree = contains if method == "node_getTxReceipt" else equals
+    assert_none(mismatches(served, "development", queries, agree), len(queries))
 
 
 def test_every_accepted_difference_is_documented() -> None:
