@@ -32,12 +32,15 @@ READS = {
 PREFIXES = ("fastnode_", "anvil_", "evm_", "hardhat_", "aztecDebug_", "txpool_")
 
 
-@pytest.fixture(scope="module", params=[(), ("--rpc-limits=preset:public",)], ids=["free", "limited"])
-def network(request: pytest.FixtureRequest) -> Iterator[RunningNetwork]:
-    with local_network(
-        *("--seed=pages", "--l1-clock-port=0", f"--local-network-origins={ALLOWED_ORIGIN}", *request.param),
-        in_process=True,
-    ) as running:
+@pytest.fixture(scope="module", params=[False, True], ids=["free", "limited"])
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNetwork]:
+    """Once with limits that these tests do not reach."""
+    flags = ["--seed=pages", "--l1-clock-port=0", f"--local-network-origins={ALLOWED_ORIGIN}"]
+    if request.param:
+        rules = tmp_path_factory.mktemp("limits") / "limits.toml"
+        rules.write_text("[address]\nrate = 100000\nburst = 100000\n")
+        flags.append(f"--rpc-limits={rules}")
+    with local_network(*flags, in_process=True) as running:
         yield running
 
 
