@@ -24,8 +24,9 @@ import pytest
 import yaml
 from tests.ports import free_port
 
-from fastnode.cli.app import EXIT_SETTINGS, EXIT_USAGE
+from fastnode.cli.app import EXIT_USAGE
 from fastnode.config.settings import Settings, rows
+from fastnode.errors import SettingError
 from fastnode.testing import local_network
 
 PROJECT = Path(__file__).parents[1]
@@ -118,7 +119,7 @@ def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
 def test_a_start_that_cannot_succeed_is_not_tried_again() -> None:
     unit = text_of("systemd", "fastnode.service")
     [codes] = re.findall(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
-    assert codes.split() == [str(EXIT_USAGE), str(EXIT_SETTINGS)]
+    assert codes.split() == [str(EXIT_USAGE), str(SettingError.exit_code)]
 
 
 def test_the_service_manager_is_told_when_the_node_serves_and_when_it_stops(
