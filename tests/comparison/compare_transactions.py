@@ -118,6 +118,8 @@ class Comparison:
                 self._note("pools", {**case, "steps": steps}, name, walk.answers[place], there)
                 return
             self.explained[reason] += 1
+            if not walk.can_go_on(place, there):
+                return
             extra = [tx_hash for tx_hash in there["pending"] if tx_hash not in walk.answers[place]["pending"]]
             drops[place] = {"op": "step", "do": "drop", "hashes": extra, "all": []}
         for step, ours in zip(case["steps"], walk.answers, strict=True):

