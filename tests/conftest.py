@@ -102,6 +102,8 @@ def no_thread_is_left() -> Iterator[None]:
     yield
     started = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
     ours = [thread for thread in started if thread.name.startswith("fastnode-")]
+    if ours:
+        gc.collect()  # pools of threads end with their owner, which a cycle may keep
     deadline = time.monotonic() + PATIENCE_S
     for thread in ours:
         thread.join(max(0.0, deadline - time.monotonic()))
