@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.public_execution.memory_state import MemoryState
@@ -11,6 +12,9 @@ from tests.public_execution.memory_state import MemoryState
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.public_execution.state import READS_KEPT, PublishedContract, StateJournal, ViewState
 from fastnode.view import View
+
+#: Its threads outlive this module: all tests begin behind its start, also where it is the first to need it.
+pytestmark = pytest.mark.usefixtures("view")
 
 KEYS = [field_from_int(1000 + number) for number in range(4)]
 CONTRACTS = [PublishedContract(key, key, key) for key in KEYS]
