@@ -107,6 +107,26 @@ def test_a_slot_that_the_disk_refused_is_missed_once(monkeypatch: pytest.MonkeyP
     assert slots.sequencer.record.describe()["newest"][0]["reason"] == "the disk is full"
 
 
+def test_a_slot_that_a_bug_has_ended_is_missed_and_its_blocks_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = Slots(elapsed_s=2)
+    taken_back: list[int] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError("secret")
+
+    attempt = SimpleNamespace(run=fail, published_in=0, reason=None, vote_alone=lambda: None)
+    monkeypatch.setattr("fastnode.sequencing.proposer._Attempt", lambda *_parts: attempt)
+    slots.chain.without_own, slots.chain.is_taken = lambda: taken_back.append(1), lambda _slot: False
+    del slots.sequencer._slot  # type: ignore[attr-defined]
+    with pytest.raises(ZeroDivisionError):
+        slots.look()
+    assert taken_back == [1]
+    assert slots.sequencer.record.describe()["newest"][0]["reason"] == "ZeroDivisionError; the log has the cause"
+    assert slots.sequencer.record.counts["missed"] == 1
+    slots.look()
+    assert slots.sequencer.record.counts["missed"] == 1
+
+
 def test_the_next_slot_waits_until_the_own_checkpoint_was_read_from_l1(monkeypatch: pytest.MonkeyPatch) -> None:
     slots = Slots(elapsed_s=2)
     drafted = SimpleNamespace(draft=SimpleNamespace(number=1, blocks=[None]), tx_count=0)

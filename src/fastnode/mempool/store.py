@@ -285,8 +285,8 @@ class PoolStore:
                 target = self._staged_count
             try:
                 self._database.write(changes)
-            except DatabaseError as error:
-                with self._stage_lock:  # for when there is room again
+            except BaseException as error:
+                with self._stage_lock:  # for when there is room again, whatever it was
                     self._staged = changes + self._staged
                 if isinstance(error, DatabaseUnwritable):
                     self._recover_later()

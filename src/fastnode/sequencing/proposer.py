@@ -226,17 +226,21 @@ class Sequencer:
         return ours if ours == wanted else None
 
     def _slot(self, facts: RollupFacts, state: L1State, slot: int, clock: L1Time) -> None:
-        """One slot, to its end.  What goes wrong is noted."""
+        """One slot, to its end.  What goes wrong is noted, also what nobody expected."""
         begun = time.monotonic()
         attempt = _Attempt(self._parts, self._options, facts, state, slot, clock, self)
-        checkpoint: int | None = None
-        blocks = txs = 0
-        reason: str | None = None
+        try:
+            outcome, reason, drafted = self._outcome_of(attempt, slot)
+        except Exception as error:
+            self._end(slot, self._lost(slot), f"{type(error).__name__}; the log has the cause", None, begun)
+            raise
+        self._end(slot, outcome, reason, drafted, begun)
+
+    def _outcome_of(self, attempt: _Attempt, slot: int) -> tuple[SlotOutcome, str | None, Drafted | None]:
+        drafted: Drafted | None = None
         try:
             outcome, drafted = attempt.run()
             if drafted is not None:
-                checkpoint = drafted.draft.number
-                blocks, txs = len(drafted.draft.blocks), drafted.tx_count
                 self._published_in = attempt.published_in
             reason = attempt.reason
             self._signing_trouble = None
@@ -247,10 +251,20 @@ class Sequencer:
             outcome, reason = SlotOutcome.MISSED, str(error)
             self._signing_trouble = f"nothing is signed: {error}"
         except (SlotLost, DatabaseError, UpstreamError, DecodeError) as error:
-            is_taken = self._parts.chain.is_taken(slot)
-            outcome, reason = SlotOutcome.YIELDED if is_taken else SlotOutcome.MISSED, str(error)
+            outcome, reason = self._lost(slot), str(error)
         attempt.vote_alone()
+        return outcome, reason, drafted
+
+    def _lost(self, slot: int) -> SlotOutcome:
+        return SlotOutcome.YIELDED if self._parts.chain.is_taken(slot) else SlotOutcome.MISSED
+
+    def _end(self, slot: int, outcome: SlotOutcome, reason: str | None, drafted: Drafted | None, begun: float) -> None:
+        """Note what became of the slot, and take back its blocks if they will not be on L1."""
         seconds = time.monotonic() - begun
+        checkpoint: int | None = None
+        blocks = txs = 0
+        if drafted is not None:
+            checkpoint, blocks, txs = drafted.draft.number, len(drafted.draft.blocks), drafted.tx_count
         self.record.note(slot, outcome, reason, checkpoint=checkpoint, blocks=blocks, txs=txs, seconds=seconds)
         level = logging.WARNING if outcome is SlotOutcome.MISSED else logging.INFO
         shown = {"slot": slot, "outcome": str(outcome), "seconds": round(seconds, 3)}

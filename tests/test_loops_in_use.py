@@ -1,0 +1,470 @@
+"""Each loop of a node goes on after whatever its sources raise, tells it, and has lost nothing once they behave.
+
+The sources raise each kind of exception at any of the calls that a step makes; FASTNODE_SEED=N takes other calls.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics.export import MetricExportResult
+from opentelemetry.sdk.resources import Resource
+from prometheus_client import CollectorRegistry, Gauge
+from tests.bus.conftest import server as server
+from tests.bus.nats import open_bus
+from tests.bus.txs import hash_of, tx_of
+from tests.conftest import PATIENCE_S
+from tests.mempool.test_recovery import RefusedDatabase
+from tests.mutated_answers import seed
+from tests.sequencing.test_proposer import Slots
+from tests.sources.l1.conftest import chain as chain
+from tests.sources.l1.conftest import l1 as l1
+from tests.sources.l1.conftest import network as network
+from tests.sources.l1.derivation.deriving import QUICK
+from tests.sources.l1.scripted_l1 import ScriptedL1
+from tests.sources.made_chain import MadeChain
+from tests.test_loop import KINDS, owned_loops
+
+from fastnode.archiver.source import ChainRecord, GenesisRecord
+from fastnode.bus import budgets, members, transactions
+from fastnode.bus.budgets import SharedBudgets
+from fastnode.bus.connection import Bus
+from fastnode.bus.members import Heartbeat
+from fastnode.bus.publisher import Publisher
+from fastnode.bus.subjects import Subjects
+from fastnode.bus.transactions import SharedTxs
+from fastnode.chain_data import ChainData
+from fastnode.errors import DatabaseUnwritable
+from fastnode.loop import Loop
+from fastnode.mempool import store as pool_store
+from fastnode.mempool.rules import Added
+from fastnode.mempool.store import PoolStore
+from fastnode.metrics.otlp import MetricsExport
+from fastnode.outgoing.network import Network
+from fastnode.proving import prover
+from fastnode.proving.prover import NEEDS_COMMAND, Prover, ProverOptions
+from fastnode.sentinel.watch import OffenseThread
+from fastnode.sequencing.validator import Validator
+from fastnode.serving import webhooks
+from fastnode.serving.webhooks import Hook, Webhook
+from fastnode.sources.l1.rollup import Wanted
+from fastnode.sources.l1.service import L1Options, L1Reader
+from fastnode.view import View
+
+TX = tx_of(1)
+
+
+class Trying:
+    """Stands before a source: what is left of KINDS is raised at some of its calls, each once."""
+
+    def __init__(self, source: Any, chance: random.Random) -> None:
+        self._source, self._chance = source, chance
+        self.left: list[BaseException] = [type(kind)(*kind.args) for kind in KINDS]
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._source, name)
+        return self._tried(value) if callable(value) else value
+
+    def _tried(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def tried(*arguments: Any, **named: Any) -> Any:
+            if self.left and self._chance.random() < 0.6:
+                raise self.left.pop()
+            return call(*arguments, **named)
+
+        return tried
+
+
+@dataclass(kw_only=True)
+class Case:
+    """``works``: true once the loop has done its work; ``begin`` starts it, ``nudge`` gives it something to do."""
+
+    source: Trying
+    loop: Loop
+    trouble: Callable[[], object]
+    works: Callable[[], object]
+    begin: Callable[[], object]
+    close: Callable[[], object]
+    nudge: Callable[[], object] = lambda: None
+
+
+class Parts:
+    """Parts of a node that loops stand on."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._fixture = request.getfixturevalue
+        self.chance = random.Random(seed(5))
+        self.directory: Path = self._fixture("tmp_path")
+        self.view: View = self._fixture("view")
+        self.subjects = Subjects.of(self.view.chain.chain.node_info)
+
+    def l1(self) -> tuple[ScriptedL1, MadeChain, Network]:
+        """L1, the chain on it, and the way to it."""
+        return self._fixture("l1"), self._fixture("chain"), self._fixture("network")
+
+    def tried(self, source: Any) -> Trying:
+        return Trying(source, self.chance)
+
+    @contextmanager
+    def bus(self) -> Iterator[Bus]:
+        bus = open_bus(self._fixture("server").url)
+        try:
+            yield bus
+        finally:
+            bus.close()
+
+
+Builder = Callable[[Parts], Iterator[Case]]
+
+
+def heartbeat(parts: Parts) -> Iterator[Case]:
+    with parts.bus() as bus:
+        source: Any = parts.tried(bus)
+        beat = Heartbeat(source, parts.subjects, lambda: {"role": "replica"})
+        yield Case(
+            source=source,
+            loop=beat._loop,
+            trouble=lambda: beat.trouble,
+            works=lambda: members.Members(bus, parts.subjects).all().get("node", {}).get("session") == beat.session,
+            begin=beat.start,
+            close=beat.close,
+        )
+
+
+def publisher(parts: Parts) -> Iterator[Case]:
+    with parts.bus() as bus:
+        source: Any = parts.tried(bus)
+        publisher = Publisher(source, parts.subjects, lambda: parts.view)
+        yield Case(
+            source=source,
+            loop=publisher._loop,
+            trouble=lambda: publisher.trouble,
+            works=lambda: (
+                publisher.describe()["publishedBlock"] == parts.view.chain.tip_number
+                and bus.last(parts.subjects.stream, parts.subjects.at("node")) is not None
+            ),
+            begin=publisher.start,
+            close=publisher.close,
+        )
+
+
+def shared_budgets(parts: Parts) -> Iterator[Case]:
+    spent = {"somebody": 1.0}
+    own = SimpleNamespace(take_spent=lambda: {client: spent.pop(client) for client in tuple(spent)}, charge=None)
+    with parts.bus() as bus:
+        Heartbeat(bus, parts.subjects, dict)._write()  # makes the bucket
+        source: Any = parts.tried(bus)
+        shared = SharedBudgets(source, parts.subjects, lambda: own, session="s")
+        granted = parts.subjects.value("spent.node")
+        yield Case(
+            source=source,
+            loop=shared._loop,
+            trouble=lambda: shared.trouble,
+            works=lambda: any(b'"somebody":1.0' in each.data for each in bus.matching(parts.subjects.bucket, granted)),
+            begin=shared.start,
+            close=shared.close,
+        )
+
+
+class Pool:
+    """Has one transaction, or takes it."""
+
+    def __init__(self, waiting: set[bytes]) -> None:
+        self.waiting, self.forwarded = waiting, set[bytes]()
+        self.pool = self
+
+    def receive(self, tx: Any, _view: View, *, forwarded: bool) -> Added:
+        self.waiting.add(tx.hash)
+        return Added.ACCEPTED
+
+    def is_waiting(self, tx_hash: bytes) -> bool:
+        return tx_hash in self.waiting
+
+    def pending_hashes(self) -> list[bytes]:
+        return list(self.waiting)
+
+    def unforwarded_hashes(self) -> list[bytes]:
+        return [tx_hash for tx_hash in self.waiting if tx_hash not in self.forwarded]
+
+    def mark_forwarded(self, tx_hash: bytes) -> None:
+        self.forwarded.add(tx_hash)
+
+    def tx_json(self, _tx_hash: bytes) -> bytes:
+        return json.dumps(TX).encode()
+
+
+def read_transactions(parts: Parts) -> Iterator[Case]:
+    """One node shares a transaction; the other reads it."""
+    tx_hash = bytes.fromhex(hash_of(TX)[2:])
+    untyped: Any = Pool({tx_hash}), Pool(set())
+    giver, taker = untyped
+    with parts.bus() as bus:
+        source: Any = parts.tried(bus)
+        members_: Any = None
+        one = SharedTxs(bus, parts.subjects, giver, lambda: parts.view, members_, session="1")
+        other = SharedTxs(source, parts.subjects, taker, lambda: parts.view, members_, session="2")
+        one._read_some()
+        yield Case(
+            source=source,
+            loop=other._reader,
+            trouble=lambda: other.troubles()["sharedTransactions"],
+            works=lambda: tx_hash in taker.waiting,
+            begin=other._reader.start,
+            close=other.close,
+        )
+
+
+def hand_transactions_on(parts: Parts) -> Iterator[Case]:
+    tx_hash = bytes.fromhex(hash_of(TX)[2:])
+    pool: Any = Pool({tx_hash})
+    with parts.bus() as bus:
+        source: Any = parts.tried(bus)
+        sink: Any = parts.tried(SimpleNamespace(forward=lambda _tx_json: True))
+        sink.left = source.left
+        nobody: Any = SimpleNamespace(is_dead=lambda *_: False)
+        txs = SharedTxs(source, parts.subjects, pool, lambda: parts.view, nobody, session="s", sink=sink)
+        SharedTxs(bus, parts.subjects, pool, lambda: parts.view, nobody, session="t")._read_some()  # makes the stream
+        yield Case(
+            source=source,
+            loop=txs._hander,
+            trouble=lambda: txs.troubles()["forwarding"],
+            works=lambda: tx_hash in pool.forwarded and not txs._unsaid,
+            begin=txs._hander.start,
+            close=txs.close,
+        )
+
+
+def prove(parts: Parts) -> Iterator[Case]:
+    facts = SimpleNamespace(rollup=bytes(20))
+    reader = SimpleNamespace(seen=lambda: (facts, None), run=lambda _work: False)
+    source: Any = parts.tried(reader)
+    work: Any = parts.tried(SimpleNamespace(work=lambda: None))
+    work.left = source.left
+    nobody: Any = None
+    prover = Prover(source, lambda: parts.view, work, nobody, ProverOptions(prover_id=bytes(20), poll_s=0.001), nobody)
+    yield Case(
+        source=source,
+        loop=prover._loop,
+        trouble=lambda: prover._loop.trouble,
+        works=lambda: prover.state == NEEDS_COMMAND,
+        begin=prover.start,
+        close=prover.stop,
+    )
+
+
+def send_metrics(parts: Parts) -> Iterator[Case]:
+    registry = CollectorRegistry()
+    Gauge("aztec_archiver_block_height", "Blocks", registry=registry)
+    exported = threading.Event()
+
+    def export(_data: Any) -> MetricExportResult:
+        exported.set()
+        return MetricExportResult.SUCCESS
+
+    resource = Resource.create({})
+    metrics = MetricsExport("http://127.0.0.1:9/", registry, interval_s=0.001, timeout_s=0.1, resource=resource)
+    metrics._exporter.shutdown()
+    source = parts.tried(SimpleNamespace(export=export, shutdown=lambda: None))
+    untyped: Any = metrics
+    untyped._exporter = source
+    yield Case(
+        source=source,
+        loop=metrics._loop,
+        trouble=lambda: metrics.troubles()["metricsCollector"],
+        works=exported.is_set,
+        begin=metrics.start,
+        close=metrics.close,
+    )
+
+
+def look_for_offenses(parts: Parts) -> Iterator[Case]:
+    looked = threading.Event()
+    source: Any = parts.tried(SimpleNamespace(look=lambda _view: looked.set()))
+    thread = OffenseThread(source, lambda: True)
+    committed: Any = SimpleNamespace(view=parts.view)
+    yield Case(
+        source=source,
+        loop=thread._loop,
+        trouble=lambda: thread.fault,
+        works=looked.is_set,
+        begin=thread.start,
+        close=thread.close,
+        nudge=lambda: thread.on_committed(committed),
+    )
+
+
+def recover_the_pool(parts: Parts) -> Iterator[Case]:
+    database = RefusedDatabase()
+    source: Any = parts.tried(database)
+    left, source.left = source.left, []
+    store = PoolStore(source)
+    staged = 0
+
+    def refuse() -> None:
+        nonlocal staged
+        if staged and not (left and store.fault is None):
+            return
+        source.left, database.refuses = [], True
+        with pytest.raises(DatabaseUnwritable):
+            store.commit(store.stage([(bytes([staged]), b"")]))
+        staged += 1
+        source.left, database.refuses = left, False
+
+    yield Case(
+        source=source,
+        loop=store._recovery,
+        trouble=lambda: store.fault,
+        works=lambda: not left and database.written == [(bytes([number]), b"") for number in range(staged)],
+        begin=refuse,
+        close=store._recovery.close,
+        nudge=refuse,
+    )
+
+
+def read_l1(parts: Parts) -> Iterator[Case]:
+    l1, chain, network = parts.l1()
+    reader = L1Reader([l1.url], network, L1Options(poll_interval_s=0.001), patience=QUICK)
+    reader.learn(Wanted.of(chain.chain_record["nodeInfo"]))
+    untyped: Any = reader
+    source = untyped._client = parts.tried(reader._client)
+    with ChainData.open(parts.directory / "data") as data:
+        data.store.adopt_chain(ChainRecord.from_json(chain.chain_record), GenesisRecord.from_json(chain.genesis))
+        with closing(data.store.open_view()) as stored:
+            yield Case(
+                source=source,
+                loop=reader._loop,
+                trouble=lambda: reader.trouble,
+                works=lambda: reader.describe()["block"] == l1.head.number and reader.messages_of(1) is not None,
+                begin=lambda: reader.begin(lambda: stored),
+                close=reader.close,
+            )
+
+
+def deliver_webhooks(parts: Parts) -> Iterator[Case]:
+    sent: list[bytes] = []
+
+    def post(_url: str, body: bytes, _limits: object, _headers: object) -> Any:
+        sent.append(body)
+        return SimpleNamespace(status=200, headers={})
+
+    source: Any = parts.tried(SimpleNamespace(post=post))
+    hook = Webhook(
+        Hook("http://127.0.0.1:9/#blocks&from=1"), b"s" * 16, parts.directory / "cursors", lambda: parts.view, source
+    )
+    numbers = list(range(1, parts.view.chain.tip_number + 1))
+    yield Case(
+        source=source,
+        loop=hook.loop,
+        trouble=lambda: hook.trouble,
+        works=lambda: [json.loads(body)["data"].get("number") for body in sent] == numbers,
+        begin=hook.loop.start,
+        close=hook.loop.close,
+    )
+
+
+def look_at_slots(parts: Parts) -> Iterator[Case]:
+    slots = Slots(elapsed_s=2)
+    sequencer: Any = slots.sequencer
+    source = sequencer._parts.reader = parts.tried(slots.reader)
+    for name in ("candidates", "chain"):
+        other = parts.tried(getattr(sequencer._parts, name))
+        other.left = source.left
+        setattr(sequencer._parts, name, other)
+    sequencer._parts.publisher = SimpleNamespace(warm_up=lambda: None)
+    sequencer._options.poll_s = 0.001
+    yield Case(
+        source=source,
+        loop=sequencer._loop,
+        trouble=lambda: sequencer._loop.trouble,
+        works=lambda: slots.looked_at == [100],
+        begin=sequencer.start,
+        close=lambda: (setattr(slots.chain, "close", lambda: None), sequencer.stop()),
+    )
+
+
+def judge_proposals(parts: Parts) -> Iterator[Case]:
+    judged = threading.Event()
+    facts = SimpleNamespace(epoch_duration=32)
+    reader = SimpleNamespace(
+        seen=lambda: (facts, None), committees=SimpleNamespace(committee_of=lambda _epoch: judged.set())
+    )
+    source: Any = parts.tried(reader)
+    untyped: Any = SimpleNamespace(
+        reader=source, is_paused=lambda: False, signs=True, door=SimpleNamespace(attesters=lambda: ())
+    )
+    validator = Validator(untyped)
+    proposal: Any = SimpleNamespace(slot=1, archive_root=bytes(32))
+    yield Case(
+        source=source,
+        loop=validator._loop,
+        trouble=lambda: validator._loop.trouble,
+        works=judged.is_set,
+        begin=validator.start,
+        close=validator.stop,
+        nudge=lambda: validator.offer(proposal),
+    )
+
+
+BUILDERS: dict[tuple[str, str], Builder] = {
+    ("bus/budgets.py", "self._loop"): shared_budgets,
+    ("bus/members.py", "self._loop"): heartbeat,
+    ("bus/publisher.py", "self._loop"): publisher,
+    ("bus/transactions.py", "self._hander"): hand_transactions_on,
+    ("bus/transactions.py", "self._reader"): read_transactions,
+    ("mempool/store.py", "self._recovery"): recover_the_pool,
+    ("metrics/otlp.py", "self._loop"): send_metrics,
+    ("proving/prover.py", "self._loop"): prove,
+    ("sentinel/watch.py", "self._loop"): look_for_offenses,
+    ("sequencing/proposer.py", "self._loop"): look_at_slots,
+    ("sequencing/validator.py", "self._loop"): judge_proposals,
+    ("serving/webhooks.py", "self.loop"): deliver_webhooks,
+    ("sources/l1/service.py", "self._loop"): read_l1,
+}
+
+
+def test_all_loops_are_tried_here() -> None:
+    assert set(BUILDERS) == set(owned_loops())
+
+
+@pytest.fixture
+def parts(request: pytest.FixtureRequest) -> Parts:
+    return Parts(request)
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=lambda build: build.__name__)
+def test_a_loop_does_its_work_whatever_its_source_has_raised(
+    build: Builder, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in (
+        (webhooks, "FIRST_PAUSE_S"),
+        (pool_store, "RECOVERY_INTERVAL_S"),
+        (budgets, "EXCHANGE_S"),
+        (members, "HEARTBEAT_S"),
+        (prover, "RETRY_S"),
+        (transactions, "LOOK_S"),
+    ):
+        monkeypatch.setattr(module, name, 0.001)
+    with contextmanager(build)(parts) as case:
+        case.loop._setbacks._first_s = case.loop._setbacks._longest_s = 0.001
+        troubles: set[object] = set()
+        case.begin()
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while case.source.left or not case.works() or case.trouble() is not None:
+                assert time.monotonic() < deadline, (case.source.left, case.works(), case.trouble())
+                troubles.add(case.trouble())
+                case.nudge()
+                case.loop.wake()
+                time.sleep(0.001)
+        finally:
+            case.close()
+        assert len(troubles - {None}) > 1, "it was said"
