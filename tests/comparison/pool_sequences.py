@@ -324,12 +324,12 @@ class PoolWalk:
         """The row that explains what is said there of a step."""
         step, ours = self.case["steps"][place], self.answers[place]
         before, causes = self._mined_before[place], self._causes[place]
-        return pool_explanation(self.case, step, before, causes, ours, there, self._payers().get)
+        return pool_explanation(self.case, step, before, causes, ours, there, self._txs())
 
     def can_go_on(self, place: int, there: Json) -> bool:
         """True if the published pool has all that is here, so that what it has more can be dropped."""
         return set(self.answers[place]["pending"]) <= set(there["pending"])
 
-    def _payers(self) -> dict[str, bytes]:
+    def _txs(self) -> dict[str, Tx]:
         txs = (pool_tx(step["tx"]) for step in self.case["steps"] if step["do"] == "add")
-        return {str(text(tx.hash)): tx.data.fee_payer for tx in txs}
+        return {str(text(tx.hash)): tx for tx in txs}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.comparison.transaction_outcomes import Json
 
 from fastnode.mempool import validation
+from fastnode.protocol.tx import Tx
 
 #: Letters of the points that a peer pays, the fewest first.
 _HARSHER = "HML"
@@ -148,20 +149,25 @@ def pool_explanation(
     causes: set[str],
     here: Json,
     there: Json,
-    payer_of: Callable[[str], bytes | None],
+    txs: Mapping[str, Tx],
 ) -> str | None:
-    """``mined_before``: what the pool had in blocks; ``causes``: why it has let go of others with this step."""
+    """``mined_before``: what the pool had in blocks; ``causes``: why it has let go of others with this step; ``txs``:
+    all of the sequence, by hash."""
     ours, theirs = here["pending"], there.get("pending", [])
     kept_there, lost_there = set(theirs) - set(ours), set(ours) - set(theirs)
     if step["do"] == "undo" and lost_there and any(cause.endswith(_OUTDATED) for cause in causes):
         # What cannot be included any more is paid for there before what comes back.
-        is_instead = {payer_of(tx_hash) for tx_hash in lost_there} <= {payer_of(tx_hash) for tx_hash in kept_there}
+        lost, kept = ({txs[tx_hash].data.fee_payer for tx_hash in hashes} for hashes in (lost_there, kept_there))
+        is_instead = lost <= kept
         return "Blocks that are taken back" if is_instead else None
     if not set(ours) < set(theirs) or [tx_hash for tx_hash in theirs if tx_hash in set(ours)] != ours:
         return None
     if step["do"] == "undo":
         undone = mined_before - step["made"]["mined"].keys()
-        return "Blocks that are taken back" if case["options"]["deleteAll"] or not undone else None
+        now = step["made"]["timestamp"]
+        # What waited already is not asked there before the next block whether its time is over.
+        is_late = all(txs[tx_hash].data.expiration_timestamp <= now for tx_hash in kept_there)
+        return "Blocks that are taken back" if case["options"]["deleteAll"] or not undone or is_late else None
     if step["do"] == "block" and any("insufficient fee payer balance" in cause for cause in causes):
         return "Fee payers"
     return None
