@@ -32,6 +32,7 @@ LOG_FIELDS_MAX = 4096
 LOG_OWN_FIELDS = 2
 DEBUG_READS_MAX = 125_000
 CALLS_RECORDED_MAX = 100
+MEMBERS = ("deployer", "class_id", "initialization_hash", "immutables_hash")
 DEPTH_RECORDED_MAX = 5
 GENESIS_NULLIFIERS = 128
 
@@ -76,6 +77,7 @@ class Contract:
     deployer: bytes
     initialization_hash: bytes
     program: Any
+    immutables_hash: bytes = bytes(32)
 
 
 @dataclass(slots=True)
@@ -195,7 +197,7 @@ class World:
     def contract_instance_member(self, address: bytes, member: int) -> bytes | None:
         self.events.append(("contract_instance_member", address, member))
         contract = self.contracts.get(address)
-        return contract and (contract.deployer, contract.class_id, contract.initialization_hash)[member]
+        return contract and tuple(getattr(contract, name) for name in MEMBERS)[member]
 
     # ---- logs and messages ------------------------------------------------------------------------
 

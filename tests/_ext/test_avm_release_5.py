@@ -1,4 +1,5 @@
-"""What the machine does otherwise in release 5.x, as its native machine did it: points without flags, dearer copies."""
+"""The machine of release 5.x where it differs, as its native machine did it: points without flags, dearer copies, one
+member more of an instance, other texts."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from tests._ext.avm_programs import assemble, put
 from tests._ext.avm_world import Contract, World, as_field, split
 from tests._ext.test_avm_machine import INTERPRETERS, PLENTY, SENDER, execute, machine_for
 
-from fastnode._twins.avm_instructions import FF, LAYOUTS
+from fastnode._twins.avm_instructions import FF, LAYOUTS, U32, Rules
 from fastnode.protocol.releases import FIVE, FOUR, MachineRules
 
 GAS = 6_540_000
+#: Hash of the immutables of all contracts.
+IMMUTABLES = 12345
 
 every = pytest.mark.parametrize("avm", INTERPRETERS)
 
@@ -25,10 +28,10 @@ every = pytest.mark.parametrize("avm", INTERPRETERS)
 def outcome_of(avm: ModuleType, case: dict[str, Any], rules: MachineRules) -> Any:
     world = World()
     for address, code in case["contracts"].items():
-        program = avm.Program(
-            bytes.fromhex(code), copy_gas=rules.copy_gas, point_gas=rules.point_gas, point_flags=rules.point_flags
+        program = avm.Program(bytes.fromhex(code), **rules.arguments)
+        world.contracts[as_field(int(address, 16))] = Contract(
+            as_field(1), SENDER, SENDER, program, as_field(IMMUTABLES)
         )
-        world.contracts[as_field(int(address, 16))] = Contract(as_field(1), SENDER, SENDER, program)
     calldata = b"".join(map(as_field, case["calldata"]))
     return execute(machine_for(avm, world), calldata, l2_gas=GAS, l2_gas_limit=GAS)
 
@@ -66,6 +69,35 @@ def test_a_shorter_addition_at_the_end_of_the_code_is_truncated(avm: ModuleType,
     assert f"(instruction size: {size}, remaining: {size - missing})" in outcome.message
 
 
+@every
+def test_an_instance_has_a_fourth_member(avm: ModuleType) -> None:
+    def outcome(member: int, rules: MachineRules) -> Any:
+        code = put(0, FF, 0x1000) + assemble("GETCONTRACTINSTANCE", 0, 1, member) + put(3, U32, 1)
+        case = {"contracts": {"0x1000": (code + assemble("RETURN", 3, 2)).hex()}, "calldata": []}
+        return outcome_of(avm, case, rules)
+
+    assert [outcome(member, FIVE.machine).success for member in range(5)] == [True, True, True, True, False]
+    assert [outcome(member, FOUR.machine).success for member in range(5)] == [True, True, True, False, False]
+    assert outcome(3, FIVE.machine).output == as_field(IMMUTABLES)
+    assert outcome(4, FIVE.machine).message.endswith("Invalid member enum: 4")
+
+
+@every
+@pytest.mark.parametrize(("operation", "prefix"), [("CALLDATACOPY", "cd"), ("RETURNDATACOPY", "rd")])
+def test_a_copy_that_leaves_memory_is_told_by_what_it_writes(avm: ModuleType, operation: str, prefix: str) -> None:
+    code = put(0, U32, 3) + put(1, U32, 0) + put(2, U32, (1 << 32) - 1) + assemble(operation, 0, 1, 2, mode=1 << 4)
+    case = {"contracts": {"0x1000": code.hex()}, "calldata": [1]}
+    end = f"write_addr_upper_bound = {(1 << 32) + 2}"
+    assert outcome_of(avm, case, FIVE.machine).message == (
+        f"{prefix} copy failed: Attempting to write out of bounds memory: {end}"
+    )
+    assert outcome_of(avm, case, FOUR.machine).message == (
+        f"{prefix} copy failed: Attempting to access out of bounds memory: "
+        f"read_addr_upper_bound = {int(prefix == 'cd')} {end}"
+    )
+
+
 def test_the_rules_of_both_releases_are_what_the_machine_assumes() -> None:
-    assert (FOUR.machine.copy_gas, FOUR.machine.point_gas, FOUR.machine.point_flags) == (3, LAYOUTS[66].l2_gas, True)
+    assert FOUR.machine.arguments == Rules()._asdict()
+    assert FOUR.machine.point_gas == LAYOUTS[66].l2_gas
     assert PLENTY < GAS

@@ -94,7 +94,7 @@ def test_a_nullifier_without_an_instance_is_an_error_of_the_tx() -> None:
 @pytest.mark.parametrize("number", [1, PROTOCOL_CONTRACTS_MAX])
 def test_a_protocol_address_needs_no_nullifier(number: int) -> None:
     state = MemoryState(contracts={field_from_int(number): CONTRACT})
-    assert contracts_of(state).current(field_from_int(number)) == (ORIGINAL, DEPLOYER, INITIALIZATION)
+    assert contracts_of(state).current(field_from_int(number)) == CONTRACT
 
 
 @pytest.mark.parametrize("number", [0, PROTOCOL_CONTRACTS_MAX + 1])

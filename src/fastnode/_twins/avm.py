@@ -21,6 +21,7 @@ from fastnode.errors import CallHalted, ExecutionCancelled, ExecutionTimeExceede
 __all__ = [
     "MEMBER_CLASS_ID",
     "MEMBER_DEPLOYER",
+    "MEMBER_IMMUTABLES_HASH",
     "MEMBER_INITIALIZATION_HASH",
     "RECORDED_FIELDS",
     "GasMeter",
@@ -36,6 +37,7 @@ RECORDED_FIELDS: Final = 300
 MEMBER_DEPLOYER: Final = 0
 MEMBER_CLASS_ID: Final = 1
 MEMBER_INITIALIZATION_HASH: Final = 2
+MEMBER_IMMUTABLES_HASH: Final = 3
 
 #: The text of a call that ended with REVERT; the blank at its end belongs to it.
 _REVERTED: Final = "Assertion failed: "
@@ -46,18 +48,27 @@ _INSTRUCTIONS_PER_TICK: Final = 256
 class Program:
     """Public bytecode with its decoded instructions, by place."""
 
-    def __init__(self, bytecode: bytes, *, copy_gas: int = 3, point_gas: int = 270, point_flags: bool = True) -> None:
+    def __init__(
+        self,
+        bytecode: bytes,
+        *,
+        copy_gas: int = 3,
+        point_gas: int = 270,
+        members: int = 3,
+        point_flags: bool = True,
+        read_ends: bool = True,
+    ) -> None:
         if not isinstance(bytecode, bytes):
             raise TypeError(f"bytecode must be bytes, not {type(bytecode).__name__}")
         self.bytecode = bytecode
-        self._rules = Rules(copy_gas, point_gas, point_flags)
+        self.rules = Rules(copy_gas, point_gas, members, point_flags, read_ends)
         self._decoded: dict[int, Instruction] = {}
 
     def instruction_at(self, pc: int) -> Instruction:
         """CallHalted when there is none."""
         instruction = self._decoded.get(pc)
         if instruction is None:
-            instruction = self._decoded[pc] = decode(self.bytecode, pc, self._rules)
+            instruction = self._decoded[pc] = decode(self.bytecode, pc, self.rules)
         return instruction
 
 

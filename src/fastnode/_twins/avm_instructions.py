@@ -74,11 +74,15 @@ class Instruction(NamedTuple):
 
 class Rules(NamedTuple):
     """Differences between releases: L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies, L2 gas of ECADD,
-    and whether its points have flags that say that they are infinity; without, (0, 0) is infinity."""
+    members of an instance that GETCONTRACTINSTANCE knows, whether points of ECADD have flags that say that they are
+    infinity (without, (0, 0) is infinity), and whether the text of a copy that leaves memory names the end of what is
+    read, too."""
 
     copy_gas: int = 3
     point_gas: int = 270
+    members: int = 3
     point_flags: bool = True
+    read_ends: bool = True
 
 
 LAYOUTS: Final[dict[int, Layout]] = {}

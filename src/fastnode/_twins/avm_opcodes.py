@@ -272,6 +272,9 @@ def _copying(name: str, prefix: str, source: Callable[[Call], Data]) -> None:
         data = source(call)
         end = min(start + size, data.size)
         read_end, write_end = data.start + end, dst + size
+        if write_end > MEMORY_CELLS and not call.program.rules.read_ends:
+            bounds = f"write_addr_upper_bound = {write_end}"
+            raise CallHalted(f"{prefix} copy failed: Attempting to write out of bounds memory: {bounds}")
         if max(read_end, write_end) > MEMORY_CELLS:
             bounds = f"read_addr_upper_bound = {read_end} write_addr_upper_bound = {write_end}"
             raise CallHalted(f"{prefix} copy failed: Attempting to access out of bounds memory: {bounds}")
@@ -305,7 +308,7 @@ def _getcontractinstance(call: Call, address_at: int, dst: int, member: int) -> 
     prefix = "GetContractInstance Exception: Error in GetContractInstance: "
     if dst + 1 >= MEMORY_CELLS:
         raise CallHalted(f"{prefix}Write dst out of range: 0x{dst:08x}")
-    if member > 2:
+    if member >= call.program.rules.members:
         raise CallHalted(f"{prefix}Invalid member enum: {member}")
     value = call.machine.host.contract_instance_member(to_bytes(address), member)
     call.write(dst, U1, int(value is not None))

@@ -60,6 +60,7 @@ class CurrentContract(NamedTuple):
     class_id: bytes
     deployer: bytes
     initialization_hash: bytes
+    immutables_hash: bytes
 
 
 class ProgramCache:
@@ -69,7 +70,7 @@ class ProgramCache:
     """
 
     def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT, *, machine: MachineRules = FOUR.machine) -> None:
-        self._machine = machine
+        self._rules = machine.arguments
         self._programs: OrderedDict[bytes, avm.Program] = OrderedDict()
         self._bytes_left = bytecode_bytes_max
         self._lock = threading.Lock()
@@ -83,8 +84,7 @@ class ProgramCache:
 
     def decode(self, bytecode: bytes) -> avm.Program:
         """Bytecode under the rules of the release; :meth:`put` keeps it."""
-        rules = self._machine
-        return avm.Program(bytecode, copy_gas=rules.copy_gas, point_gas=rules.point_gas, point_flags=rules.point_flags)
+        return avm.Program(bytecode, **self._rules)
 
     def put(self, class_id: bytes, program: avm.Program) -> None:
         with self._lock:
@@ -122,7 +122,7 @@ class Contracts:
         contract = self._journal.contract(address)
         if contract is None:
             raise TxExecutionError(f"Contract instance {hex_text(address)} is not published")
-        return CurrentContract(self._class_id(slots, contract), contract.deployer, contract.initialization_hash)
+        return CurrentContract(self._class_id(slots, contract), *contract[1:])
 
     def _class_id(self, slots: _RegistrySlots, contract: PublishedContract) -> bytes:
         read = self._journal.storage

@@ -158,9 +158,13 @@ class TxHost:
         contract = self._contracts.current(address)
         if contract is None:
             return None
-        if member == avm.MEMBER_DEPLOYER:
-            return contract.deployer
-        return contract.class_id if member == avm.MEMBER_CLASS_ID else contract.initialization_hash
+        members = {
+            avm.MEMBER_DEPLOYER: contract.deployer,
+            avm.MEMBER_CLASS_ID: contract.class_id,
+            avm.MEMBER_INITIALIZATION_HASH: contract.initialization_hash,
+            avm.MEMBER_IMMUTABLES_HASH: contract.immutables_hash,
+        }
+        return members[member]
 
     # ---- logs ------------------------------------------------------------------------------------
 

@@ -37,11 +37,15 @@ READS_KEPT: Final = 1 << 13
 
 
 class PublishedContract(NamedTuple):
-    """Members of an instance that public execution needs.  Updates of its class are in the storage of the registry."""
+    """Members of an instance that public execution needs.  Updates of its class are in the storage of the registry.
+
+    Instances of 4.x have no immutables: zero.
+    """
 
     original_class_id: bytes
     deployer: bytes
     initialization_hash: bytes
+    immutables_hash: bytes = ZERO_FIELD
 
 
 class BaseState(Protocol):

@@ -56,7 +56,9 @@ cdef extern from "avm_machine.h" nogil:
     ctypedef struct avm_rules:
         uint32_t copy_gas
         uint32_t point_gas
+        uint32_t members
         uint8_t point_flags
+        uint8_t read_ends
 
     ctypedef struct avm_program:
         pass

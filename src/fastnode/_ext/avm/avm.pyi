@@ -28,6 +28,7 @@ RECORDED_FIELDS: int
 MEMBER_DEPLOYER: int
 MEMBER_CLASS_ID: int
 MEMBER_INITIALIZATION_HASH: int
+MEMBER_IMMUTABLES_HASH: int
 
 class Program:
     """Public bytecode, with its decoded instructions (decoded when first run, kept as long as this object).
@@ -36,11 +37,22 @@ class Program:
     36 bytes for each byte of bytecode, of which the system provides those pages whose instructions are run.
     """
 
-    def __init__(self, bytecode: bytes, *, copy_gas: int = 3, point_gas: int = 270, point_flags: bool = True) -> None:
+    def __init__(
+        self,
+        bytecode: bytes,
+        *,
+        copy_gas: int = 3,
+        point_gas: int = 270,
+        members: int = 3,
+        point_flags: bool = True,
+        read_ends: bool = True,
+    ) -> None:
         """ValueError for 4 GiB and more.
 
         What differs between releases: L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies, L2 gas of
-        ECADD, and whether its points have flags that say that they are infinity; without, (0, 0) is infinity.
+        ECADD, members of an instance that GETCONTRACTINSTANCE knows, whether points of ECADD have flags that say that
+        they are infinity (without, (0, 0) is infinity), and whether the text of a copy that leaves memory names the end
+        of what is read, too.
         """
 
     @property

@@ -26,6 +26,7 @@ from fastnode.errors import (
 __all__ = [
     "MEMBER_CLASS_ID",
     "MEMBER_DEPLOYER",
+    "MEMBER_IMMUTABLES_HASH",
     "MEMBER_INITIALIZATION_HASH",
     "RECORDED_FIELDS",
     "GasMeter",
@@ -41,6 +42,7 @@ RECORDED_FIELDS = 300
 MEMBER_DEPLOYER = 0
 MEMBER_CLASS_ID = 1
 MEMBER_INITIALIZATION_HASH = 2
+MEMBER_IMMUTABLES_HASH = 3
 
 # Bounds on what is given.
 cdef object BYTECODE_END = 1 << 32
@@ -74,7 +76,16 @@ cdef str HALT = "HALT"
 
 @cython.final
 cdef class Program:
-    def __cinit__(self, bytecode, *, uint32_t copy_gas=3, uint32_t point_gas=270, bint point_flags=True):
+    def __cinit__(
+        self,
+        bytecode,
+        *,
+        uint32_t copy_gas=3,
+        uint32_t point_gas=270,
+        uint32_t members=3,
+        bint point_flags=True,
+        bint read_ends=True,
+    ):
         if not isinstance(bytecode, bytes):
             raise TypeError(f"bytecode must be bytes, not {type(bytecode).__name__}")
         if PyBytes_GET_SIZE(bytecode) >= BYTECODE_END:
@@ -82,7 +93,8 @@ cdef class Program:
         self.bytecode = bytecode
         cdef const uint8_t *code = <const uint8_t *>PyBytes_AS_STRING(bytecode)
         cdef avm_rules rules
-        rules.copy_gas, rules.point_gas, rules.point_flags = copy_gas, point_gas, point_flags
+        rules.copy_gas, rules.point_gas, rules.members = copy_gas, point_gas, members
+        rules.point_flags, rules.read_ends = point_flags, read_ends
         self.decoded = avm_program_new(code, PyBytes_GET_SIZE(bytecode), rules)
         if self.decoded is NULL:
             raise MemoryError

@@ -11,8 +11,10 @@ A record is JSON::
     separators             before the two children of nodes of trees (node, nullifierNode, publicDataNode), and of
                            nodes over the blocks of a checkpoint (blockHeaders); absent: none
     contractsHash          of the protocol contracts
-    machine                L2 gas for each field that is copied (copyGas) and of ECADD (pointGas); pointFlags: whether
-                           points of ECADD have a cell that says that they are infinity
+    machine                L2 gas for each field that is copied (copyGas) and of ECADD (pointGas); members of an
+                           instance that GETCONTRACTINSTANCE knows; pointFlags: whether points of ECADD have a cell that
+                           says that they are infinity; readEnds: whether the text of a copy that leaves memory names
+                           the end of what is read, too
     countsFees             whether headers of checkpoints end with the fees of their blocks
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof
@@ -64,15 +66,24 @@ class MachineRules:
 
     copy_gas: int
     point_gas: int
+    members: int
     point_flags: bool
+    read_ends: bool
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         return cls(
             copy_gas=int(record["copyGas"]),
             point_gas=int(record["pointGas"]),
+            members=int(record["members"]),
             point_flags=bool(record["pointFlags"]),
+            read_ends=bool(record["readEnds"]),
         )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """By name, as the machine's programs take them."""
+        return {name: getattr(self, name) for name in ("copy_gas", "point_gas", "members", "point_flags", "read_ends")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

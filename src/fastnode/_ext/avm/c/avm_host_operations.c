@@ -9,7 +9,6 @@
 #define STORAGE_COLD_DA_GAS 64
 #define NOTE_HASH_LEAVES (UINT64_C(1) << 42)
 #define MESSAGE_LEAVES (UINT64_C(1) << 36)
-#define INSTANCE_MEMBERS 3
 #define LOG_L2_GAS_PER_FIELD 3
 #define LOG_DA_GAS_PER_FIELD 32
 #define DEBUG_LEVEL_MAX 7
@@ -99,7 +98,7 @@ static avm_event look_for_instance(avm_machine *m, avm_call *call)
     TRY(pay(m, call, 0, 0));
     if (m->address[1] + UINT64_C(1) >= MEMORY_CELLS)
         return halt(m, PREFIX "Write dst out of range: 0x%08x", m->address[1]);
-    if (m->current.immediate >= INSTANCE_MEMBERS)
+    if (m->current.immediate >= call->program->rules.members)
         return halt(m, PREFIX "Invalid member enum: %u", m->current.immediate);
     put_field(m, 0, address);
     m->question.number = m->current.immediate;

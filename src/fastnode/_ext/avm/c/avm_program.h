@@ -50,7 +50,9 @@ typedef struct {
 typedef struct {
     uint32_t copy_gas;    /* L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies */
     uint32_t point_gas;   /* L2 gas of ECADD */
+    uint32_t members;     /* of an instance that GETCONTRACTINSTANCE knows */
     uint8_t point_flags;  /* whether points of ECADD have a cell that says that they are infinity; else (0, 0) is */
+    uint8_t read_ends;    /* whether a copy that leaves memory is told with the end of what is read, too */
 } avm_rules;
 
 typedef struct {
