@@ -289,6 +289,8 @@ def test_what_makes_no_sense_is_refused_by_name(still: PushClient, wanted: dict[
         ('{"id":1,"method":"node_getBlock"}', -32601),
         ('{"id":1,"method":"unsubscribe"}', -32602),
         ('{"id":1,"method":"resume","params":[7]}', -32602),
+        ('{"id":1,"method":"resume","params":{"subscriptions":[],"form":7}}', -32602),
+        ('{"id":1,"method":"unsubscribe","params":{"subscription":"1","all":true}}', -32602),
         ("[" * 5000, -32700),
     ],
 )

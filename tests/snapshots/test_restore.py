@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.forged_tables import blocks_of, with_index
+from tests.snapshots.forged import archive, forge_index, network_folder, rewrite_index
 
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
@@ -40,16 +40,6 @@ def restore(directory: Path, folder: Path) -> None:
     location = Location.to_read(f"file://{folder}")
     network = choose_network(location)
     restore_snapshot(directory, location, network, find_snapshots(location, network)[0])
-
-
-def network_folder(folder: Path) -> Path:
-    [found] = folder.iterdir()
-    return found
-
-
-def archive(folder: Path, key: str) -> Path:
-    [found] = network_folder(folder).glob(f"{key}-*.tar")
-    return found
 
 
 def test_a_disk_without_room_is_told_before_anything_is_fetched(
@@ -243,20 +233,9 @@ def test_a_small_archive_does_not_keep_its_verification_busy(
     snapshot: Path, old: Path, tmp_path: Path, seed: int
 ) -> None:
     """A table whose index leads to one block again and again, with right checksums everywhere."""
-    from fastnode.snapshots.archive import ArchiveWriter
-
     dice = random.Random(seed)
-    key = dice.choice(KEYS)
-    unpacked = tmp_path / "unpacked"
-    with tarfile.open(archive(snapshot, key)) as packed:
-        packed.extractall(unpacked, filter="data")
-    table = dice.choice(sorted(unpacked.glob("*.ldb")))
-    content, repeated = table.read_bytes(), dice.randint(2, 200_000)
-    forged = with_index(content, [dice.choice(blocks_of(content))] * repeated)
-    table.write_bytes(forged)
-    writer = ArchiveWriter(unpacked)
-    archive(snapshot, key).write_bytes(b"".join(writer))
-    rewrite_index(snapshot, {key: writer.facts})
+    repeated = dice.randint(2, 200_000)
+    forge_index(snapshot, dice.choice(KEYS), tmp_path / "unpacked", lambda blocks: [dice.choice(blocks)] * repeated)
     with pytest.raises(SnapshotError, match=r"databases are wrong: .* begins before the end of the one before it"):
         restore(old, snapshot)
     assert newest_block(old) == OLD_TIP
@@ -277,17 +256,6 @@ def test_a_verification_has_a_limit_of_processor_time(
     with pytest.raises(SnapshotError, match="to read them takes more than 1 s of a processor"):
         restore(old, snapshot)
     assert newest_block(old) == OLD_TIP
-
-
-def rewrite_index(folder: Path, facts: dict) -> None:  # type: ignore[type-arg]
-    """An index whose checksums are right for other archives."""
-    from dataclasses import replace
-
-    network = Network.of_folder(network_folder(folder).name)
-    assert network is not None
-    file = network_folder(folder) / "index.json"
-    [item] = Index.from_bytes(file.read_bytes(), network).snapshots
-    file.write_bytes(Index(network, (replace(item, files=dict(item.files) | facts),)).to_bytes())
 
 
 def test_a_snapshot_of_another_network_is_refused_before_anything_is_fetched(

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
 from tests.http_stand_in import HttpStandIn, answer
+from tests.snapshots.forged import forge_index
 
 from fastnode.snapshots import startup
 from fastnode.snapshots.create import create_snapshot
-from fastnode.snapshots.index import Network
+from fastnode.snapshots.index import KEYS, Network
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, find_snapshots
 from fastnode.snapshots.startup import start_from_snapshot
@@ -299,3 +300,15 @@ def test_a_node_goes_to_no_other_server_than_the_one_that_is_named(
             assert f"it redirects to another server, {inner.url.removeprefix('http://')}" in entry["reason"]
             assert node.process.wait(PATIENCE_S) == 1
     assert asked == []
+
+
+def test_an_archive_that_would_keep_verification_busy_ends_the_start(
+    start_node: Start, snapshot: Path, tmp_path: Path
+) -> None:
+    """Tables whose index leads to one block for ever: nothing else gives a chain, so the node says why and ends."""
+    forge_index(snapshot, KEYS[0], tmp_path / "unpacked", lambda blocks: blocks[:1] * 100_000)
+    node = start_node("--data-directory", tmp_path / "new", "--snapshots-urls", f"file://{snapshot}")
+    entry = node.wait_for_line("a snapshot cannot be used")
+    assert "begins before the end of the one before it" in entry["reason"]
+    assert node.process.wait(PATIENCE_S) == 1
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["fastnode.lock"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import NodeProcess
 
 from fastnode.errors import DataDirectoryError
-from fastnode.storage.data_directory import LOCK_FILE, DataDirectory
+from fastnode.storage.data_directory import LOCK_FILE, TEMPORARY_FILE, DataDirectory, sweep
 
 
 def test_a_data_directory_is_made_with_its_parents(tmp_path: Path) -> None:
@@ -70,3 +74,81 @@ def test_a_temporary_directory_is_gone_after_its_use() -> None:
         (directory.path / "archiver").mkdir()
         assert directory.is_temporary
     assert not directory.path.exists()
+
+
+# ---- directories of killed processes ----------------------------------------------------------------
+
+
+def made(directory: Path, kind: str, number: int) -> tuple[Path, DataDirectory | None]:
+    """A directory of the kind, and who holds it."""
+    path = directory / f"fastnode-{number}"
+    if kind == "link":
+        elsewhere = directory / f"elsewhere-{number}"
+        killed(elsewhere)
+        path.symlink_to(elsewhere)
+        return path, None
+    if kind in ("killed", "named later"):
+        killed(path)
+    if kind == "without a lock":
+        path.mkdir()
+        (path / TEMPORARY_FILE).touch()
+    if kind == "marked by a link":
+        DataDirectory.open(path, create=True).close()
+        (path / TEMPORARY_FILE).symlink_to(path / LOCK_FILE)
+    if kind in ("named", "named later"):
+        DataDirectory.open(path, create=True).close()
+    holder = None
+    if kind in ("used", "handed over"):
+        holder = DataDirectory.open(path, create=True)
+        holder.is_temporary = True
+    if kind == "handed over" and holder is not None:
+        # The process that goes on with it has not begun yet.
+        holder.is_temporary = False
+        holder.close()
+        holder = None
+    return path, holder
+
+
+def killed(path: Path) -> None:
+    """Leave what a killed process does that had a temporary directory."""
+    holder = DataDirectory.open(path, create=True)
+    (path / "archiver").mkdir()
+    (path / "archiver" / "CURRENT").touch()
+    holder.close()
+    (path / TEMPORARY_FILE).touch()
+
+
+KINDS = ("killed", "used", "named", "named later", "handed over", "link", "without a lock", "marked by a link")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_only_what_killed_processes_have_left_is_removed(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    kinds = [*KINDS, *(dice.choice(KINDS) for _ in range(10))]
+    there = [(kind, *made(tmp_path, kind, number)) for number, kind in enumerate(kinds)]
+    sweep(tmp_path)
+    assert {kind for kind, path, _ in there if not path.exists()} == {"killed"}
+    assert not [path for kind, path, _ in there if kind == "killed" and path.exists()]
+    assert all((path / "archiver").is_dir() for kind, path, _ in there if kind in ("named later", "link"))
+    for kind, path, holder in there:
+        if holder is not None:
+            holder.close()
+            assert path.exists() == (kind != "used"), "its own process removes it"
+
+
+def test_the_temporary_chain_of_a_killed_node_is_gone_after_the_next_start(
+    start_node: Callable[..., NodeProcess], tmp_path: Path, short_chain: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    first = start_node("--chain-file", short_chain, TMPDIR=str(folder)).wait_until_serving()
+    other = start_node("--chain-file", short_chain, TMPDIR=str(folder)).wait_until_serving()
+    assert len(list(folder.glob("fastnode-*"))) == 2
+    first.stop(signal.SIGKILL)
+    third = start_node("--chain-file", short_chain, TMPDIR=str(folder)).wait_until_serving()
+    left = {int((path / LOCK_FILE).read_text()) for path in folder.glob("fastnode-*")}
+    assert left == {other.process.pid, third.process.pid}
+    for node in (other, third):
+        assert "result" in node.call("node_getBlockNumber")
+        assert node.stop() == 0
+    assert list(folder.glob("fastnode-*")) == []

@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from fastnode.values.choices import Choice, NumberChoice, Options
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
 from fastnode.values.numbers import Integer
-from fastnode.values.refusal import Reject
+from fastnode.values.refusal import Reject, refuse_other_members
 from fastnode.values.schemas import Schema, object_of, one_key
 from fastnode.values.value_type import NamedType, ValueType, read_member
 
@@ -31,6 +31,7 @@ __all__ = [
     "CHECKPOINT_INCLUDE_OPTIONS",
     "CHECKPOINT_PARAMETER",
     "DEVELOPMENT_BLOCK",
+    "EVENT_FILTER",
     "LOG_FILTER",
     "MERKLE_TREE_ID",
     "RELEASE_BLOCK",
@@ -364,24 +365,62 @@ class LogFilterParameter(NamedType):
     component = "LogFilter"
     name = "LogFilter"
     expects = "an object with any of fromBlock, toBlock, txHash, afterLog, contractAddress, tag"
+    members: ClassVar[Mapping[str, ValueType]] = _LOG_FILTER_TYPES
 
     def from_json(self, value: object) -> LogFilter:
         if not isinstance(value, dict):
             raise self.refuse(value)
         return LogFilter(
-            *(read_member(kind, value[key], key) if key in value else None for key, kind in _LOG_FILTER_TYPES.items())
+            *(read_member(kind, value[key], key) if key in value else None for key, kind in self.members.items())
         )
 
     def definition(self) -> Schema:
-        members = {key: kind.schema() for key, kind in _LOG_FILTER_TYPES.items()}
+        members = {key: kind.schema() for key, kind in self.members.items()}
         members["toBlock"] = {**members["toBlock"], "description": "Exclusive."}
         return object_of(members)
 
     def parts(self) -> Iterable[ValueType]:
-        return _LOG_FILTER_TYPES.values()
+        return self.members.values()
+
+
+class OnlyLogIdParameter(LogIdParameter):
+    """A LogId in a parameter of our own: it has no other members."""
+
+    __slots__ = ()
+
+    component = "EventId"
+
+    def from_json(self, value: object) -> LogId:
+        if isinstance(value, dict):
+            refuse_other_members(value, _LOG_ID_TYPES)
+        return LogIdParameter.from_json(self, value)
+
+    def definition(self) -> Schema:
+        return LogIdParameter.definition(self) | {"additionalProperties": False}
+
+
+_EVENT_FILTER_TYPES: Final[Mapping[str, ValueType]] = {**_LOG_FILTER_TYPES, "afterLog": OnlyLogIdParameter()}
+
+
+class EventFilterParameter(LogFilterParameter):
+    """A LogFilter in a method of our own: a member that nobody reads is misspelt, and refused."""
+
+    __slots__ = ()
+
+    component = "EventFilter"
+    members = _EVENT_FILTER_TYPES
+
+    def from_json(self, value: object) -> LogFilter:
+        if isinstance(value, dict):
+            refuse_other_members(value, self.members)
+        return LogFilterParameter.from_json(self, value)
+
+    def definition(self) -> Schema:
+        return LogFilterParameter.definition(self) | {"additionalProperties": False}
 
 
 LOG_FILTER: Final = LogFilterParameter()
+EVENT_FILTER: Final = EventFilterParameter()
 MERKLE_TREE_ID: Final = NumberChoice(
     "MerkleTreeId",
     {0: "nullifier", 1: "note hash", 2: "public data", 3: "L1 to L2 message", 4: "archive"},

@@ -157,6 +157,10 @@ class Word(Field):
         return {"anyOf": [{"type": "integer", "minimum": 0}, Field.schema(self)]}
 
 
+#: Names for what is copied: this node's own, and anvil's.
+_SOURCES: Final = ("source", "jsonRpcUrl")
+
+
 class ForkOptions(ValueType):
     """``{fork: {source, blockNumber}}``; anvil's ``{forking: {jsonRpcUrl, blockNumber}}`` means the same."""
 
@@ -169,19 +173,24 @@ class ForkOptions(ValueType):
         if not isinstance(value, dict):
             raise self.refuse(value)
         refuse_other_members(value, ("fork", "forking"))
-        fork = value.get("fork") or value.get("forking")
+        key = "fork" if value.get("fork") is not None else "forking"
+        fork = value.get(key)
         if fork is None:
             return Fork(None, None)
         if not isinstance(fork, dict):
-            raise Reject(f"must be an object, got {describe(fork)}", ".fork")
-        refuse_other_members(fork, ("source", "jsonRpcUrl", "blockNumber"))
+            raise Reject(f"must be an object, got {describe(fork)}", f".{key}")
+        refuse_other_members(fork, (*_SOURCES, "blockNumber"), f".{key}")
         source, number = fork.get("source") or fork.get("jsonRpcUrl"), fork.get("blockNumber")
         if not isinstance(source, str) or not source or source.startswith("-"):
-            raise Reject(f"must be a chain file, a data directory or a URL, got {describe(source)}", ".fork.source")
-        return Fork(source, None if number is None else read_member(NUMBER, number, "fork.blockNumber"))
+            reason = f"must be a chain file, a data directory or a URL, got {describe(source)}"
+            raise Reject(reason, f".{key}.source")
+        return Fork(source, None if number is None else read_member(NUMBER, number, f"{key}.blockNumber"))
 
     def schema(self) -> Schema:
-        return object_of({"fork": object_of({"source": {"type": "string"}, "blockNumber": NUMBER.schema()})})
+        members: dict[str, Schema] = {name: {"type": "string", "pattern": "^[^-]"} for name in _SOURCES}
+        members["blockNumber"] = NUMBER.schema()
+        fork = {"anyOf": [object_of(members, required=[name], closed=True) for name in _SOURCES]}
+        return object_of({"fork": fork, "forking": fork}, closed=True)
 
 
 TIME_TEXT: Final = TimeText()

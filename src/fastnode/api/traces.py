@@ -66,7 +66,7 @@ def _read_window(value: object) -> tuple[int, int]:
     """First step and most steps of ``opcodes``: a switch, or a window of all that is executed."""
     if not isinstance(value, dict):
         return 0, STEPS_DEFAULT if value is not None and read_member(BOOLEAN, value, "opcodes") else 0
-    refuse_other_members(value, ("first", "limit"))
+    refuse_other_members(value, ("first", "limit"), ".opcodes")
     first, limit = value.get("first"), value.get("limit")
     return (
         0 if first is None else read_member(_FIRST, first, "opcodes.first"),

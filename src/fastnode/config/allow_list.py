@@ -222,7 +222,10 @@ class AllowedElementType(ValueType):
 
     def schema(self) -> Schema:
         members = {key: kind.schema() for key, kind in _member_types().items()}
-        return object_of(members, ("selector",), closed=True)
+        owners = ("address", "classId")
+        shared = {key: schema for key, schema in members.items() if key not in owners}
+        each = [object_of({owner: members[owner]} | shared, (owner, "selector"), closed=True) for owner in owners]
+        return {"anyOf": each}
 
     def schema_shown(self) -> Schema:
         return reference(self.name)

@@ -410,9 +410,12 @@ class Swarm:
         """Count it against the peer; what follows is decided at the next check."""
         self.counts[f"penalty {penalty.name.lower()}"] += 1
         score = self.standing.penalize(peer_id, penalty, self._loop.time())
-        logger.info("peer penalised", extra=log_facts(peer=peer_id, reason=reason, score=round(score, 1)))
         peer = self.peers.get(peer_id)
-        if peer is not None and self.is_banned(peer):
+        is_left = peer is not None and self.is_banned(peer) and not peer.is_leaving
+        # A peer could write a line for each of its fifty faults, and identities cost nothing.
+        level = logging.DEBUG if penalty is Penalty.HIGH_TOLERANCE and not is_left else logging.INFO
+        logger.log(level, "peer penalised", extra=log_facts(peer=peer_id, reason=reason, score=round(score, 1)))
+        if peer is not None and is_left:
             # At once: until the next check it could do it again a thousand times.
             self.spawn(self.leave(peer, Goodbye.BANNED, "it is banned"))
 

@@ -49,6 +49,7 @@ from fastnode.serving.feeds import (
 from fastnode.serving.recipients import RECIPIENTS_PER_TURN, write_to_each
 from fastnode.serving.seen_blocks import Cursor, SeenBlocks, block_id
 from fastnode.serving.websocket import CloseReason, WebSocket, frame_of, handshake, ping_frame
+from fastnode.values.refusal import describe
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -408,12 +409,12 @@ class Push:
             [result] = self._subscribe(client, chain, [_params_of(params)], first)
             return result
         if call.method == "resume":
-            wanted = params.get("subscriptions") if isinstance(params, dict) else params
+            wanted = _member_of(params, "subscriptions") if isinstance(params, dict) else params
             if not isinstance(wanted, list) or not all(isinstance(each, dict) for each in wanted):
                 raise InvalidParams("Invalid params: subscriptions must be an array of what subscribe takes")
             return self._subscribe(client, chain, wanted, first)
         if call.method == "unsubscribe":
-            name = params.get("subscription") if isinstance(params, dict) else _only_of(params)
+            name = _member_of(params, "subscription") if isinstance(params, dict) else _only_of(params)
             if not isinstance(name, str):
                 raise InvalidParams("Invalid params: subscription must be the name that subscribe has answered")
             return self._unsubscribe(client, name)
@@ -771,6 +772,14 @@ def _params_of(params: Any) -> dict[str, Any]:
     if not isinstance(params, dict):
         raise InvalidParams(f"Invalid params: must be an object with a topic, one of {', '.join(TOPICS)}")
     return params
+
+
+def _member_of(params: dict[str, Any], name: str) -> Any:
+    """The only member that there may be.  InvalidParams."""
+    for other in params:
+        if other != name:
+            raise InvalidParams(f"Invalid params: there is no {describe(other)}, only {name}")
+    return params.get(name)
 
 
 def _only_of(params: Any) -> Any:

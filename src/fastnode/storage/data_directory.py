@@ -2,6 +2,8 @@
 
     <data directory>/
       fastnode.lock     held (flock) by the process that uses the directory, with its id inside
+      fastnode.temporary   (empty) its process removes the directory at exit; the next one that needs a temporary
+                        directory does so if that process was killed
       archiver/         chain database
       world_state/      state trees
       p2p/              transaction pool
@@ -18,6 +20,7 @@ import fcntl
 import os
 import pwd
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +28,12 @@ from typing import Final
 
 from fastnode.errors import DataDirectoryError, UnusableDirectoryError
 
-__all__ = ["LOCK_FILE", "DataDirectory"]
+__all__ = ["LOCK_FILE", "TEMPORARY_FILE", "DataDirectory", "sweep"]
 
 LOCK_FILE: Final = "fastnode.lock"
+#: Mark of a temporary directory.  A directory that an operator has named has none, wherever it is.
+TEMPORARY_FILE: Final = "fastnode.temporary"
+_PREFIX: Final = "fastnode-"
 
 #: Digits of a process id, with room to spare.
 _PROCESS_ID_MAX: Final = 32
@@ -38,8 +44,21 @@ class DataDirectory:
 
     def __init__(self, path: Path, lock: int, *, temporary: bool) -> None:
         self.path = path
-        self.is_temporary = temporary
         self._lock: int | None = lock
+        self.is_temporary = temporary
+
+    @property
+    def is_temporary(self) -> bool:
+        """True if ``close`` removes the directory; a sweep does, should the process be killed before."""
+        return self._is_temporary
+
+    @is_temporary.setter
+    def is_temporary(self, value: bool) -> None:
+        if value:
+            (self.path / TEMPORARY_FILE).touch()
+        else:
+            (self.path / TEMPORARY_FILE).unlink(missing_ok=True)
+        self._is_temporary = value
 
     @classmethod
     def open(cls, path: Path, *, create: bool) -> DataDirectory:
@@ -59,9 +78,10 @@ class DataDirectory:
 
     @classmethod
     def temporary(cls) -> DataDirectory:
-        """A fresh directory that lives as long as the process."""
+        """A fresh directory that lives as long as the process; those of killed ones are removed."""
         try:
-            path = Path(tempfile.mkdtemp(prefix="fastnode-"))
+            sweep(Path(tempfile.gettempdir()))
+            path = Path(tempfile.mkdtemp(prefix=_PREFIX))
             return cls(path, _lock(path), temporary=True)
         except OSError as error:
             raise DataDirectoryError(
@@ -85,6 +105,34 @@ class DataDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def sweep(directory: Path) -> None:
+    """Remove the temporary directories of processes that were killed: those of this user with the mark, whose lock
+    nobody holds.
+    """
+    for folder in directory.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and _is_marked(folder):
+                _remove_unless_locked(folder)
+
+
+def _is_marked(folder: Path) -> bool:
+    return stat.S_ISREG((folder / TEMPORARY_FILE).lstat().st_mode)
+
+
+def _remove_unless_locked(folder: Path) -> None:
+    """OSError: it is used (or another sweep removes it)."""
+    file = folder / LOCK_FILE
+    descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another sweep may have removed it, or an operator named it, since it was found.
+        if os.path.samestat(os.fstat(descriptor), file.lstat()) and _is_marked(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(descriptor)
 
 
 def _refusal(path: Path, error: OSError) -> str:

@@ -45,8 +45,10 @@ def describe(value: object) -> str:
     return str(value)
 
 
-def refuse_other_members(value: dict[str, Any], known: Collection[str]) -> None:
-    """Reject for a member of an object that has none but ``known`` ones: one that is misspelt would be passed over."""
+def refuse_other_members(value: dict[str, Any], known: Collection[str], path: str = "") -> None:
+    """Reject for a member of the object at ``path`` that has none but ``known`` ones: one that is misspelt would be
+    passed over.
+    """
     for name in value:
         if name not in known:
-            raise Reject(f"has no member {describe(name)}, only {', '.join(known)}")
+            raise Reject(f"has no member {describe(name)}, only {', '.join(known)}", path)
