@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -12,7 +14,9 @@ from tests.conftest import PATIENCE_S
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-__all__ = ["Follower", "PushClient", "push_client"]
+from fastnode.client import AsyncClient, Client, Event
+
+__all__ = ["AsyncFollowing", "Follower", "Following", "PushClient", "push_client"]
 
 #: Cursors that a client says it was at, the newest first.
 CURSORS_MAX = 128
@@ -110,3 +114,53 @@ class Follower:
             assert data["number"] == self.next_number, f"{data['number']} at {self.next_number}"
             self.blocks.append(data["hash"])
         self.cursors = [told["cursor"], *self.cursors[: CURSORS_MAX - 1]]
+
+
+class Following(threading.Thread):
+    """Repeats the chain in a thread, from a subscription of the client that users have."""
+
+    def __init__(self, url: str, first: int) -> None:
+        super().__init__()
+        self.follower = Follower(first)
+        self.changed = threading.Condition()
+        self.error: BaseException | None = None
+        self.is_ending = False
+        self._url = url
+
+    def run(self) -> None:
+        try:
+            self.read()
+        except BaseException as error:  # noqa: BLE001 - the test raises it
+            self.error = error
+        with self.changed:
+            self.changed.notify_all()
+
+    def take(self, event: Event) -> None:
+        with self.changed:
+            self.follower.take({"event": event.event, "data": event.data, "cursor": event.cursor})
+            self.changed.notify_all()
+
+    def read(self) -> None:
+        with Client(self._url).subscribe("blocks", from_block=self.follower.first) as subscription:
+            for event in subscription:
+                self.take(event)
+                if self.is_ending:
+                    return
+
+    def wait_for(self, number: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.error or self.follower.next_number > number, PATIENCE_S)
+        if self.error is not None:
+            raise self.error
+
+
+class AsyncFollowing(Following):
+    def read(self) -> None:
+        asyncio.run(self._follow())
+
+    async def _follow(self) -> None:
+        async with AsyncClient(self._url) as node:
+            async for event in await node.subscribe("blocks", from_block=self.follower.first):
+                self.take(event)
+                if self.is_ending:
+                    return

@@ -4,99 +4,22 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.conftest import PATIENCE_S
-from tests.ports import free_port
+from tests.serving.killed_nodes import Nodes
 from tests.serving.push_client import Follower, PushClient
 from websockets.exceptions import WebSocketException
 
-from fastnode.client import Client
-from fastnode.errors import ClientError, RpcError
-from fastnode.testing import call_url
+from fastnode.errors import RpcError
 
-#: Forks nodes that have loaded everything already; a line for each.
-_FORKING = """
-import os, signal, sys
-import fastnode.app.process, fastnode.app.serving, fastnode.serving.push, fastnode.local_network.network
-from fastnode.cli import main
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-for _ in sys.stdin:
-    pid = os.fork()
-    if not pid:
-        os.setsid()
-        sys.argv[0] = "fastnode"
-        sys.exit(main())
-    print(pid, flush=True)
-"""
 ROUNDS = 1000 if os.environ.get("FASTNODE_LONG") else 4
 #: Blocks that a reorg takes back at most.
 DEPTH_MAX = 3
-
-
-class Nodes:
-    """One local network after the other, of one data directory and port."""
-
-    def __init__(self, directory: Path) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        flags = [
-            "start",
-            "--local-network",
-            "--seed=test",
-            f"--data-directory={directory / 'data'}",
-            "--log-level=error",
-        ]
-        flags += [
-            f"--port={self.port}",
-            "--admin-port=0",
-            "--disable-admin-api-key",
-            "--rpc-max-connections-per-address=0",
-        ]
-        command = [sys.executable, "-c", _FORKING, *flags]
-        self._log = (directory / "log").open("wb")
-        self._forking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
-        self.pid = 0
-
-    def start(self) -> None:
-        assert self._forking.stdin is not None
-        assert self._forking.stdout is not None
-        self._forking.stdin.write(b"\n")
-        self._forking.stdin.flush()
-        self.pid = int(self._forking.stdout.readline())
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            with suppress(ClientError), Client(self.url, timeout_s=2.0, retries=0) as client:
-                client.get_block_number()
-                return
-            assert time.monotonic() < deadline, "the node does not begin"
-            time.sleep(0.02)
-
-    def kill(self) -> None:
-        pid, self.pid = self.pid, 0
-        if pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def call(self, method: str, *params: object) -> object:
-        return call_url(self.url, method, params)
-
-    def close(self) -> None:
-        self.kill()
-        assert self._forking.stdin is not None
-        self._forking.stdin.close()
-        self._forking.wait(PATIENCE_S)
-        assert self._forking.stdout is not None
-        self._forking.stdout.close()
-        self._log.close()
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -227,10 +229,10 @@ def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_a_node_tells_of_reorgs_and_names_a_receiver_that_is_down(receiver: Receiver, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    secret.write_bytes(SECRET + b"\n")
+    os.mkfifo(secret)  # it can be read once at each start
     flags = [f"--webhook-secret-file={secret}", f"--data-directory={tmp_path / 'data'}", "--seed=test"]
     url = f"--webhook-url={receiver.url}"
-    with local_network(*flags, url, in_process=True) as network:
+    with written_to(secret), local_network(*flags, url, in_process=True) as network:
         number = network.mine(4)
         wait_until(lambda: number in receiver.numbers)
         network.call("fastnode_reorg", 2)
@@ -239,7 +241,7 @@ def test_a_node_tells_of_reorgs_and_names_a_receiver_that_is_down(receiver: Rece
         network.mine(2)
         wait_until(lambda: "webhook 127.0.0.1 blocks: not delivered" in status_of(network))
     receiver.status = 200
-    with local_network(*flags, url, in_process=True) as network:
+    with written_to(secret), local_network(*flags, url, in_process=True) as network:
         wait_until(lambda: network.block_number in receiver.numbers)
         follower = Follower(number - 3)
         for told in receiver.events:
@@ -248,6 +250,16 @@ def test_a_node_tells_of_reorgs_and_names_a_receiver_that_is_down(receiver: Rece
         blocks = [network.call("node_getBlock", each)["hash"] for each in range(number - 3, tip + 1)]
     assert follower.blocks == blocks
     assert follower.pruned == 1
+
+
+@contextmanager
+def written_to(pipe: Path) -> Iterator[None]:
+    """The secret, for whoever opens the pipe first."""
+    writing = threading.Thread(target=pipe.write_bytes, args=(SECRET + b"\n",))
+    writing.start()
+    yield
+    writing.join(PATIENCE_S)
+    assert not writing.is_alive()
 
 
 def status_of(network: RunningNetwork) -> str:

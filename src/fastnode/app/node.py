@@ -49,14 +49,14 @@ class Node:
 
         SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
         check_settings(settings)
-        serving_stage.read_webhooks(settings)  # before anything opens
+        hooks = serving_stage.read_webhooks(settings)  # before anything opens, and once: a secret may come in a pipe
         awaiting = Awaiting()
         telling = asyncio.ensure_future(awaiting.tell())
         stack = AsyncExitStack()
         try:
             opened = await open_node(settings, awaiting, stack, seat, resetting)
             joined = await join_network(opened, stack)
-            serving = await serve(joined, stack)
+            serving = await serve(joined, stack, hooks)
         except BaseException:
             await stack.aclose()
             raise

@@ -62,8 +62,10 @@ class Serving:
     failure: asyncio.Future[None]
 
 
-async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
-    """StartError when a port cannot be had; SettingError for rate limits that make no sense."""
+async def serve(joined: Joined, stack: AsyncExitStack, hooks: tuple[list[Hook], bytes] | None) -> Serving:
+    """``hooks``: as :func:`read_webhooks` has them.
+
+    StartError when a port cannot be had; SettingError for rate limits that make no sense."""
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     stack.callback(failure.cancel)
     ingestion = _open_ingestion(joined, failure)
@@ -79,7 +81,7 @@ async def serve(joined: Joined, stack: AsyncExitStack) -> Serving:
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    webhooks = _open_webhooks(joined)
+    webhooks = None if hooks is None else _open_webhooks(joined, *hooks)
     if webhooks is not None:
         stack.push_async_callback(asyncio.to_thread, webhooks.close)
         webhooks.start()
@@ -253,14 +255,11 @@ def read_webhooks(settings: Settings) -> tuple[list[Hook], bytes] | None:
     return hooks_of(settings.webhook_url), read_secret(settings.webhook_secret_file)
 
 
-def _open_webhooks(joined: Joined) -> Webhooks | None:
-    read = read_webhooks(joined.opened.settings)
-    if read is None:
-        return None
+def _open_webhooks(joined: Joined, hooks: list[Hook], secret: bytes) -> Webhooks:
     from fastnode.serving.webhooks import DIRECTORY, Webhooks
 
     directory = joined.opened.data.directory.path / DIRECTORY
-    webhooks = Webhooks(*read, directory, lambda: joined.views.newest)
+    webhooks = Webhooks(hooks, secret, directory, lambda: joined.views.newest)
     joined.views.subscribe(webhooks.on_committed)
     joined.condition.mention(webhooks.troubles)
     joined.condition.tell("webhooks", webhooks.state)

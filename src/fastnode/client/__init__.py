@@ -7,5 +7,6 @@ answered, and :mod:`fastnode.verify` checks it.
 from fastnode.client import prepared
 from fastnode.client.calls import Call
 from fastnode.client.client import AsyncClient, Client
+from fastnode.client.subscriptions import AsyncSubscription, Event, Subscription
 
-__all__ = ["AsyncClient", "Call", "Client", "prepared"]
+__all__ = ["AsyncClient", "AsyncSubscription", "Call", "Client", "Event", "Subscription", "prepared"]

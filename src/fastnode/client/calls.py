@@ -20,9 +20,12 @@ __all__ = [
     "answers_of",
     "batches_of",
     "body_of",
+    "growing_pause",
+    "hex_of_bytes",
     "is_passing",
     "pause_before",
     "raise_rejection",
+    "seconds_of",
 ]
 
 T = TypeVar("T")
@@ -36,6 +39,7 @@ BATCH_CALLS_MAX: Final = 100
 #: Before the second, third, ... try, in seconds, unless the node says when.
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 10.0
+_DOUBLINGS_MAX: Final = 16
 #: The node is busy or restarts: another try may go through.
 _PASSING: Final = frozenset(
     {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
@@ -118,18 +122,18 @@ def batches_of(calls: Sequence[Call[T]]) -> Iterator[Sequence[Call[T]]]:
 
 def _params_of(call: Call[Any]) -> list[Any]:
     """Without the optional ones at the end that are not given; bytes as hex."""
-    params = [_hex_of_bytes(value) for value in call.params]
+    params = [hex_of_bytes(value) for value in call.params]
     while params and params[-1] is None:
         del params[-1]
     return params
 
 
-def _hex_of_bytes(value: Any) -> Any:
+def hex_of_bytes(value: Any) -> Any:
     if isinstance(value, bytes):
         return "0x" + value.hex()
     if isinstance(value, Mapping):
-        return {key: _hex_of_bytes(item) for key, item in value.items()}
-    return [_hex_of_bytes(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: hex_of_bytes(item) for key, item in value.items()}
+    return [hex_of_bytes(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def answers_of(calls: Sequence[Call[T]], url: str, status: int, content: bytes) -> list[T | CallRejected]:
@@ -175,9 +179,20 @@ def pause_before(attempt: int, options: Options, calls: Sequence[Call[Any]], ret
     """Seconds before the try number ``attempt`` (the first one is 0); None if there is to be none."""
     if attempt > options.retries or not all(call.may_be_repeated for call in calls):
         return None
-    if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
-        return min(float(retry_after), _LONGEST_PAUSE_S)
-    pause: float = min(_FIRST_PAUSE_S * 2 ** (attempt - 1), _LONGEST_PAUSE_S)
+    asked = seconds_of(retry_after)
+    return growing_pause(attempt) if asked is None else asked
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """Pause that a node asks for in ``Retry-After``, as long as one may be; None if it does not say."""
+    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
+        return None
+    return min(float(retry_after), _LONGEST_PAUSE_S)
+
+
+def growing_pause(failed_in_row: int) -> float:
+    """Seconds before the next try, in part by chance."""
+    pause: float = min(_FIRST_PAUSE_S * 2 ** min(failed_in_row - 1, _DOUBLINGS_MAX), _LONGEST_PAUSE_S)
     return pause * _CHANCE.uniform(0.5, 1.0)
 
 

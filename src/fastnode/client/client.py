@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, TypeVar
+from weakref import WeakSet
 
 from fastnode.client.calls import Call, Options, raise_rejection
 from fastnode.client.methods import AsyncMethods, SyncMethods
+from fastnode.client.subscriptions import AsyncSubscription, Subscription, Topic, wanted_of
 from fastnode.client.transport import AsyncTransport, SyncTransport
 from fastnode.errors import CallRejected
 
@@ -32,7 +34,8 @@ class Client(SyncMethods):
         timeout_s: float = 30.0,
         retries: int = 2,
     ) -> None:
-        self._transport = SyncTransport(Options.of(url, api_key, timeout_s, retries))
+        self._options = Options.of(url, api_key, timeout_s, retries)
+        self._transport = SyncTransport(self._options)
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +61,27 @@ class Client(SyncMethods):
         """Likewise, with errors in their places."""
         return self._transport.answers(calls)
 
+    def subscribe(
+        self,
+        topic: Topic,
+        *,
+        contract_address: str | bytes | None = None,
+        tag: str | bytes | None = None,
+        tags: Sequence[str | bytes] | None = None,
+        tx_hashes: Sequence[str | bytes] | None = None,
+        from_block: int | None = None,
+        cursors: Sequence[str] = (),
+    ) -> Subscription:
+        """Events of the node from now on, from a block on, or behind the newest of ``cursors``; without end, each once
+        and in order, also over disconnects and restarts of the node.
+
+        A connection of its own, not closed with the client.  Topics and what each takes: docs/push.md.  CallRejected
+        for parameters that make no sense, NoAnswer for a node that cannot be reached or tells no events.
+        """
+        values = {"contractAddress": contract_address, "tag": tag, "tags": tags, "txHashes": tx_hashes}
+        wanted = wanted_of(topic, values, from_block, cursors)
+        return Subscription(wanted, self._options)
+
 
 class AsyncClient(AsyncMethods):
     """A node, asked from asyncio; otherwise as :class:`Client`.  It belongs to one event loop."""
@@ -70,7 +94,9 @@ class AsyncClient(AsyncMethods):
         timeout_s: float = 30.0,
         retries: int = 2,
     ) -> None:
-        self._transport = AsyncTransport(Options.of(url, api_key, timeout_s, retries))
+        self._options = Options.of(url, api_key, timeout_s, retries)
+        self._transport = AsyncTransport(self._options)
+        self._subscriptions: WeakSet[AsyncSubscription] = WeakSet()
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,6 +107,8 @@ class AsyncClient(AsyncMethods):
         await self.close()
 
     async def close(self) -> None:
+        for subscription in tuple(self._subscriptions):
+            await subscription.close()
         await self._transport.close()
 
     async def call(self, call: Call[T]) -> T:
@@ -91,3 +119,21 @@ class AsyncClient(AsyncMethods):
 
     async def try_batch(self, calls: Sequence[Call[T]]) -> list[T | CallRejected]:
         return await self._transport.answers(calls)
+
+    async def subscribe(
+        self,
+        topic: Topic,
+        *,
+        contract_address: str | bytes | None = None,
+        tag: str | bytes | None = None,
+        tags: Sequence[str | bytes] | None = None,
+        tx_hashes: Sequence[str | bytes] | None = None,
+        from_block: int | None = None,
+        cursors: Sequence[str] = (),
+    ) -> AsyncSubscription:
+        """Likewise; it ends with the client at the latest."""
+        values = {"contractAddress": contract_address, "tag": tag, "tags": tags, "txHashes": tx_hashes}
+        wanted = wanted_of(topic, values, from_block, cursors)
+        subscription = AsyncSubscription(wanted, self._options, self._transport.session)
+        self._subscriptions.add(subscription)
+        return await subscription.begin()

@@ -83,7 +83,9 @@ class AsyncTransport:
             found += answers_of(batch, self._options.url, status, content)
         return found
 
-    async def _exchange(self, calls: Sequence[Call[Any]]) -> tuple[int, bytes]:
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """ClientError when the extra is not installed."""
         try:
             import aiohttp
         except ModuleNotFoundError as error:
@@ -92,12 +94,18 @@ class AsyncTransport:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=self._options.timeout_s)
             self._session = aiohttp.ClientSession(headers=self._options.headers, timeout=timeout)
+        return self._session
+
+    async def _exchange(self, calls: Sequence[Call[Any]]) -> tuple[int, bytes]:
+        session = self.session
+        import aiohttp
+
         body, attempt = body_of(calls), 0
         while True:
             attempt += 1
             retry_after, failure = None, None
             try:
-                async with self._session.post(self._options.url, data=body, allow_redirects=False) as response:
+                async with session.post(self._options.url, data=body, allow_redirects=False) as response:
                     status, content = response.status, await response.read()
                     retry_after = response.headers.get("Retry-After")
                 if not is_passing(status):

@@ -34,7 +34,7 @@ from fastnode.values.urls import is_http_url
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["OTHER_SERVERS", "Answer", "ClientLimits", "ExchangeTimes", "Network"]
+__all__ = ["OTHER_SERVERS", "Answer", "ClientLimits", "ExchangeTimes", "Network", "credentials_of"]
 
 _MIB: Final = 1 << 20
 _READ_BYTES: Final = 256 * 1024
@@ -42,6 +42,11 @@ _READ_BYTES: Final = 256 * 1024
 _IDLE_PER_SERVER_MAX: Final = 8
 _REDIRECTS_MAX: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+#: Answers before the answer, such as 103.
+_INTERIM_MAX: Final = 32
+_CONTINUE: Final = 100
+_SWITCHING: Final = 101
+_SUCCESS: Final = 200
 #: zlib: a gzip or a zlib head.
 _ANY_HEAD: Final = 32 + zlib.MAX_WBITS
 #: Addresses of this machine, which are never asked through a proxy.
@@ -168,6 +173,14 @@ class Network:
         for sock in busy:
             _shut(sock)
         for connection in idle:
+            connection.close()
+
+    def forget(self, url: str) -> None:
+        """Close the connections to a server that are kept: what comes next may not be the answer to what is asked."""
+        parts = urlsplit(url)
+        with self._lock:
+            kept = self._idle.pop((parts.scheme, _server_of(parts)), [])
+        for connection in kept:
             connection.close()
 
     # ---- exchanges -----------------------------------------------------------------------------
@@ -306,7 +319,7 @@ class Network:
         try:
             with self._asked(connection, parts, request, limits, lambda: _left(deadline)) as response:
                 body = _read(response, limits.response_bytes_max)
-                is_reusable = not response.will_close
+                is_reusable = not response.will_close and response.status >= _SUCCESS
             return Answer(response.status, body, _headers_of(response))
         finally:
             self._put_back(connection, parts, is_reusable=is_reusable)
@@ -323,7 +336,7 @@ class Network:
         sock = self._connected(connection, limits, left)
         sock.settimeout(left())
         connection.response_class = _response_class(left)
-        headers = {"User-Agent": f"fastnode/{__version__}", "Accept-Encoding": "gzip", **_credentials(parts)}
+        headers = {"User-Agent": f"fastnode/{__version__}", "Accept-Encoding": "gzip", **credentials_of(parts)}
         connection.request(request.method, _target(connection, parts), request.body, {**headers, **request.headers})
         return connection.getresponse()
 
@@ -398,9 +411,27 @@ class _ThroughProxy(http.client.HTTPConnection):
     """Plain HTTP through a proxy, which is given the whole URL."""
 
 
+class _Response(http.client.HTTPResponse):
+    """The answer itself, behind those that only say that one will come (RFC 9110, 15.2), with a whole head."""
+
+    def begin(self) -> None:
+        source: Any = self.fp.raw
+        super().begin()
+        if source.is_ended:  # in the middle of the head, which the library takes for whole
+            raise http.client.IncompleteRead(b"")
+
+    def _read_status(self) -> tuple[str, int, str]:
+        for _ in range(_INTERIM_MAX + 1):
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if not _CONTINUE <= status < _SUCCESS or status == _SWITCHING:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+        raise UpstreamFault(f"it answers more than {_INTERIM_MAX} times that an answer will come")
+
+
 def _response_class(left: Callable[[], float]) -> Any:
-    """``HTTPResponse``, of which each read may take the seconds that are ``left`` then."""
-    return lambda sock, *rest, **more: http.client.HTTPResponse(_Source(sock, left), *rest, **more)  # type: ignore[arg-type]
+    """The response, of which each read may take the seconds that are ``left`` then."""
+    return lambda sock, *rest, **more: _Response(_Source(sock, left), *rest, **more)  # type: ignore[arg-type]
 
 
 class _Source:
@@ -420,13 +451,16 @@ class _InTime(io.RawIOBase):
         # It keeps the socket open when the connection, which is done with it, closes it.
         self._file = sock.makefile("rb", buffering=0)
         self._left = left
+        self.is_ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
         self._sock.settimeout(self._left())
-        return self._file.readinto(buffer)
+        count = self._file.readinto(buffer)
+        self.is_ended = self.is_ended or count == 0
+        return count
 
     def close(self) -> None:
         self._file.close()
@@ -458,7 +492,7 @@ def _shut(sock: socket.socket | None) -> None:
         return
 
 
-def _credentials(parts: SplitResult) -> dict[str, str]:
+def credentials_of(parts: SplitResult) -> dict[str, str]:
     if parts.username is None:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -115,7 +115,8 @@ def read_secret(file: Path | None) -> bytes:
             f"{_SETTING} needs --webhook-secret-file, a file with the secret that messages are signed with"
         )
     try:
-        secret = file.read_bytes()[: SECRET_BYTES_MAX + 1].strip()
+        with file.open("rb") as opened:  # a pipe has no end until its writer says so
+            secret = opened.read(SECRET_BYTES_MAX + 2).strip()
     except OSError as error:
         raise SettingError(f"--webhook-secret-file {file}: {error.strerror}") from None
     if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
@@ -259,6 +260,7 @@ class Webhook:
                 self._note(None)
                 self.delivered += 1
                 return True
+            self._network.forget(self.hook.url)  # a late answer to this message is none to the same one sent again
             retry_after_s = answer.retry_after_s
             is_redirect = "location" in answer.headers
             reason = f"it answers {answer.status}" + (", a redirect, which is not followed" if is_redirect else "")
