@@ -36,7 +36,7 @@ from tests.sources.made_chain import MadeChain
 from tests.test_loop import KINDS, owned_loops
 
 from fastnode.archiver.source import ChainRecord, GenesisRecord
-from fastnode.bus import budgets, members, transactions
+from fastnode.bus import budgets, lease, members, transactions
 from fastnode.bus.budgets import SharedBudgets
 from fastnode.bus.connection import Bus
 from fastnode.bus.members import Heartbeat
@@ -192,8 +192,8 @@ class Pool:
     def pending_hashes(self) -> list[bytes]:
         return list(self.waiting)
 
-    def unforwarded_hashes(self) -> list[bytes]:
-        return [tx_hash for tx_hash in self.waiting if tx_hash not in self.forwarded]
+    def unforwarded_hashes(self) -> set[bytes]:
+        return self.waiting - self.forwarded
 
     def mark_forwarded(self, tx_hash: bytes) -> None:
         self.forwarded.add(tx_hash)
@@ -224,10 +224,14 @@ def read_transactions(parts: Parts) -> Iterator[Case]:
 
 
 def hand_transactions_on(parts: Parts) -> Iterator[Case]:
-    tx_hash = bytes.fromhex(hash_of(TX)[2:])
-    pool: Any = Pool({tx_hash})
+    pool: Any = Pool(set())
     with parts.bus() as bus:
         source: Any = parts.tried(bus)
+
+        def send() -> None:
+            if source.left:
+                pool.waiting.add(parts.chance.randbytes(32))
+
         sink: Any = parts.tried(SimpleNamespace(forward=lambda _tx_json: True))
         sink.left = source.left
         nobody: Any = SimpleNamespace(is_dead=lambda *_: False)
@@ -237,9 +241,10 @@ def hand_transactions_on(parts: Parts) -> Iterator[Case]:
             source=source,
             loop=txs._hander,
             trouble=lambda: txs.troubles()["forwarding"],
-            works=lambda: tx_hash in pool.forwarded and not txs._unsaid,
+            works=lambda: pool.forwarded == pool.waiting and not txs._unsaid,
             begin=txs._hander.start,
             close=txs.close,
+            nudge=send,
         )
 
 
@@ -451,6 +456,7 @@ def test_a_loop_does_its_work_whatever_its_source_has_raised(
         (members, "HEARTBEAT_S"),
         (prover, "RETRY_S"),
         (transactions, "LOOK_S"),
+        (lease, "RENEW_S"),
     ):
         monkeypatch.setattr(module, name, 0.001)
     with contextmanager(build)(parts) as case:
