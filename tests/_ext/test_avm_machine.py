@@ -116,7 +116,7 @@ def test_an_execution_past_its_deadline_is_given_up(avm: ModuleType) -> None:
     started = time.monotonic()
     with pytest.raises(ExecutionTimeExceeded):
         run(avm, endless(), options={"deadline": started + 0.05}, l2_gas=END - 1)
-    assert 0.05 <= time.monotonic() - started < 5
+    assert time.monotonic() >= started + 0.05
 
 
 @pytest.mark.skipif(USING_TWINS, reason="the twin looks at the time between instructions only")

@@ -147,10 +147,8 @@ def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
     }
     [holder] = [name for name, node in listed.items() if node["handsOn"]]
     nodes.pop(holder).stop(signal.SIGKILL)
-    begun = time.monotonic()
     assert "error" not in nodes["three"].call("node_sendTx", tx_of(3))
     until(lambda: network.taken[hash_of(tx_of(3))] == 1)
-    assert time.monotonic() - begun < PATIENCE_S / 2
     assert set(network.taken.values()) == {1}
 
     # Without the bus a client is told so, and reads go on.

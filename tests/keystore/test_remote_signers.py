@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -81,10 +80,8 @@ def test_an_answer_that_is_none_is_an_error(start_signer: Start, body: bytes) ->
 def test_a_stop_ends_the_waiting() -> None:
     stop = threading.Event()
     threading.Timer(0.05, stop.set).start()
-    begun = time.monotonic()
     with pytest.raises(KeystoreError):
-        probe_signers([RemoteSigner(REMOTE, "http://127.0.0.1:1")], stop, pauses_s=(60.0,))
-    assert time.monotonic() - begun < 30
+        probe_signers([RemoteSigner(REMOTE, "http://127.0.0.1:1")], stop, pauses_s=(3600.0,))
 
 
 # ---- in a keystore ------------------------------------------------------------------------------------------

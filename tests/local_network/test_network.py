@@ -10,7 +10,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from tests.conftest import PATIENCE_S
 from tests.local_network.local_chain import DAY, LIMITS, NOW, OPTIONS, SETUP, LocalChain, Wall, opened
 
 from fastnode.errors import Refused
@@ -263,9 +262,7 @@ def test_nothing_is_proven_by_itself_when_that_is_not_wanted(tmp_path: Path) -> 
 def test_an_answer_waits_for_no_block_that_is_not_built(
     quiet_chain: LocalChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastnode.local_network.network.ANSWER_WAIT_S", PATIENCE_S)
-    begun = time.monotonic()
+    monkeypatch.setattr("fastnode.local_network.network.ANSWER_WAIT_S", 3600.0)
     quiet_chain.send(quiet_chain.tx())
-    assert time.monotonic() - begun < PATIENCE_S / 2
     assert hex_text(quiet_chain.pending[0])
     assert OPTIONS.automine

@@ -216,10 +216,8 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server: Server, net
             return
 
     server.reply = trickle
-    begun = time.monotonic()
     with pytest.raises(UpstreamUnavailable, match=r"no complete answer within 0\.2 s"):
         network.get(server.url, ClientLimits(request_time_s=0.2))
-    assert time.monotonic() - begun < 10
 
 
 def test_an_answer_that_is_cut_off_is_no_answer(server: Server, network: Network) -> None:

