@@ -237,16 +237,8 @@ def play(kind: Kind, rounds: int, random: Random) -> None:
 
 def ready(kind: Kind) -> NodeProcess:
     node = kind.start().wait_until_serving()
-    wait_until(lambda: is_ready(node), node)
+    wait_until(lambda: node.readiness() == "OK", node)
     return node
-
-
-def is_ready(node: NodeProcess) -> bool:
-    """As a probe takes it: a connection that is reset, which a starting worker has done once, is asked again."""
-    try:
-        return node.readiness() == "OK"
-    except ConnectionResetError:
-        return False
 
 
 def wait_for_the_lock(directory: Path) -> None:

@@ -119,10 +119,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._receiver.open(self, transport, -1 if connection_socket is None else connection_socket.fileno())
         transport.set_write_buffer_limits(high=self._owner.limits.write_buffer_bytes_max)
         self._owner.turns.groups.join(self.stream.party.share, self.network)
-        self._owner.register(self)
         if connection_socket is not None and connection_socket.family in (socket.AF_INET, socket.AF_INET6):
             connection_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._set_deadline()
+        self._owner.register(self)  # last: it may end the connection, or move it to another server
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._receiver.close()
@@ -449,8 +449,23 @@ class HttpConnection(asyncio.BufferedProtocol):
         stream.is_draining = True
         if self._transport is None or stream.phase is Phase.CLOSING:
             return
-        if stream.phase is Phase.LINGERING or (not stream.is_busy() and stream.is_between_requests()):
+        has_begun = stream.is_busy() or not stream.is_between_requests() or unread_bytes(self._transport) > 0
+        if stream.phase is Phase.LINGERING or not has_begun:
             self._close()
+
+    def give_up(self) -> asyncio.Transport | None:
+        """End this connection without its transport, which is returned for another one; None if anything is under way.
+
+        A request that lies in the system comes to the other one.
+        """
+        self._wake()
+        transport, stream = self._transport, self.stream
+        if transport is None or transport.is_closing() or transport.get_write_buffer_size():
+            return None
+        if self._is_waiting or stream.is_busy() or not stream.is_at_rest():
+            return None
+        self.connection_lost(None)
+        return transport
 
     def abort(self) -> None:
         """Cut the connection off."""

@@ -79,7 +79,7 @@ class ConnectionOwner(Protocol):
     def budget(self) -> MemoryBudget: ...
 
     def register(self, connection: HttpConnection) -> None:
-        """A connection has been opened."""
+        """A connection has been opened.  May close it, or move its transport to another connection."""
 
     def forget(self, connection: HttpConnection) -> None:
         """A connection has gone."""

@@ -83,6 +83,7 @@ class HttpServer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_gone: asyncio.Event | None = None
         self._is_stopping = False
+        self._successor: HttpServer | None = None
         self._bound_port = 0
         #: Connections since the start, and those turned away because there were too many.
         self.accepted_count = 0
@@ -101,15 +102,34 @@ class HttpServer:
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
 
     def take_over(self, other: HttpServer) -> None:
-        """Listen where ``other`` does: new connections come here, its own end with the answers under way."""
+        """Listen where ``other`` does: new connections come here, and its own too; those with something under way end
+        with those answers instead."""
         if self._listener is not None or other._listener is None:
             raise RuntimeError("there is nothing to take over, or the server has been started already")
         self._listener, other._listener = other._listener, None
         self._listener.hand_over(self)
         self._bound_port = other._bound_port
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        other._successor = self
         for connection in tuple(other._connections):
+            self._adopt(connection)
+
+    def _adopt(self, connection: HttpConnection) -> None:
+        """Let another server's client ask here.  To close what rests would reset it: its next request may be under way,
+        and a client that has just come has not asked at all."""
+        transport = connection.give_up()
+        if transport is None:
             connection.drain()
+            return
+        arrival = Arrival(transport.get_extra_info("socket"), transport.get_extra_info("peername"))
+        refusal = self.admit(arrival.network)
+        protocol = asyncio.Protocol() if refusal is not None else self.make_connection(arrival)
+        transport.set_protocol(protocol)
+        if refusal is None:
+            protocol.connection_made(transport)
+        else:
+            transport.write(refusal)
+            transport.close()
 
     def count_connections_in(self, counts: ConnectionCounts) -> None:
         """Before it starts: limits hold over what ``counts`` knows."""
@@ -241,8 +261,10 @@ class HttpServer:
 
     def register(self, connection: HttpConnection) -> None:
         self._connections.add(connection)
-        if self._is_stopping or self._listener is None:  # stopped, or taken over, while it was opened
+        if self._is_stopping:  # while it was opened
             connection.drain()
+        elif self._successor is not None:
+            self._successor._adopt(connection)
 
     def forget(self, connection: HttpConnection) -> None:
         self._connections.remove(connection)
