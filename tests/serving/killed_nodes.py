@@ -34,6 +34,8 @@ for _ in sys.stdin:
         sys.exit(main())
     print(pid, flush=True)
 """
+#: A start takes a third of a second of processor time, which at the lowest priority beside others is a minute.
+BEGINS_WITHIN_S = 5 * PATIENCE_S
 
 
 class Nodes:
@@ -67,13 +69,20 @@ class Nodes:
         self._forking.stdin.write(b"\n")
         self._forking.stdin.flush()
         self.pid = int(self._forking.stdout.readline())
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + BEGINS_WITHIN_S
         while True:
             with suppress(ClientError), Client(self.url, timeout_s=2.0, retries=0) as client:
                 client.get_block_number()
                 return
+            assert self._is_there(), f"the node has ended: {self._log_path.read_text()}"
             assert time.monotonic() < deadline, self._silent()
             time.sleep(0.02)
+
+    def _is_there(self) -> bool:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, 0)
+            return True
+        return False
 
     def _silent(self) -> str:
         """The log of a node that does not answer, with the stacks of its threads."""
