@@ -1,5 +1,5 @@
 """The machine of release 5.x where it differs, as its native machine did it: points without flags, dearer copies, one
-member more of an instance, other texts."""
+member more of an instance, zeros beyond memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests._ext.avm_programs import assemble, put
 from tests._ext.avm_world import Contract, World, as_field, split
 from tests._ext.test_avm_machine import INTERPRETERS, PLENTY, SENDER, execute, machine_for
 
-from fastnode._twins.avm_instructions import FF, LAYOUTS, U32, Rules
+from fastnode._twins.avm_instructions import FF, LAYOUTS, U32, U64, Rules
 from fastnode.protocol.releases import FIVE, FOUR, MachineRules
 
 GAS = 6_540_000
@@ -95,6 +95,28 @@ def test_a_copy_that_leaves_memory_is_told_by_what_it_writes(avm: ModuleType, op
         f"{prefix} copy failed: Attempting to access out of bounds memory: "
         f"read_addr_upper_bound = {int(prefix == 'cd')} {end}"
     )
+
+
+@every
+@pytest.mark.parametrize("size", [1, 2, 6])
+def test_what_a_copy_reads_beyond_memory_is_zero(avm: ModuleType, size: int) -> None:
+    """A callee returns cells from the last one on, and so does a caller that gives calldata."""
+    last = (1 << 32) - 1
+    give = put(1, U32, last) + assemble("SET", 1, U64, 777, mode=1) + put(2, U32, size)
+    callee = {
+        "returned": give + assemble("RETURN", 2, 1, mode=1 << 2),
+        "given": put(3, U32, 0) + put(4, U32, size) + assemble("CALLDATACOPY", 4, 3, 100) + assemble("RETURN", 4, 100),
+    }
+    for name, code in callee.items():
+        call = (
+            put(10, U32, 300_000) + put(11, U32, 1_000) + put(12, FF, 0x1001) + put(13, U32, size * (name == "given"))
+        )
+        call += give + assemble("CALL", 10, 11, 12, 13, 1, mode=1 << 8) + put(3, U32, 0)
+        call += assemble("RETURNDATACOPY", 2, 3, 100) + assemble("RETURN", 2, 100)
+        case = {"contracts": {"0x1000": call.hex(), "0x1001": code.hex()}, "calldata": []}
+        five, four = outcome_of(avm, case, FIVE.machine), outcome_of(avm, case, FOUR.machine)
+        assert (five.success, split(five.output)) == (True, [as_field(777)] + [as_field(0)] * (size - 1)), name
+        assert size == 1 or split(four.output) != split(five.output), name
 
 
 def test_the_rules_of_both_releases_are_what_the_machine_assumes() -> None:

@@ -56,12 +56,12 @@ class Program:
         point_gas: int = 270,
         members: int = 3,
         point_flags: bool = True,
-        read_ends: bool = True,
+        bounds_reads: bool = True,
     ) -> None:
         if not isinstance(bytecode, bytes):
             raise TypeError(f"bytecode must be bytes, not {type(bytecode).__name__}")
         self.bytecode = bytecode
-        self.rules = Rules(copy_gas, point_gas, members, point_flags, read_ends)
+        self.rules = Rules(copy_gas, point_gas, members, point_flags, bounds_reads)
         self._decoded: dict[int, Instruction] = {}
 
     def instruction_at(self, pc: int) -> Instruction:

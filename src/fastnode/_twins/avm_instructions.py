@@ -75,14 +75,14 @@ class Instruction(NamedTuple):
 class Rules(NamedTuple):
     """Differences between releases: L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies, L2 gas of ECADD,
     members of an instance that GETCONTRACTINSTANCE knows, whether points of ECADD have flags that say that they are
-    infinity (without, (0, 0) is infinity), and whether the text of a copy that leaves memory names the end of what is
-    read, too."""
+    infinity (without, (0, 0) is infinity), and whether copies halt where they read beyond memory (else zeros are
+    there)."""
 
     copy_gas: int = 3
     point_gas: int = 270
     members: int = 3
     point_flags: bool = True
-    read_ends: bool = True
+    bounds_reads: bool = True
 
 
 LAYOUTS: Final[dict[int, Layout]] = {}

@@ -272,9 +272,12 @@ def _copying(name: str, prefix: str, source: Callable[[Call], Data]) -> None:
         data = source(call)
         end = min(start + size, data.size)
         read_end, write_end = data.start + end, dst + size
-        if write_end > MEMORY_CELLS and not call.program.rules.read_ends:
-            bounds = f"write_addr_upper_bound = {write_end}"
-            raise CallHalted(f"{prefix} copy failed: Attempting to write out of bounds memory: {bounds}")
+        if not call.program.rules.bounds_reads:
+            if write_end > MEMORY_CELLS:
+                bounds = f"write_addr_upper_bound = {write_end}"
+                raise CallHalted(f"{prefix} copy failed: Attempting to write out of bounds memory: {bounds}")
+            read_end = min(read_end, MEMORY_CELLS)  # zeros are behind the end
+            end = read_end - data.start
         if max(read_end, write_end) > MEMORY_CELLS:
             bounds = f"read_addr_upper_bound = {read_end} write_addr_upper_bound = {write_end}"
             raise CallHalted(f"{prefix} copy failed: Attempting to access out of bounds memory: {bounds}")

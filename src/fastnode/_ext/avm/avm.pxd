@@ -58,7 +58,7 @@ cdef extern from "avm_machine.h" nogil:
         uint32_t point_gas
         uint32_t members
         uint8_t point_flags
-        uint8_t read_ends
+        uint8_t bounds_reads
 
     ctypedef struct avm_program:
         pass

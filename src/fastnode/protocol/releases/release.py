@@ -13,8 +13,8 @@ A record is JSON::
     contractsHash          of the protocol contracts
     machine                L2 gas for each field that is copied (copyGas) and of ECADD (pointGas); members of an
                            instance that GETCONTRACTINSTANCE knows; pointFlags: whether points of ECADD have a cell that
-                           says that they are infinity; readEnds: whether the text of a copy that leaves memory names
-                           the end of what is read, too
+                           says that they are infinity; boundsReads: whether copies halt where they read beyond memory,
+                           else zeros are there
     countsFees             whether headers of checkpoints end with the fees of their blocks
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof
@@ -68,7 +68,7 @@ class MachineRules:
     point_gas: int
     members: int
     point_flags: bool
-    read_ends: bool
+    bounds_reads: bool
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -77,13 +77,15 @@ class MachineRules:
             point_gas=int(record["pointGas"]),
             members=int(record["members"]),
             point_flags=bool(record["pointFlags"]),
-            read_ends=bool(record["readEnds"]),
+            bounds_reads=bool(record["boundsReads"]),
         )
 
     @property
     def arguments(self) -> dict[str, Any]:
         """By name, as the machine's programs take them."""
-        return {name: getattr(self, name) for name in ("copy_gas", "point_gas", "members", "point_flags", "read_ends")}
+        return {
+            name: getattr(self, name) for name in ("copy_gas", "point_gas", "members", "point_flags", "bounds_reads")
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

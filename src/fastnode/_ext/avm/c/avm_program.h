@@ -52,7 +52,7 @@ typedef struct {
     uint32_t point_gas;   /* L2 gas of ECADD */
     uint32_t members;     /* of an instance that GETCONTRACTINSTANCE knows */
     uint8_t point_flags;  /* whether points of ECADD have a cell that says that they are infinity; else (0, 0) is */
-    uint8_t read_ends;    /* whether a copy that leaves memory is told with the end of what is read, too */
+    uint8_t bounds_reads;    /* whether copies halt where they read beyond memory; else zeros are there */
 } avm_rules;
 
 typedef struct {

@@ -374,9 +374,15 @@ static avm_event copy_data(avm_machine *m, avm_call *call, const avm_data *data,
     TRY(pay(m, call, m->current.immediate * (int64_t)size, 0));
     uint64_t end = start + size < data->size ? start + size : data->size;
     uint64_t read_end = data->start + end, write_end = destination + size;
-    if (write_end > MEMORY_CELLS && !call->program->rules.read_ends)
-        return halt(m, "%s copy failed: Attempting to write out of bounds memory: write_addr_upper_bound = %llu", prefix,
-                    (unsigned long long)write_end);
+    if (!call->program->rules.bounds_reads) {
+        if (write_end > MEMORY_CELLS)
+            return halt(m, "%s copy failed: Attempting to write out of bounds memory: write_addr_upper_bound = %llu",
+                        prefix, (unsigned long long)write_end);
+        if (read_end > MEMORY_CELLS) { /* zeros are behind the end */
+            read_end = MEMORY_CELLS;
+            end = read_end - data->start;
+        }
+    }
     if (read_end > MEMORY_CELLS || write_end > MEMORY_CELLS)
         return halt(m, "%s copy failed: Attempting to access out of bounds memory: read_addr_upper_bound = %llu "
                        "write_addr_upper_bound = %llu",
