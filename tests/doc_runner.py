@@ -34,7 +34,7 @@ _FENCE = re.compile(r"^```(sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"<!-- (not run: .+|runs in the background|ends what runs in the background) -->\n\Z")
 
 #: A page with such a command begins with the recorded chain where it exports one.
-_EXPORTING = "fastnode export chain.jsonl.gz --data-directory /var/lib/fastnode"
+_EXPORTING = re.compile(r"fastnode export .*--data-directory /var/lib/fastnode")
 _STORING = f"fastnode import {PROJECT}/src/fastnode/data/sample_chain.jsonl.xz --data-directory /var/lib/fastnode"
 
 _PREAMBLE = """\
@@ -135,7 +135,7 @@ class PageRun:
         self._blocks = [block for block in blocks_of(page) if block.is_run]
         self._prepare()
         script = scratch / "page.sh"
-        stored = f"{_STORING}\n" if any(_EXPORTING in block.text for block in self._blocks) else ""
+        stored = f"{_STORING}\n" if any(_EXPORTING.search(block.text) for block in self._blocks) else ""
         preamble = _PREAMBLE.format(scratch=shlex.quote(str(scratch)), stored=stored)
         script.write_text(preamble + "".join(map(self._step, self._blocks)))
         environment = clean_environment(SVC_DATA_DIRECTORY=str(scratch / "data"))

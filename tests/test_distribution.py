@@ -235,6 +235,7 @@ def test_every_command_that_lacks_an_extra_ends_with_a_line_that_names_it(tmp_pa
     assert done.returncode == 0, done.stderr
     for package, *arguments in (
         ("numpy", "db", "check", "--data-directory", tmp_path / "data"),
+        ("pyarrow", "export", "--format", "parquet", tmp_path / "out", "--data-directory", tmp_path / "nowhere"),
         ("obstore", "snapshot", "list", f"file://{tmp_path}"),
         ("psycopg", "migrate-ha-db", "up", "--database-url", "postgresql://nowhere/none"),
     ):

@@ -195,6 +195,10 @@ class SnapshotError(StartError):
     """A snapshot cannot be made, found, read or believed; what was there before is untouched."""
 
 
+class ExportError(StartError):
+    """Tables cannot be exported, continued, or believed; the message names the file, or the block and the row."""
+
+
 # ---- internal -----------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "numpy": ("check", "checking the state trees"),
     "obstore": ("snapshots", "reading and writing snapshots and stores of blobs"),
     "opentelemetry": ("otlp", "sending traces and metrics to a collector"),
+    "pyarrow": ("parquet", "the export of Parquet files"),
     "psycopg": ("ha", "the database of redundant signers"),
     "rich": ("tty", "colours and progress bars"),
     "zstandard": ("zstd", "answering in zstd"),
@@ -30,7 +31,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
 #: Name under which a package is installed, where that is not the name it is imported by.
 DISTRIBUTIONS: Final[Mapping[str, str]] = {"nats": "nats-py", "opentelemetry": "opentelemetry-exporter-otlp-proto-http"}
 #: Other extras that bring a package too.
-ALSO_IN: Final[Mapping[str, frozenset[str]]] = {"cramjam": frozenset({"p2p"})}
+ALSO_IN: Final[Mapping[str, frozenset[str]]] = {"cramjam": frozenset({"p2p"}), "numpy": frozenset({"parquet"})}
 
 #: Part that the extra brings of a package that several distributions share.
 _PROBES: Final[Mapping[str, str]] = {"opentelemetry": "opentelemetry.exporter.otlp"}

@@ -99,6 +99,48 @@ def test_blocks_that_are_not_there_cannot_be_exported(tmp_path: Path, loaded: Pa
     assert not (tmp_path / "out").exists()
 
 
+def test_tables_are_exported_continued_and_verified(tmp_path: Path, loaded: Path) -> None:
+    tables = ("export", "--format", "parquet", tmp_path / "chain", "--data-directory", loaded, "--partition-blocks", 50)
+    assert output_of(*tables) == "blocks 1 to 92, 1350 rows (1350 written now), verified\n"
+    assert output_of(*tables, "--to", 106) == "blocks 1 to 106, 2631 rows (1936 written now), verified\n"
+    assert output_of(*tables, "--verify-all") == "blocks 1 to 106, 2631 rows (0 written now), verified\n"
+    file = next((tmp_path / "chain" / "fees").glob("blocks=00000050-*/part.parquet"))
+    file.write_bytes(file.read_bytes()[::-1])
+    done = fastnode(*tables, "--verify-all")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"fastnode: error: {file} cannot be read: ")
+    only = ("export", "--format", "parquet", tmp_path / "some", "--data-directory", loaded, "--no-verify", "--tables")
+    assert output_of(*only, "transactions, messages").endswith(", not verified\n")
+    assert {path.name for path in (tmp_path / "some").iterdir()} == {
+        *("manifest.json", "transactions", "l1_to_l2_messages", "l2_to_l1_messages")
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--tables", "blocks"), 2, "--tables takes --format parquet"),
+        (("--verify-all",), 2, "--verify-all takes --format parquet"),
+        (("--format", "csv"), 2, "'csv' is not one of 'chain', 'parquet'"),
+        (("--format", "parquet", "--no-verify", "--verify-all"), 2, "contradict each other"),
+        (
+            ("--format", "parquet", "--tables", "blocks,logs"),
+            78,
+            "--tables: there is no table 'logs'; there are blocks,",
+        ),
+        (("--format", "parquet", "--tables", ","), 78, "--tables: names no table"),
+        (("--format", "parquet", "--from", 3, "--to", 2), 1, "blocks 3 to 2 cannot be exported"),
+    ],
+)
+def test_an_export_that_makes_no_sense_is_refused_and_makes_nothing(
+    tmp_path: Path, loaded: Path, words: tuple[object, ...], code: int, said: str
+) -> None:
+    done = fastnode("export", tmp_path / "out", "--data-directory", loaded, *words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
 def test_commands_on_a_data_directory_want_to_know_which(tmp_path: Path, sample_chain: Path) -> None:
     for command in (("import", sample_chain), ("export", tmp_path / "out"), ("db", "check")):
         done = fastnode(*command)

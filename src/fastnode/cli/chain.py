@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,7 +15,11 @@ from fastnode.cli.output import say
 from fastnode.cli.progress import Advance, progress
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import CHECK, EXPORT, IMPORT, Settings
-from fastnode.errors import SettingError
+from fastnode.errors import ExportError, SettingError
+from fastnode.extras import advice_if_missing
+
+if TYPE_CHECKING:
+    from fastnode.parquet.export import TablesSummary
 
 __all__ = ["database", "export_chain", "import_chain", "prepare"]
 
@@ -64,16 +69,74 @@ def import_chain(resolved: Resolved[Settings], file: Path) -> None:
     say(f"{summary.new_blocks} new blocks, {known} known already; newest block {summary.tip}")
 
 
-@click.command("export", short_help="Write the stored chain to a chain file.", cls=LoggingCommand)
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--from", "first", type=click.IntRange(min=1), metavar="N", help="First block.  [default: 1]")
-@click.option("--to", "last", type=click.IntRange(min=1), metavar="N", help="Last block.  [default: the newest]")
-@with_settings(EXPORT)
-def export_chain(resolved: Resolved[Settings], file: Path, first: int | None, last: int | None) -> None:
-    """Write the stored chain to the chain file FILE, compressed if its name ends in .gz.
+class _Words(NamedTuple):
+    """Words of the command line about an export of tables."""
 
-    Blocks come in whole checkpoints: the file begins with the checkpoint of the first block.
+    first: int | None
+    last: int | None
+    tables: str | None
+    partition_blocks: int | None
+    no_verify: bool
+    verify_all: bool
+
+
+@click.command("export", short_help="Write the stored chain to a chain file, or as tables.", cls=LoggingCommand)
+@click.argument("target", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["chain", "parquet"]),
+    default="chain",
+    show_default=True,
+    help="A chain file, for `fastnode import`, or Parquet files, for analysts.",
+)
+@click.option("--from", "first", type=click.IntRange(min=1), metavar="N", help="First block.  [default: 1]")
+@click.option(
+    "--to",
+    "last",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Last block.  [default: the newest; of Parquet files the newest finalized one]",
+)
+@click.option("--tables", metavar="NAMES", help="Parquet: the tables, separated by commas.  [default: all]")
+@click.option(
+    "--partition-blocks",
+    type=click.IntRange(1, 10_000_000),
+    metavar="N",
+    help="Parquet: blocks of a file.  [default: 10000]",
+)
+@click.option("--no-verify", is_flag=True, help="Parquet: hold nothing against the roots of the block headers.")
+@click.option("--verify-all", is_flag=True, help="Parquet: verify again what an earlier run has verified.")
+@with_settings(EXPORT)
+def export_chain(
+    resolved: Resolved[Settings],
+    target: Path,
+    form: str,
+    first: int | None,
+    last: int | None,
+    tables: str | None,
+    partition_blocks: int | None,
+    no_verify: bool,
+    verify_all: bool,
+) -> None:
+    """Write the stored chain to a chain file, or to a directory of Parquet files.
+
+    The data directory must not be in use: stop the node, or restore a snapshot of it to another directory.
+
+    A chain file is compressed if its name ends in .gz.  Blocks come in whole checkpoints: the file begins with the
+    checkpoint of the first block.
+
+    Parquet files are one table each, in partitions of blocks; docs/analysis.md names their columns.  They are verified
+    against the roots of the block headers.  The same command continues what was interrupted, and adds blocks that have
+    come since.
     """
+    if form == "parquet":
+        _export_tables(resolved, target, _Words(first, last, tables, partition_blocks, no_verify, verify_all))
+        return
+    of_tables = {"--tables": tables, "--partition-blocks": partition_blocks}
+    for name, value in {**of_tables, "--no-verify": no_verify or None, "--verify-all": verify_all or None}.items():
+        if value is not None:
+            raise click.UsageError(f"{name} takes --format parquet", click.get_current_context())
     _, path = prepare(resolved)
     from fastnode.chain_data import ChainData
     from fastnode.sources.chain_export import export_chain_file
@@ -81,10 +144,55 @@ def export_chain(resolved: Resolved[Settings], file: Path, first: int | None, la
     with (
         ChainData.open(path, create=False) as data,
         data.store.open_view() as view,
-        progress(f"exporting {file.name}") as advance,
+        progress(f"exporting {target.name}") as advance,
     ):
-        summary = export_chain_file(view, file, first_block=first or 1, last_block=last, progress=_in_blocks(advance))
+        summary = export_chain_file(view, target, first_block=first or 1, last_block=last, progress=_in_blocks(advance))
     say(f"blocks {summary.first_block} to {summary.last_block}, {summary.checkpoints} whole checkpoints")
+
+
+def _export_tables(resolved: Resolved[Settings], target: Path, words: _Words) -> None:
+    settings, path = prepare(resolved)
+    if words.no_verify and words.verify_all:
+        raise click.UsageError("--no-verify and --verify-all contradict each other", click.get_current_context())
+    for package in ("pyarrow", "numpy"):
+        advice = advice_if_missing(package)
+        if advice is not None:
+            raise ExportError(advice)
+    from fastnode.chain_data import ChainData, ChainOptions
+    from fastnode.parquet.export import TablesWanted, export_tables
+
+    wanted = TablesWanted(
+        first=words.first,
+        last=words.last,
+        tables=None if words.tables is None else [name.strip() for name in words.tables.split(",") if name.strip()],
+        partition_blocks=words.partition_blocks,
+        verify_all=words.verify_all,
+    )
+    with ChainData.open(path, create=False, options=ChainOptions.of(settings)) as data:
+        state = None
+        if not words.no_verify:
+            with progress("bringing the state up to the chain") as advance:
+                data.open_ingestor(verify=True).catch_up(_in_blocks(advance))
+            state = data.state.open_range_check()
+        with data.store.open_view() as view, progress(f"exporting {target.name}") as advance:
+            summary = export_tables(view, target, wanted, state=state, progress=advance)
+    for line in _described(summary):
+        say(line)
+
+
+def _described(summary: TablesSummary) -> Iterator[str]:
+    if summary.replaced:
+        numbers = f"{summary.replaced[0]} to {summary.replaced[-1]}"
+        yield f"written anew: the partitions of blocks {numbers}, because the chain has other blocks now"
+    if summary.without_history:
+        yield (
+            f"note: the state of {summary.without_history} blocks is not kept: their public writes were held against "
+            f"the hash of their block's effects, not against the root of the public data tree"
+        )
+    state = "verified" if summary.is_verified else "not verified"
+    yield (
+        f"blocks {summary.first} to {summary.last}, {summary.rows} rows ({summary.rows_written} written now), {state}"
+    )
 
 
 @click.group("db")

@@ -91,6 +91,11 @@ ROOMS: Final = (
     ),
     Room("data_check", "the check of all databases of a data directory", is_module=True),
     Room("snapshots", "copies of the databases: made while the node runs, uploaded, verified, restored"),
+    Room(
+        "parquet",
+        "the chain as tables in Parquet files, for analysts: written in partitions, continued, verified by the trees",
+        _GROUND | _only("protocol archiver world_state"),
+    ),
     Room("keystore", "validator keys: key files, mnemonics, remote signers"),
     Room("ha", "the PostgreSQL database in which redundant nodes agree on who signs"),
     Room("publishing", "writing to L1: calls, transactions with blobs, signatures, fees, what becomes of each"),

@@ -31,6 +31,7 @@ MENU: Final = (
             "docs/methods.md",
             "docs/events.md",
             "docs/push.md",
+            "docs/analysis.md",
             "docs/compatibility.md",
             "docs/releases.md",
             "docs/comparisons.md",

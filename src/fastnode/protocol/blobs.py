@@ -37,6 +37,7 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.protocol.header import BlockHeader
 from fastnode.records import dataclass
 
 #: Fields that fit the blobs of one checkpoint.
@@ -82,35 +83,37 @@ def tx_blob_fields(effect: TxEffect) -> bytes:
         if class_log.emitted_length:
             content += (class_log.contract_address, class_log.emitted)
     joined = b"".join(content)
-    return _tx_start_marker(effect, 1 + len(joined) // FIELD_BYTES) + joined
-
-
-def _tx_start_marker(effect: TxEffect, field_count: int) -> bytes:
-    return _marker(
-        TX_START_BITS,
-        (
-            TX_START_PREFIX,
-            len(effect.note_hashes),
-            len(effect.nullifiers),
-            len(effect.l2_to_l1_msgs),
-            len(effect.public_data_writes),
-            len(effect.private_logs),
-            sum(log.emitted_length for log in effect.private_logs),
-            sum(PUBLIC_LOG_HEADER_FIELDS + len(log.fields) for log in effect.public_logs),
-            sum(log.emitted_length for log in effect.contract_class_logs),
-            effect.revert_code,
-            field_count,
-        ),
+    counts = (
+        len(effect.note_hashes),
+        len(effect.nullifiers),
+        len(effect.l2_to_l1_msgs),
+        len(effect.public_data_writes),
+        len(effect.private_logs),
+        sum(log.emitted_length for log in effect.private_logs),
+        sum(PUBLIC_LOG_HEADER_FIELDS + len(log.fields) for log in effect.public_logs),
+        sum(log.emitted_length for log in effect.contract_class_logs),
     )
+    return with_tx_start(counts, effect.revert_code, joined)
+
+
+def with_tx_start(counts: Sequence[int], revert_code: int, content: bytes) -> bytes:
+    """The blob fields of one tx from those behind its start marker.
+
+    ``counts`` in the order of the marker: note hashes, nullifiers, messages, writes, private logs, fields of private
+    logs, of public logs with their heads, of class logs.  ValueError for one that the marker cannot hold.
+    """
+    return _marker(TX_START_BITS, (TX_START_PREFIX, *counts, revert_code, 1 + len(content) // FIELD_BYTES)) + content
 
 
 def block_end_fields(block: L2Block) -> bytes:
     """The end data of a block, joined: 7 fields for the first block of a checkpoint, else 6."""
-    header, state = block.header, block.header.state
-    end_marker = _marker(
-        BLOCK_END_BITS,
-        (BLOCK_END_PREFIX, header.global_variables.timestamp, block.number, len(block.body.tx_effects)),
-    )
+    return header_end_fields(block.header, len(block.body.tx_effects), block.index_within_checkpoint)
+
+
+def header_end_fields(header: BlockHeader, tx_count: int, index_within_checkpoint: int) -> bytes:
+    """The same of a block whose body is not at hand."""
+    state, variables = header.state, header.global_variables
+    end_marker = _marker(BLOCK_END_BITS, (BLOCK_END_PREFIX, variables.timestamp, variables.block_number, tx_count))
     state_marker = _marker(
         BLOCK_STATE_BITS,
         (
@@ -127,7 +130,7 @@ def block_end_fields(block: L2Block) -> bytes:
         state.nullifier_tree.root,
         state.public_data_tree.root,
     ]
-    if block.index_within_checkpoint == 0:
+    if index_within_checkpoint == 0:
         roots.append(state.l1_to_l2_message_tree.root)
     return b"".join((end_marker, state_marker, *roots))
 

@@ -100,6 +100,15 @@ class AppendOnlyTree:
                 nodes = tree_nodes.unpack_tile(tile or b"", append_tree.NODE_BYTES)
             yield nodes.get(index % tree_nodes.TILE_LEAVES, ZERO_LEAF)
 
+    def complete_node(self, snapshot: Snapshot, level: int, index: int) -> bytes:
+        """A node all of whose leaves exist."""
+        if level >= tree_nodes.TILE_LEVELS:
+            return self._stored(snapshot, level, index)
+        tile = snapshot.get(self._tile_prefix + u48(index >> (tree_nodes.TILE_LEVELS - level))) or b""
+        nodes = tree_nodes.unpack_tile(tile, append_tree.NODE_BYTES)
+        zero = self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
+        return nodes.get(tree_nodes.tile_position(level, index), zero)
+
     def _stored(self, snapshot: Snapshot, level: int, index: int) -> bytes:
         node = snapshot.get(self._node_prefix + bytes([level]) + u48(index))
         return node if node is not None else self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]

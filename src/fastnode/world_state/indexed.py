@@ -185,6 +185,10 @@ class IndexedTree:
         """The leaf as it was after ``block``, at or after its insertion."""
         return replace(record, state=self.state(snapshot, record, block))
 
+    def with_value(self, record: LeafRecord, value: bytes) -> LeafRecord:
+        """The leaf as it would be with another value."""
+        return replace(record, state=replace(record.state, value=value))
+
     def descending_leaves(self, snapshot: Snapshot) -> Iterator[list[LeafRecord]]:
         """All leaves from the greatest key down, in runs."""
         skip = len(self._leaf_prefix)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
@@ -51,6 +51,9 @@ from fastnode.world_state.layout import (
 )
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.view import WorldStateView
+
+if TYPE_CHECKING:
+    from fastnode.world_state.range_check import RangeCheck
 
 __all__ = ["WORLD_STATE_DIRECTORY", "WorldState", "open_state_database"]
 
@@ -370,6 +373,12 @@ class WorldState:
         from fastnode.world_state.sampled_check import check_sampled  # of use to a command alone
 
         return check_sampled(self._forest, self.view, random.Random())
+
+    def open_range_check(self) -> RangeCheck:
+        """Work out roots of the trees as they are now from leaves that somebody else holds."""
+        from fastnode.world_state.range_check import RangeCheck  # numpy again
+
+        return RangeCheck(self._forest, self.view)
 
     # ---- undo and prune ------------------------------------------------------------------------
 
