@@ -156,9 +156,9 @@ def pool_explanation(
     ours, theirs = here["pending"], there.get("pending", [])
     kept_there, lost_there = set(theirs) - set(ours), set(ours) - set(theirs)
     if step["do"] == "undo" and lost_there and any(cause.endswith(_OUTDATED) for cause in causes):
-        # What cannot be included any more is paid for there before what comes back.
+        # What cannot be included any more is paid for there before what comes back, or takes its room.
         lost, kept = ({txs[tx_hash].data.fee_payer for tx_hash in hashes} for hashes in (lost_there, kept_there))
-        is_instead = lost <= kept
+        is_instead = lost <= kept or 0 < case["options"]["limit"] <= len(theirs)
         return "Blocks that are taken back" if is_instead else None
     if not set(ours) < set(theirs) or [tx_hash for tx_hash in theirs if tx_hash in set(ours)] != ours:
         return None
