@@ -14,7 +14,7 @@ from tests.api.test_traces import kept
 from tests.api.test_txs import Node, _finish
 from tests.api.test_txs import make_node as make_node
 from tests.api.test_txs import node as node
-from tests.mempool.recorded import recordings
+from tests.mempool.recorded import recorded_tx, recordings
 from tests.protocol.test_artifacts import CLASS_ID, compact, raw
 
 from fastnode.api import artifacts as artifact_methods
@@ -94,6 +94,27 @@ def test_a_registered_artifact_names_calls_arguments_slots_and_assertions(
     assert failed["revertReason"]["assertion"] == "This assertion should fail!"
     assert failed["calls"][0]["assertion"] == "This assertion should fail!"
     assert "(assertion: This assertion should fail!)" in "\n".join(trace_lines(failed))
+
+
+def test_simulations_have_names_and_assertions_once_one_is_registered(
+    node: Node, directory: Path, ask: Callable[..., dict[str, Any]]
+) -> None:
+    def reason() -> dict[str, Any]:
+        options = SimulationOptions(timeout_s=60)
+        local = LocalSimulator(node.mempool.clock, node.fees.current, options, node.names, ArtifactStore(directory))
+        answer = local.simulate(recorded_tx(labelled("assertion_failure")), node.view, skip_fee_enforcement=True)
+        found: dict[str, Any] = orjson.loads(answer)["revertReason"]
+        return found
+
+    plain = reason()
+    assert "assertion" not in plain
+    assert all(frame.keys() == {"contractAddress", "functionSelector"} for frame in plain["functionErrorStack"])
+    ask("fastnode_registerArtifact", raw())
+    named = reason()
+    assert named.pop("assertion") == "This assertion should fail!"
+    (frame,) = named["functionErrorStack"]
+    assert (frame.pop("contractName"), frame.pop("functionName")) == ("AvmTest", "assertion_failure")
+    assert named == plain
 
 
 def test_contracts_of_the_release_have_names_without_registration(ask: Callable[..., dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from tests.mempool.recorded import made_up_proof, recordings
 
 from fastnode.kernels import encode, poseidon2
 from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.artifacts import Artifact
 from fastnode.protocol.constants import (
     CONTRACT_CLASS_LOG_FIELDS,
     CONTRACT_CLASS_PUBLISHED_MAGIC,
@@ -67,13 +68,23 @@ def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, call
     return Tx(TxData.from_buffer(bytes(data)), proof, (class_log,), (Calldata(calldata, CALLDATA_HASH),))
 
 
-def valid_tx_running(bytecode: bytes, anchor: BlockHeader, version: int, payer: bytes, *, calldata: bytes = b"") -> Tx:
+def valid_tx_running(
+    bytecode: bytes,
+    anchor: BlockHeader,
+    version: int,
+    payer: bytes,
+    *,
+    calldata: bytes = b"",
+    of: Artifact | None = None,
+    nullifier: bytes = b"",
+) -> Tx:
     """As :func:`tx_running`, but one that a pool takes: class, instance and calldata are what their hashes say.
 
-    ``anchor`` is the block that it was proven against; ``payer`` must have plenty of the fee asset.
+    ``anchor`` is the block that it was proven against; ``payer`` must have plenty of the fee asset.  ``of``: what the
+    bytecode is that of; the contract calls itself then.  ``nullifier``: one more that it emits.
     """
-    made = tx_running(bytecode)
-    class_id = _class_log(bytecode)[1]
+    class_log, class_id = _class_log(bytecode, of)
+    made = replace(tx_running(bytecode), class_logs=(class_log,))
     point = b"".join(map(field_from_int, GENERATOR))
     keys = PublicKeys(point, point, point, point)
     address = contract_address(keys, partial_address(class_id, ZERO_FIELD, ZERO_FIELD, ZERO_FIELD))
@@ -87,9 +98,13 @@ def valid_tx_running(bytecode: bytes, anchor: BlockHeader, version: int, payer: 
     _put(data, layout.MAX_FEES, bytes(16) + (10**8).to_bytes(16, "big"))
     _put(data, layout.FEE_PAYER, payer)
     _put(data, layout.EXPIRATION, (anchor.global_variables.timestamp + 3600).to_bytes(8, "big"))
-    _put(data, part + layout.NULLIFIERS, class_id + silo_nullifier(REGISTRY, address))
+    _put(data, part + layout.NULLIFIERS, class_id + silo_nullifier(REGISTRY, address) + nullifier)
     _put(data, part + layout.PRIVATE_LOGS, log)
-    _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, field_from_int(42) + address + b"\0" + calldata_hash)
+    emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
+    class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
+    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS))
+    sender = field_from_int(42) if of is None else address
+    _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, sender + address + b"\0" + calldata_hash)
     return replace(made, data=TxData.from_buffer(bytes(data)), calldata=(Calldata(calldata, calldata_hash),))
 
 
@@ -97,9 +112,11 @@ def _put(data: bytearray, offset: int, value: bytes) -> None:
     data[offset : offset + len(value)] = value
 
 
-def _class_log(bytecode: bytes) -> tuple[bytes, bytes]:
+def _class_log(bytecode: bytes, of: Artifact | None = None) -> tuple[bytes, bytes]:
     """The joined fields of the log that publishes a class, and the class id."""
     artifact, functions = field_from_int(7), field_from_int(8)
+    if of is not None:
+        artifact, functions = of.artifact_hash, of.private_functions_root
     class_id = contract_class_id(artifact, functions, public_bytecode_commitment(bytecode))
     head = (
         field_from_int(CONTRACT_CLASS_PUBLISHED_MAGIC),

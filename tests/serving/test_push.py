@@ -22,6 +22,8 @@ from tests.serving.push_client import Follower, PushClient, push_client
 from tests.serving.sockets import RunningServer, request, wait_until
 from websockets.exceptions import InvalidStatus
 
+from fastnode.artifacts.naming import Naming
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.serving import feeds
 from fastnode.serving import push as pushing
 from fastnode.serving.event_streams import EventStreams
@@ -185,6 +187,7 @@ def push(running: RunningServer, view: View) -> Push:
             subscriptions_max=120,
             budget=server.budget,
             traffic=server.traffic,
+            artifacts=ArtifactStore(None),
         )
         events.other_count = lambda: made.client_count
         server.set_events(events, made)
@@ -224,6 +227,22 @@ def test_logs_are_told_by_contract_and_tag_and_tags(
     name = still.subscribe("privateLogs", tags=tags, **{"from": 1})["subscription"]
     found = [log["logData"][0] for log in items_of(still, name, sum(private.count(tag) for tag in tags))]
     assert Counter(found) == Counter(tag for tag in private if tag in tags)
+
+
+def test_logs_have_names_for_who_wants_them(still: PushClient, view: View) -> None:
+    plain = still.subscribe("publicLogs", **{"from": 1})["subscription"]
+    named = still.subscribe("publicLogs", names=True, **{"from": 1})["subscription"]
+    assert still.call("subscribe", {"topic": "publicLogs", "names": 1})["error"]["code"] == -32602
+    count = sum(
+        len(effect["publicLogs"])
+        for number in range(1, view.chain.tip_number + 1)
+        for effect in orjson.loads(view.chain.body_json(number) or b"")["txEffects"]
+    )
+    without, found = items_of(still, plain, count), items_of(still, named, count)
+    naming = Naming(ArtifactStore(None), view.chain)
+    assert found == [naming.log_record(log) for log in without]
+    assert any("contractName" in log for log in found)
+    assert not any("contractName" in log for log in without)
 
 
 def items_of(client: PushClient, name: str, count: int) -> list[Any]:

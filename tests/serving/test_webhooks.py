@@ -21,6 +21,7 @@ from tests.conftest import PATIENCE_S
 from tests.serving.push_client import Follower
 from tests.serving.sockets import Connection, request, wait_until
 
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import SettingError
 from fastnode.outgoing.network import Network
 from fastnode.serving import webhooks as hooking
@@ -128,6 +129,18 @@ def test_every_block_is_sent_once_and_in_order_and_not_again_after_a_restart(
     assert len(receiver.events) == view.chain.tip_number
 
 
+def test_a_hook_has_the_names_that_it_wants(receiver: Receiver, tmp_path: Path, view: View, exchanges: Network) -> None:
+    for given in ("true", "false"):
+        hook = Hook(f"{receiver.url}#publicLogs&names={given}&from=1")
+        webhook = Webhook(hook, SECRET, tmp_path / given, lambda: view, exchanges, ArtifactStore(None))
+        while webhook.step() == 0.0:
+            pass
+    logs = [any("contractName" in log for log in event["data"]) for event in receiver.events]
+    half = len(logs) // 2
+    assert any(logs[:half])
+    assert not any(logs[half:])
+
+
 def test_a_receiver_that_is_down_for_an_hour_gets_everything_in_order_though_the_node_ends_twice(
     receiver: Receiver, hooked: Hooked, view: View
 ) -> None:
@@ -207,6 +220,7 @@ def test_redirects_are_not_followed(receiver: Receiver, hooked: Hooked) -> None:
         (["http://a/x#tips"], "tips has no history"),
         (["http://a/x#blocks&from=-1"], "from must be a block number"),
         (["http://a/x#publicLogs&tag=zz"], "tag"),
+        (["http://a/x#publicLogs&names=yes"], "names must be true or false"),
         (["http://a/x#blocks", "http://a/x"], "twice"),
         ([f"http://a/{number}" for number in range(33)], "the limit is 32"),
     ],

@@ -15,13 +15,14 @@ from tests.api.test_traces import keep
 from tests.mempool.recorded import recorded_tx, recordings
 from tests.ports import free_port
 from tests.protocol.test_artifacts import CLASS_ID, compact, raw
-from tests.status_page.conftest import Site, _until_loaded
+from tests.status_page.conftest import PATIENCE_S, Site, _until_loaded
 from tests.status_page.test_in_chromium import DESKTOP, IS_SHOWN, PHONE, PICTURES, TABLET, fits, search
 from tests.status_page.test_in_chromium import axe as axe
 from tests.status_page.test_in_chromium import visit as visit
 
 from fastnode.app.node import Node
 from fastnode.config.settings import Settings
+from fastnode.status_page import touching
 from fastnode.values.counts import Quantity
 from fastnode.view import View
 
@@ -113,6 +114,37 @@ def test_effects_and_calls_have_names_and_an_address_tells_what_is_there(named_s
     assert {"Class", "Deployer", "Since block", "Fee juice"} <= facts.keys()
     assert [row["Name"] for row in tables(contract)["Storage"]] == ["single", "list", "map"]
     assert "set_storage_map" in {row["Function"] for row in tables(contract)["Functions"]}
+
+
+def test_transactions_of_a_contract_are_found_page_by_page(named_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(touching, "TXS_LOOKED", 7)
+    monkeypatch.setattr(touching, "TIME_S", PATIENCE_S)
+    for hash_text in (mined_of(TOKEN), mined_of(AVM_TEST)):
+        called = recorded_tx(hash_text).data.app_calls[0].contract_address
+        address = "0x" + called.hex()
+        (contract,) = [found for found in named_site.find(address)["found"] if found["kind"] == "contract"]
+        assert f"calls {address}" in [fact["query"] for fact in contract["facts"]]
+        rows, query, pages = [], f"calls {address}", 0
+        while query:
+            (page,) = named_site.find(query)["found"]
+            rows += [{cell["name"]: cell["value"] for cell in row} for row in page["table"]["rows"]]
+            query = page["more"][0]["query"] if page["more"] else ""
+            pages += 1
+        told = {row["Transaction"]: row["With this contract"] for row in rows}
+        assert len(told) == len(rows)
+        assert pages > 2
+        assert "called" in told[hash_text]
+        logging = {text for text, how in told.items() if "public log" in how}
+        assert logging_txs(named_site, address) <= logging
+        for text in logging:
+            effect = named_site.run(named_site.ask("node_getTxEffect", text))["data"]
+            assert address in {log["contractAddress"] for log in effect["publicLogs"]}
+
+
+def logging_txs(site: Site, address: str) -> set[str]:
+    """Transactions with a public log of a contract, the first of them."""
+    logs = site.run(site.ask("node_getPublicLogs", {"contractAddress": address}))["logs"]
+    return {log["id"]["txHash"] for log in logs}
 
 
 def test_a_trace_is_answered_for_the_page_and_what_has_none_says_why(

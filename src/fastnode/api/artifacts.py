@@ -127,13 +127,7 @@ def event_methods(store: ArtifactStore, logs_max: int = EVENTS_MAX) -> list[Meth
             chain, span_of_filter(chain, wanted), limits, contract=wanted.contract_address, tag=wanted.tag
         )
         naming = Naming(store, chain)
-        events = [orjson.loads(log) for log in found.logs]
-        for log in events:
-            address = encode.from_hex(log["log"]["contractAddress"])
-            fields = b"".join(map(encode.from_hex, log["log"]["fields"]))
-            name = naming.contract(address)
-            if name is not None:
-                log |= {"contractName": name} | naming.of_log(address, fields)
+        events = [naming.log_record(orjson.loads(log)) for log in found.logs]
         return orjson.dumps({"logs": events, "maxLogsHit": found.is_cut})
 
     return [

@@ -173,7 +173,8 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         stack.callback(writing.close)
         writing.join(ingestor, follower, views, mempool, condition, configuration, validators, peers, watching)
     names = FunctionNames()
-    simulation, threads = _open_simulation(opened, mempool, fees, names, stack)
+    artifacts = ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY)
+    simulation, threads = _open_simulation(opened, mempool, fees, names, artifacts, stack)
     return Joined(
         opened=opened,
         chain_file=chain_file,
@@ -187,7 +188,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         mempool=mempool,
         fees=fees,
         function_names=names,
-        artifacts=ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY),
+        artifacts=artifacts,
         simulation=simulation,
         simulation_threads=threads,
         trace_threads=None if threads is None else trace_threads_of(opened.settings, stack),
@@ -464,10 +465,15 @@ def _open_watching(
 
 
 def _open_simulation(
-    opened: Opened, mempool: Mempool, fees: FeeSource, names: FunctionNames, stack: AsyncExitStack
+    opened: Opened,
+    mempool: Mempool,
+    fees: FeeSource,
+    names: FunctionNames,
+    artifacts: ArtifactStore,
+    stack: AsyncExitStack,
 ) -> tuple[Simulation, LimitedThreads | None]:
     upstream = None if opened.following is None else opened.following.simulator
-    simulation = Simulation.of(opened.settings, mempool.clock, fees.current, upstream, names)
+    simulation = Simulation.of(opened.settings, mempool.clock, fees.current, upstream, names, artifacts)
     if not simulation.is_local:
         return simulation, None
     threads = LimitedThreads(

@@ -8,6 +8,7 @@ from typing import cast
 
 from fastnode.api.discovery import discovery
 from fastnode.app.node_settings import limits_of
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.config.settings import Settings
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.health import Health
@@ -86,6 +87,7 @@ def tell_events(
     parts: ServerParts,
     subscribe: Callable[[Callable[[Committed], None]], None],
     pool: TxPool,
+    artifacts: ArtifactStore,
 ) -> None:
     """Let clients of ``server`` be told what happens, if the settings say so; ``subscribe``: to commits."""
     clients_max = parts.settings.rpc_max_event_clients
@@ -103,6 +105,7 @@ def tell_events(
             subscriptions_max=parts.settings.rpc_max_event_subscriptions,
             budget=parts.budget,
             traffic=server.traffic,
+            artifacts=artifacts,
         )
         events.other_count = lambda: push.client_count
 

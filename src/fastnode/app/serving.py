@@ -214,7 +214,7 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     methods = _public_methods(joined)
     public = _server(joined, methods, settings.host, settings.port, headers, block_wait)
     if joined.opened.seat is None:  # else workers tell
-        tell_events(public, _parts(joined), joined.views.subscribe, joined.mempool.pool)
+        tell_events(public, _parts(joined), joined.views.subscribe, joined.mempool.pool, joined.artifacts)
     if settings.rpc_limits is not None:
         rate_limits.limit_clients(public, settings.rpc_limits, are_shared=settings.bus_share_limits)
     operator_methods = admin_methods(
@@ -259,7 +259,7 @@ def _open_webhooks(joined: Joined, hooks: list[Hook], secret: bytes) -> Webhooks
     from fastnode.serving.webhooks import DIRECTORY, Webhooks
 
     directory = joined.opened.data.directory.path / DIRECTORY
-    webhooks = Webhooks(hooks, secret, directory, lambda: joined.views.newest)
+    webhooks = Webhooks(hooks, secret, directory, lambda: joined.views.newest, joined.artifacts)
     joined.views.subscribe(webhooks.on_committed)
     joined.condition.mention(webhooks.troubles)
     joined.condition.tell("webhooks", webhooks.state)

@@ -217,7 +217,8 @@ class Worker:
         fees = FollowedFees(lambda: replica.facts)
         mempool = self._open_mempool(fees)
         self._stack.callback(mempool.judge.close)
-        simulation, simulation_threads = self._open_simulation(mempool, fees)
+        artifacts = ArtifactStore(self._data_directory() / ARTIFACTS_DIRECTORY)
+        simulation, simulation_threads = self._open_simulation(mempool, fees, artifacts)
         has_upstreams = settings.upstream_url is not None or settings.derives_from_l1
         questions = RemoteQuestions(link) if has_upstreams else None
         ask_peers = (lambda tx_hash: link.ask("find at peers", tx_hash)) if settings.p2p_enabled else None
@@ -233,7 +234,7 @@ class Worker:
                 simulation=simulation,
                 simulation_threads=simulation_threads,
                 trace_threads=None if simulation_threads is None else trace_threads_of(settings, self._stack),
-                artifacts=ArtifactStore(self._data_directory() / ARTIFACTS_DIRECTORY),
+                artifacts=artifacts,
                 find_tx=known_txs.find,
                 find_tx_here=known_txs.find_here,
                 ask_fleet=ask_fleet_over(link) if settings.bus_url is not None else None,
@@ -260,7 +261,7 @@ class Worker:
             block_wait = BlockWait(settings.rpc_block_wait_ms / _MS)
             replica.subscribe(block_wait.on_committed)
         server = rpc_server(parts, methods, settings.host, settings.port, self._headers(mempool), block_wait)
-        tell_events(server, parts, replica.subscribe, mempool.pool)
+        tell_events(server, parts, replica.subscribe, mempool.pool, artifacts)
         if settings.rpc_limits is not None:
             limit_clients(server, settings.rpc_limits, self._seat.buckets.bucket)
         per_address = settings.rpc_max_connections_per_address
@@ -296,10 +297,14 @@ class Worker:
         assert self._replica.path is not None
         return self._replica.path.parent.parent
 
-    def _open_simulation(self, mempool: Mempool, fees: FollowedFees) -> tuple[Simulation, LimitedThreads | None]:
+    def _open_simulation(
+        self, mempool: Mempool, fees: FollowedFees, artifacts: ArtifactStore
+    ) -> tuple[Simulation, LimitedThreads | None]:
         settings = self._settings
         other = RemoteSimulator(self._link)
-        simulation = Simulation.of(settings, mempool.clock, fees.current, other, self._replica.function_names)
+        simulation = Simulation.of(
+            settings, mempool.clock, fees.current, other, self._replica.function_names, artifacts
+        )
         if not simulation.is_local:
             return simulation, None
         threads = LimitedThreads(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.kernels import poseidon2
+from fastnode.kernels import encode, poseidon2
 from fastnode.log_index.contracts import contract_class_id_at
 from fastnode.protocol.artifacts import Artifact, Member, decode_fields
 from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT, SEPARATOR_PUBLIC_STORAGE_MAP_SLOT
@@ -41,12 +41,21 @@ def _nameless(_selector: bytes) -> None:
 
 
 class Naming:
-    """``name_of`` tells the names of functions that clients have registered by their selectors alone."""
+    """``name_of`` tells the names of functions that clients have registered by their selectors alone.
+
+    ``registered_only``: artifacts that come with fastnode do not count, so that an answer in which a published node has
+    no names is the same here until somebody registers some.
+    """
 
     def __init__(
-        self, store: ArtifactStore, chain: ChainView, name_of: Callable[[bytes], str | None] = _nameless
+        self,
+        store: ArtifactStore,
+        chain: ChainView,
+        name_of: Callable[[bytes], str | None] = _nameless,
+        *,
+        registered_only: bool = False,
     ) -> None:
-        self._store = store
+        self._find = store.find_registered if registered_only else store.find
         self._chain = chain
         self._name_of = name_of
         self._artifacts: dict[bytes, Artifact | None] = {}
@@ -61,11 +70,11 @@ class Naming:
                 return None
             newest = self._chain.block_info(self._chain.tip_number)
             class_id = None if newest is None else contract_class_id_at(self._chain, address, newest.timestamp)
-            self._artifacts[address] = None if class_id is None else self._store.find(class_id)
+            self._artifacts[address] = None if class_id is None else self._find(class_id)
         return self._artifacts[address]
 
     def artifact_of_class(self, class_id: bytes) -> Artifact | None:
-        return self._store.find(class_id)
+        return self._find(class_id)
 
     def name_of_class(self, class_id: bytes) -> str | None:
         artifact = self.artifact_of_class(class_id)
@@ -105,11 +114,16 @@ class Naming:
                 returned = decode_fields([Member("", function.return_type)], output)
                 if returned is not None:
                     members["returnValue"] = returned[0]["value"]
-        if not success and len(output) >= FIELD_BYTES:
-            assertion = artifact.errors.get(int.from_bytes(output[:FIELD_BYTES], "big"))
-            if assertion is not None:
-                members["assertion"] = assertion
+        if not success and (assertion := self.assertion(address, output)) is not None:
+            members["assertion"] = assertion
         return members
+
+    def assertion(self, address: bytes, output: bytes) -> str | None:
+        """Text of the assertion that ended a call with this output."""
+        artifact = self.artifact_of(address)
+        if artifact is None or len(output) < FIELD_BYTES:
+            return None
+        return artifact.errors.get(int.from_bytes(output[:FIELD_BYTES], "big"))
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -123,6 +137,16 @@ class Naming:
             return {}
         decoded = decode_fields(event.fields, fields[:-FIELD_BYTES])
         return {"eventName": event.name} | ({} if decoded is None else {"arguments": decoded})
+
+    def log_record(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A public log as node_getPublicLogs has it, with ``contractName``, and what :meth:`of_log` tells."""
+        log = record["log"]
+        address = encode.from_hex(log["contractAddress"])
+        name = self.contract(address)
+        if name is None:
+            return record
+        fields = b"".join(map(encode.from_hex, log["fields"]))
+        return record | {"contractName": name} | self.of_log(address, fields)
 
     # ---- storage ---------------------------------------------------------------------------------
 

@@ -92,10 +92,10 @@ class ArtifactStore:
 
     def find(self, class_id: bytes) -> Artifact | None:
         """The artifact of a class: the one that was registered, else the one that comes with fastnode."""
-        registered = self._registered(class_id)
+        registered = self.find_registered(class_id)
         return registered or self._of_package(class_id)
 
-    def _registered(self, class_id: bytes) -> Artifact | None:
+    def find_registered(self, class_id: bytes) -> Artifact | None:
         if self._directory is None:
             return None
         path = self._directory / f"{class_id.hex()}{_SUFFIX}"

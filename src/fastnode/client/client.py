@@ -67,6 +67,7 @@ class Client(SyncMethods):
         *,
         contract_address: str | bytes | None = None,
         tag: str | bytes | None = None,
+        names: bool | None = None,
         tags: Sequence[str | bytes] | None = None,
         tx_hashes: Sequence[str | bytes] | None = None,
         from_block: int | None = None,
@@ -78,7 +79,13 @@ class Client(SyncMethods):
         A connection of its own, not closed with the client.  Topics and what each takes: docs/push.md.  CallRejected
         for parameters that make no sense, NoAnswer for a node that cannot be reached or tells no events.
         """
-        values = {"contractAddress": contract_address, "tag": tag, "tags": tags, "txHashes": tx_hashes}
+        values = {
+            "contractAddress": contract_address,
+            "tag": tag,
+            "names": names,
+            "tags": tags,
+            "txHashes": tx_hashes,
+        }
         wanted = wanted_of(topic, values, from_block, cursors)
         return Subscription(wanted, self._options)
 
@@ -126,13 +133,20 @@ class AsyncClient(AsyncMethods):
         *,
         contract_address: str | bytes | None = None,
         tag: str | bytes | None = None,
+        names: bool | None = None,
         tags: Sequence[str | bytes] | None = None,
         tx_hashes: Sequence[str | bytes] | None = None,
         from_block: int | None = None,
         cursors: Sequence[str] = (),
     ) -> AsyncSubscription:
         """Likewise; it ends with the client at the latest."""
-        values = {"contractAddress": contract_address, "tag": tag, "tags": tags, "txHashes": tx_hashes}
+        values = {
+            "contractAddress": contract_address,
+            "tag": tag,
+            "names": names,
+            "tags": tags,
+            "txHashes": tx_hashes,
+        }
         wanted = wanted_of(topic, values, from_block, cursors)
         subscription = AsyncSubscription(wanted, self._options, self._transport.session)
         self._subscriptions.add(subscription)

@@ -1,13 +1,14 @@
 """The answer to a simulation, PublicSimulationOutput, field by field as release 4.x gives it.
 
-Where a function's name is registered, ``functionName`` stands beside its selector in stacks and debug logs.
+Where a function's name is registered, ``functionName`` stands beside its selector in stacks and debug logs; where the
+artifact of its contract is, ``contractName`` too, and the text of the assertion that failed (``assertion``).
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
@@ -17,12 +18,13 @@ from fastnode.public_execution.call_tree import CallRecord, selector_of
 from fastnode.public_execution.host import DebugLogEntry
 from fastnode.public_execution.results import ExecutedTx
 
+if TYPE_CHECKING:
+    from fastnode.artifacts.naming import Naming
+
 __all__ = ["debug_log_json", "revert_reason_json", "simulation_json"]
 
 _LEVELS: Final = ("silent", "fatal", "error", "warn", "info", "verbose", "debug", "trace")
-#: ``name_of(selector)``: the registered name of a function, None if there is none.
-NameOf: TypeAlias = Callable[[bytes], "str | None"]
-#: The same of a contract's address and the selector.
+#: ``function(address, selector)``: the registered name of a function, None if there is none.
 FunctionName: TypeAlias = Callable[[bytes, bytes], "str | None"]
 
 _PLACES_AT_ONCE: Final = 1024
@@ -34,40 +36,39 @@ _UNKNOWN_FAILURE: Final[dict[str, Any]] = {
 }
 
 
-def _nameless(_selector: bytes) -> None:
-    return None
-
-
 def _unnamed(_address: bytes, _selector: bytes) -> None:
     return None
 
 
-def simulation_json(executed: ExecutedTx, block: GlobalVariables, name_of: NameOf = _nameless) -> bytes:
+def simulation_json(executed: ExecutedTx, block: GlobalVariables, naming: Naming | None = None) -> bytes:
     """PublicSimulationOutput; ``block`` are the globals of the block that the transaction was simulated in."""
     answer: dict[str, Any] = {}
+    function = _unnamed if naming is None else naming.function
     if executed.effect.revert_code:
-        answer["revertReason"] = revert_reason_json(executed, lambda _address, selector: name_of(selector))
+        answer["revertReason"] = revert_reason_json(executed, naming)
     answer |= {
         "globalVariables": block.to_json(),
         "txEffect": executed.effect.to_json(),
         "publicReturnValues": [{"values": field_texts(output), "nested": []} for output in executed.app_outputs],
         "gasUsed": executed.gas.to_json(),
-        "debugLogs": [debug_log_json(entry, name_of) for entry in executed.debug_logs],
+        "debugLogs": [debug_log_json(entry, function) for entry in executed.debug_logs],
     }
     return orjson.dumps(answer)
 
 
-def revert_reason_json(executed: ExecutedTx, function: FunctionName = _unnamed) -> dict[str, Any]:
+def revert_reason_json(executed: ExecutedTx, naming: Naming | None = None) -> dict[str, Any]:
     """SimulationError of a transaction that reverted, for orjson."""
     if executed.failure is None:
         return _UNKNOWN_FAILURE
     failed = executed.failure[-1]
-    return {
+    members = {
         "originalMessage": failed.message,
-        "functionErrorStack": [_frame(record, function) for record in executed.failure],
+        "functionErrorStack": [_frame(record, naming) for record in executed.failure],
         "noirErrorStack": orjson.Fragment(_places_json(failed.pcs)),
         "revertData": field_texts(failed.output),
     }
+    assertion = None if naming is None else naming.assertion(failed.address, failed.output)
+    return members if assertion is None else members | {"assertion": assertion}
 
 
 def _places_json(pcs: array[int]) -> bytes:
@@ -82,25 +83,28 @@ def _places_json(pcs: array[int]) -> bytes:
     return b"[%b]" % bytes(places[1:])
 
 
-def _frame(record: CallRecord, function: FunctionName) -> dict[str, str]:
+def _frame(record: CallRecord, naming: Naming | None) -> dict[str, str]:
     """One call of an error stack."""
     frame = {"contractAddress": hex_text(record.address)}
+    contract = None if naming is None else naming.contract(record.address)
+    if contract is not None:
+        frame["contractName"] = contract
     selector = selector_of(record.calldata)
     if selector is not None:
         frame["functionSelector"] = hex_text(selector)
-    return frame | _name(selector, lambda of: function(record.address, of))
+    return frame | _name(record.address, selector, _unnamed if naming is None else naming.function)
 
 
-def _name(selector: bytes | None, name_of: NameOf) -> dict[str, str]:
-    name = None if selector is None else name_of(selector)
+def _name(address: bytes, selector: bytes | None, function: FunctionName) -> dict[str, str]:
+    name = None if selector is None else function(address, selector)
     return {} if name is None else {"functionName": name}
 
 
-def debug_log_json(entry: DebugLogEntry, name_of: NameOf = _nameless) -> dict[str, Any]:
+def debug_log_json(entry: DebugLogEntry, function: FunctionName = _unnamed) -> dict[str, Any]:
     """DebugLog.  Bytes that are no UTF-8 become replacement characters; ``{0}`` in a message stays as it is."""
     return {
         "contractAddress": hex_text(entry.address),
         "level": _LEVELS[entry.level],
         "message": entry.message.decode("utf-8", "replace"),
         "fields": field_texts(entry.fields),
-    } | _name(entry.selector, name_of)
+    } | _name(entry.address, entry.selector, function)

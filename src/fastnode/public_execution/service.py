@@ -60,6 +60,7 @@ class Simulation:
         minimum_fees: Callable[[View], GasFees],
         upstream: PublicSimulator | None = None,
         names: FunctionNames | None = None,
+        artifacts: ArtifactStore | None = None,
     ) -> Self:
         """As the settings ask.  ``upstream``: asked if no other URL is set.  SettingError for an invalid URL."""
         url = settings.public_simulator_url
@@ -75,7 +76,7 @@ class Simulation:
             debug_log_memory_reads_max=settings.rpc_simulate_public_max_debug_log_memory_reads,
             timeout_s=settings.rpc_simulate_timeout_ms / 1000,
         )
-        return cls(LocalSimulator(clock, minimum_fees, options, names), gas_limit_max=gas_limit_max)
+        return cls(LocalSimulator(clock, minimum_fees, options, names, artifacts), gas_limit_max=gas_limit_max)
 
     def close(self) -> None:
         if self._local is not None:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
+from fastnode.artifacts.naming import Naming
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import (
     DecodeError,
     ExecutionCancelled,
@@ -73,8 +75,8 @@ class Asker(Protocol):
 class LocalSimulator:
     """Usable from any thread, many at a time.  ``close`` ends what is running.
 
-    ``fees`` gives what a block built now would charge at least; ``names`` those of functions, for stacks and debug
-    logs.
+    ``fees`` gives what a block built now would charge at least; ``names`` those of functions, and ``artifacts`` those
+    of contracts too, for stacks, debug logs and assertions.
     """
 
     def __init__(
@@ -83,11 +85,13 @@ class LocalSimulator:
         fees: Callable[[View], GasFees],
         options: SimulationOptions | None = None,
         names: FunctionNames | None = None,
+        artifacts: ArtifactStore | None = None,
     ) -> None:
         options = options or SimulationOptions()
         self._clock = clock
         self._fees = fees
         self._names = FunctionNames() if names is None else names  # an empty one is false
+        self._artifacts = artifacts or ArtifactStore(None)
         self._timeout_s = options.timeout_s
         self._execution = ExecutionOptions(debug_log_memory_reads_max=options.debug_log_memory_reads_max)
         self._running: set[BlockExecutor] = set()
@@ -114,7 +118,8 @@ class LocalSimulator:
         block = self.next_block(view)
         executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
         executed = self.execute(executor, executable, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
-        return simulation_json(executed, block, self._names.name_of)
+        naming = Naming(self._artifacts, view.chain, self._names.name_of, registered_only=True)
+        return simulation_json(executed, block, naming)
 
     def execute(
         self,

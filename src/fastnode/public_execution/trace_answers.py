@@ -50,7 +50,7 @@ def trace_json(
         "effect": executed.effect.to_json(),
     }
     if executed.effect.revert_code:
-        members["revertReason"] = revert_reason_json(executed, naming.function) | _assertion(executed, naming)
+        members["revertReason"] = revert_reason_json(executed, naming)
     members["isTruncated"] = trace.is_truncated
     if trace.options.steps_max:
         members["steps"] = {
@@ -62,15 +62,6 @@ def trace_json(
         members["gasProfile"] = {"l2": folded_stacks(trace, naming), "da": folded_stacks(trace, naming, of_da=True)}
     calls = b",".join([_call_json(call, naming) for call in trace.calls])
     return b'%b,"calls":[%b]}' % (orjson.dumps(members)[:-1], calls)
-
-
-def _assertion(executed: ExecutedTx, naming: Naming) -> dict[str, Any]:
-    """The text of the assertion that failed, where an artifact has it."""
-    if not executed.failure:
-        return {}
-    failed = executed.failure[-1]
-    found = naming.of_call(failed.address, failed.calldata, failed.output, success=False)
-    return {"assertion": found["assertion"]} if "assertion" in found else {}
 
 
 # ---- calls --------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from fastnode.values.refusal import Reject, describe
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.artifacts.naming import Naming
     from fastnode.values.value_type import ValueType
 
 __all__ = ["PIECE_BYTES", "TOPICS", "VALUES_MAX", "Feed", "Interest", "feed_of", "message", "messages_of_block"]
@@ -61,6 +62,8 @@ class Feed:
     event: str
     #: True if cursors say anything: there is something to go on with.
     has_history = True
+    #: Names of contracts, events and values are told, where artifacts have them.
+    with_names = False
 
     def __init__(self, values: Sequence[bytes] = ()) -> None:
         self.values = tuple(values)
@@ -135,6 +138,12 @@ class PublicLogs(Feed):
     """``values``: a contract and a tag, each empty for any."""
 
     topic, event = "publicLogs", "logs"
+
+    def __init__(self, values: Sequence[bytes] = (), *, with_names: bool = False) -> None:
+        super().__init__(values)
+        if with_names:
+            self.with_names = True
+            self.name += "-names"
 
     @property
     def _row(self) -> bytes | None:
@@ -226,7 +235,7 @@ TOPICS: Final[dict[str, type[Feed]]] = {
 #: Parameters of each topic beside its name.
 _TAKES: Final = {
     "receipts": ("txHashes",),
-    "publicLogs": ("contractAddress", "tag"),
+    "publicLogs": ("contractAddress", "tag", "names"),
     "privateLogs": ("tags",),
 }
 
@@ -252,7 +261,10 @@ def feed_of(wanted: dict[str, Any]) -> Feed:
             b"" if contract is None else _value_of("contractAddress", contract, ADDRESS),
             b"" if tag is None else _value_of("tag", tag, FIELD),
         )
-        return PublicLogs(values if any(values) else ())
+        names = wanted.get("names")
+        if not (names is None or isinstance(names, bool)):
+            raise InvalidParams(f"Invalid params: names must be true or false, got {describe(names)}")
+        return PublicLogs(values if any(values) else (), with_names=bool(names))
     return TOPICS[topic]()
 
 
@@ -349,10 +361,17 @@ def pruned_message(feed: Feed, chain: ChainView, pruned: range) -> tuple[Cursor,
     return cursor, message(feed, "pruned", cursor, b'{"fromBlock":%d,"toBlock":%d}' % (pruned.start, pruned.stop - 1))
 
 
-def messages_of_block(chain: ChainView, feed: Feed, number: int, part: int = 0) -> Iterator[tuple[Cursor, bytes]]:
-    """The messages of a block for a feed, behind the first ``part`` of it, and the cursor behind each."""
+def messages_of_block(
+    chain: ChainView, feed: Feed, number: int, part: int = 0, naming: Naming | None = None
+) -> Iterator[tuple[Cursor, bytes]]:
+    """The messages of a block for a feed, behind the first ``part`` of it, and the cursor behind each.
+
+    With ``naming``, which reads files, this is for threads beside the event loop.
+    """
     block = block_id(chain, number)
     items = feed.items(chain, number)
+    if feed.with_names and naming is not None:
+        items[part:] = [orjson.dumps(naming.log_record(orjson.loads(item))) for item in items[part:]]
     if feed.event == "block":
         yield from ((Cursor.at(block), message(feed, feed.event, Cursor.at(block), item)) for item in items)
         return

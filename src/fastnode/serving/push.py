@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+from fastnode import interpreter
+from fastnode.artifacts.naming import Naming
 from fastnode.errors import (
     InvalidParams,
     InvalidRequest,
@@ -53,6 +55,7 @@ from fastnode.values.refusal import describe
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.artifacts.store import ArtifactStore
     from fastnode.http.allowance import Allowance, MemoryBudget
     from fastnode.http.messages import Response
     from fastnode.http.meters import Traffic
@@ -194,7 +197,8 @@ class PushClient(WebSocket):
 class Push:
     """The WebSockets of one server.  Belongs to the loop; ``on_committed`` and ``on_pending`` any thread may call.
 
-    ``view``: the newest one; ``has_room``: for one more client; ``subscriptions_max``: of all clients together.
+    ``view``: the newest one; ``has_room``: for one more client; ``subscriptions_max``: of all clients together;
+    ``artifacts``: names for the subscriptions that want them.
     """
 
     def __init__(
@@ -205,7 +209,9 @@ class Push:
         subscriptions_max: int,
         budget: MemoryBudget,
         traffic: Traffic,
+        artifacts: ArtifactStore | None = None,
     ) -> None:
+        self._artifacts = artifacts
         self.subscriptions_max = subscriptions_max
         self.budget = budget
         self.traffic = traffic
@@ -497,7 +503,7 @@ class Push:
             until_ns = time.monotonic_ns() + SLICE_NS
             for subscription in client.behind:
                 while client.is_open and time.monotonic_ns() < until_ns and client.has_room():
-                    if not self._step(client, chain, subscription):
+                    if not await self._step(client, chain, subscription):
                         break
                 cursors = subscription.cursors
                 waits = waits and (cursors is None or cursors[0].number > chain.tip_number)
@@ -516,7 +522,7 @@ class Push:
                 await asyncio.sleep(refusal.wait_s)
             await client.turn()
 
-    def _step(self, client: PushClient, chain: ChainView, subscription: Subscription) -> bool:
+    async def _step(self, client: PushClient, chain: ChainView, subscription: Subscription) -> bool:
         """Tell the next thing; False: nothing is left to tell now."""
         feed, cursors, seen = subscription.feed, subscription.cursors, self._seen
         assert seen is not None
@@ -541,7 +547,7 @@ class Push:
             subscription.cursors = [Cursor.at(seen.tip)]
             return True
         part = place.part if number == place.number + 1 else 0
-        for told in self._messages(chain, feed, number, part):
+        for told in await self._messages(chain, feed, number, part):
             self._say(client, subscription, told)
             if not client.has_room():
                 return True
@@ -555,12 +561,15 @@ class Push:
         self.sent[subscription.feed.topic] += 1
         subscription.cursors = [cursor]
 
-    def _messages(self, chain: ChainView, feed: Feed, number: int, part: int = 0) -> list[tuple[Cursor, bytes]]:
+    async def _messages(self, chain: ChainView, feed: Feed, number: int, part: int = 0) -> list[tuple[Cursor, bytes]]:
         """Frames with what a block has for a feed behind the first ``part``, and the cursor behind each."""
         key = feed.name, block_id(chain, number).hash, chain.block_status(number), part  # receipts have the status
         kept = self._kept.get(key)
         if kept is None:
-            kept = [(cursor, frame_of(text)) for cursor, text in messages_of_block(chain, feed, number, part)]
+            if feed.with_names and self._artifacts is not None:
+                kept = await asyncio.to_thread(_named_frames, chain, feed, number, part, self._artifacts)
+            else:
+                kept = [(cursor, frame_of(text)) for cursor, text in messages_of_block(chain, feed, number, part)]
             self._kept[key] = kept
             self._kept_bytes += _size_of(kept)
             while self._kept_bytes > KEPT_BYTES_MAX:
@@ -644,7 +653,7 @@ class Push:
         for feeds in self._interest.hits(chain, number):
             for feed in feeds:
                 if feed not in frames:
-                    frames[feed] = [text for _, text in self._messages(chain, feed, number)]
+                    frames[feed] = [text for _, text in await self._messages(chain, feed, number)]
                     await slice_.pause()
             await slice_.pause()
         place = 0
@@ -692,6 +701,14 @@ class Push:
         for client in tuple(self._clients):
             client.beat(position)
             await slice_.pause()
+
+
+def _named_frames(
+    chain: ChainView, feed: Feed, number: int, part: int, artifacts: ArtifactStore
+) -> list[tuple[Cursor, bytes]]:
+    with interpreter.BUSY:
+        told = messages_of_block(chain, feed, number, part, Naming(artifacts, chain))
+        return [(cursor, frame_of(text)) for cursor, text in told]
 
 
 class _Slice:

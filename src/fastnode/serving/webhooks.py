@@ -26,6 +26,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 import orjson
 
 from fastnode import interpreter
+from fastnode.artifacts.naming import Naming
 from fastnode.errors import InvalidParams, SettingError, UpstreamFault, UpstreamUnavailable
 from fastnode.files import make_folder, read_checked_file, replace_checked_file
 from fastnode.log import log_facts
@@ -37,6 +38,7 @@ from fastnode.values.urls import check_url, host_of
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.artifacts.store import ArtifactStore
     from fastnode.view import Committed, View
 
 __all__ = ["DIRECTORY", "SIGNATURE", "Hook", "Webhook", "Webhooks", "hooks_of", "read_secret", "signature"]
@@ -81,6 +83,8 @@ class Hook:
         for name, values in given.items():
             wanted[name] = values if name in ("tags", "txHashes") else values[0]
         first = wanted.pop("from", None)
+        if "names" in wanted:
+            wanted["names"] = {"true": True, "false": False}.get(wanted["names"], wanted["names"])
         try:
             self.feed: Feed = feed_of(wanted)
         except InvalidParams as error:
@@ -144,6 +148,7 @@ class Webhook:
         file: Path,
         view: Callable[[], View | None],
         network: Network,
+        artifacts: ArtifactStore | None = None,
         *,
         clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = _dice.random,
@@ -161,6 +166,7 @@ class Webhook:
         self._file = file
         self._view = view
         self._network = network
+        self._artifacts = artifacts
         self._clock = clock
         self._chance = chance
         self._is_stopping = is_stopping
@@ -228,7 +234,8 @@ class Webhook:
             if following is None:
                 yield Cursor.at(block_id(chain, tip)), b""
                 break
-            yield from messages_of_block(chain, feed, following, part if following == number + 1 else 0)
+            naming = Naming(self._artifacts, chain) if feed.with_names and self._artifacts is not None else None
+            yield from messages_of_block(chain, feed, following, part if following == number + 1 else 0, naming)
             number, part = following, 0
             self.behind = tip - number
         self.behind = 0
@@ -325,14 +332,30 @@ class Webhook:
 
 
 class Webhooks:
-    """All hooks of a node, each in a thread.  ``directory`` keeps where they are; ``view``: the newest one."""
+    """All hooks of a node, each in a thread.  ``directory`` keeps where they are; ``view``: the newest one;
+    ``artifacts``: names for the hooks that want them."""
 
-    def __init__(self, hooks: Sequence[Hook], secret: bytes, directory: Path, view: Callable[[], View | None]) -> None:
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        secret: bytes,
+        directory: Path,
+        view: Callable[[], View | None],
+        artifacts: ArtifactStore | None = None,
+    ) -> None:
         make_folder(directory)
         self._network = Network()
         self._stopping = threading.Event()
         self.each = [
-            Webhook(hook, secret, directory / hook.file_name, view, self._network, is_stopping=self._stopping.is_set)
+            Webhook(
+                hook,
+                secret,
+                directory / hook.file_name,
+                view,
+                self._network,
+                artifacts,
+                is_stopping=self._stopping.is_set,
+            )
             for hook in hooks
         ]
 

@@ -27,7 +27,7 @@ import orjson
 from fastnode.api.lookups import block_of_tip
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
-from fastnode.errors import Refused, RpcError
+from fastnode.errors import DecodeError, Refused, RpcError
 from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.kernels import block_text, encode
 from fastnode.log_index import layout
@@ -39,6 +39,7 @@ from fastnode.status_page.abi import abi_tables
 from fastnode.status_page.calls import contracts_and_keys, facts_of_calls, facts_of_failure, facts_of_tx
 from fastnode.status_page.effects import contract_fact, event_fact, tables_of
 from fastnode.status_page.findings import Document, Fact, Finding, Table, fee_juice, hex_of, time_of
+from fastnode.status_page.touching import Call, calls_of_tx, touching_txs
 from fastnode.view import View
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ _LIST: Final = re.compile(
     r"(newest|blocks|transactions|checkpoints|epochs|pending|contracts|classes)(?:\s+(\S+))?", re.IGNORECASE
 )
 _ONE: Final = re.compile(r"(checkpoint|epoch)\s+([0-9]{1,10})", re.ASCII | re.IGNORECASE)
+_CALLS: Final = re.compile(r"calls\s+(\S+)(?:\s+(\S+))?", re.IGNORECASE)
 _LOG: Final = re.compile(r"log\s+([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})", re.ASCII | re.IGNORECASE)
 _HINT: Final = "a block number, a hash, an address, or address:slot"
 #: Characters of a stored transaction that are read for what it is; one with the largest proofs has fewer.
@@ -171,6 +173,9 @@ class _Search:
             yield self._list(words[1].lower(), words[2])
         elif (words := _ONE.fullmatch(query)) is not None:
             yield self._one(words[1].lower(), int(words[2]))
+        elif (words := _CALLS.fullmatch(query)) is not None:
+            start = (self._chain.tip_number, lists.LAST_PLACE) if words[2] is None else _place(words[2])
+            yield touching_txs(self._chain, _field(words[1]), start, self._calls_of, self._naming)
         elif (words := _LOG.fullmatch(query)) is not None:
             yield self._log(int(words[1]), int(words[2]), int(words[3]))
         elif (storage := _STORAGE.fullmatch(query)) is not None:
@@ -381,6 +386,7 @@ class _Search:
         facts.append(Fact("Since block", str(since), str(since)))
         if self._view.state is not None:
             facts.append(Fact("Fee juice", fee_juice(ViewLedger(self._view).fee_juice_balance(address))))
+        facts.append(Fact("Transactions", "that called or touched it", f"calls {text}"))
         facts.append(Fact("A slot of its public storage", f"{text}:0", f"{text}:0"))
         artifact = self._naming.artifact_of(address)
         if artifact is None:
@@ -389,6 +395,20 @@ class _Search:
         tables = [self._storage_table(text, artifact), *abi_tables(artifact)]
         shown = [table for table in tables if table.rows]
         return Finding("contract", f"Contract {artifact.name}", facts, documents, tables=shown)
+
+    def _calls_of(self, tx_hash: str) -> list[Call] | None:
+        """Public calls of a transaction: all that a local network has run, else those that a kept one asks for."""
+        run = self._result("fastnode_getTxCalls", tx_hash)
+        if run is not None:
+            return [
+                (call["contractAddress"], call.get("functionName") or call.get("functionSelector") or "no function")
+                for call in orjson.loads(run)
+            ]
+        kept = self._result("node_getTxByHash", tx_hash) or self._result("fastnode_getKeptTx", tx_hash)
+        try:
+            return None if kept is None else calls_of_tx(orjson.loads(kept), self._naming)
+        except DecodeError:
+            return None
 
     def _storage_table(self, address: str, artifact: Artifact) -> Table:
         """Places of storage by the layout.  Entries of a map, and what is private, are not where the layout says."""

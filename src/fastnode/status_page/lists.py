@@ -34,6 +34,7 @@ __all__ = [
     "epoch_list",
     "newest",
     "tx_list",
+    "txs_below",
 ]
 
 PAGE_ROWS: Final = 25
@@ -112,6 +113,21 @@ def _txs(
                 rows.append(_tx_row(chain, info, index, hashes[index]))
         number = number - 1 if number else None
     return rows, (number, LAST_PLACE) if number else None
+
+
+def txs_below(chain: ChainView, block: int, place: int) -> Iterator[tuple[BlockInfo, int, bytes]]:
+    """Transactions from a place downwards: their blocks, places and hashes.  Place -1 of a block that has none, where
+    headers do not say that."""
+    number: int | None = min(block, chain.tip_number)
+    while number is not None and (number := _with_txs(chain, number)) is not None:
+        info, hashes = chain.block_info(number), chain.tx_hashes(number) or []
+        assert info is not None  # not above the tip of the same view
+        last = min(place, len(hashes) - 1) if number == block else len(hashes) - 1
+        if not hashes:
+            yield info, -1, b""
+        for index in range(last, -1, -1):
+            yield info, index, hashes[index]
+        number = number - 1 if number else None
 
 
 def _tx_row(chain: ChainView, info: BlockInfo, index: int, tx_hash: bytes) -> list[Fact]:
