@@ -25,7 +25,7 @@ import orjson
 
 from fastnode import __version__
 from fastnode.client.calls import Options, growing_pause, hex_of_bytes, seconds_of
-from fastnode.errors import CallRejected, InvalidParams, NoAnswer
+from fastnode.errors import CallRejected, NoAnswer
 from fastnode.outgoing.network import credentials_of
 from fastnode.records import dataclass
 
@@ -47,6 +47,8 @@ _READ_BYTES: Final = 64 * 1024
 _PATH: Final = "/events"
 _CALL_ID: Final = 1
 _METHOD: Final = "subscribe"
+#: Error code of JSON-RPC 2.0 for parameters that are wrong.
+_WRONG_PARAMETERS: Final = -32602
 #: A cursor of another chain.
 _POLICY_VIOLATION: Final = 1008
 #: Refusals that pass by, of those that say that the request is wrong.
@@ -128,7 +130,7 @@ class Course:
     def _on_answer(self, message: dict[str, Any]) -> None:
         error = message.get("error")
         if error is not None:
-            if self.has_begun and error.get("code") != InvalidParams.code:
+            if self.has_begun and error.get("code") != _WRONG_PARAMETERS:
                 raise _Lost(str(error.get("message")))
             raise CallRejected(_METHOD, error.get("code", 0), str(error.get("message")), error.get("data"))
         cursor = message["result"]["cursor"]
