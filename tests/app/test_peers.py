@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,7 +61,8 @@ class L1:
 class Peers:
     """A node without sockets: what a peer says goes in at :meth:`hear`, the thread that ingests is :meth:`ingest`."""
 
-    def __init__(self, recorded: Proposal, directory: Path) -> None:
+    def __init__(self, recorded: Proposal, directory: Path, now: Callable[[], float] | None = None) -> None:
+        """``now``: the time of L1's newest block; by default that of the recorded blocks."""
         self.recorded = recorded
         self.ingestor = recorded.builder.ingestor
         self.accused: list[tuple[OffenseType, bytes, int]] = []
@@ -72,7 +74,7 @@ class Peers:
             recorded.builder.view,
             MempoolOptions(setup_allow_list_extension=TOKEN_ALLOW_LIST),
             judge=open_judge(required=False),
-            now=lambda: float(variables.timestamp),
+            now=now or (lambda: float(variables.timestamp)),
         )
         self.woken = 0
         self.is_ready = True
@@ -136,6 +138,25 @@ def node(prepared: Proposal, tmp_path: Path) -> Iterator[Peers]:
     yield peers
     peers.close()
     prepared.builder.ingestor.undo_above(prepared.blocks[0].number - 1)
+
+
+def test_a_message_goes_to_peers_that_come_until_its_slot_ends_on_the_network(
+    prepared: Proposal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the time of L1's newest block, which is seconds behind: in the next slot it costs points."""
+    asked_at = time.time()
+    node = Peers(prepared, tmp_path, now=lambda: asked_at - 10)
+    kept: list[float] = []
+    network: Any = SimpleNamespace(
+        publish=lambda _topic, _payload, keep_s: kept.append(keep_s), stop=lambda: None, start=lambda: None
+    )
+    monkeypatch.setattr(node.peers, "_network", network)
+    clock = node.mempool.clock
+    slot = int(asked_at - clock.genesis_time) // clock.slot_duration + 1
+    node.peers.publish(Topic.BLOCK_PROPOSAL, b"", slot)
+    end = clock.genesis_time + (slot + 1) * clock.slot_duration
+    assert end - time.time() <= kept[0] <= end - asked_at
+    node.close()
 
 
 def test_a_gossiped_block_is_forwarded_executed_and_proposed(node: Peers) -> None:

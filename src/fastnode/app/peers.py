@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fastnode.config.settings import Settings
     from fastnode.http.allowance import MemoryBudget
     from fastnode.keystore.validators import Validators
+    from fastnode.mempool.clock import SlotClock
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
     from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
@@ -93,6 +94,8 @@ class PeerToPeer:
         self._options = replace(peer_options(settings), folder=data_directory)
         self._network: PeerNetwork | None = None
         self._mempool: Mempool | None = None
+        #: Slots by the time on the network.
+        self._clock: SlotClock | None = None
         self._host: NodeHost | None = None
         self._lonely_since = time.monotonic()
         self._committees: CommitteeReader | None = None
@@ -122,6 +125,7 @@ class PeerToPeer:
         """StartError when it is not known which network this is."""
         version = _version_of(mempool, chain)
         self._mempool = mempool
+        self._clock = replace(mempool.clock, now=NetworkTime(mempool.clock.now).now)
         options = replace(self._options, client=chain.node_version or self._options.client)
         host = NodeHost(
             version,
@@ -167,10 +171,10 @@ class PeerToPeer:
 
         ``state``: the trees, as the thread that ingests has them; ``accuse`` is told of offenses.
         """
-        host, mempool = self._host, self._mempool
+        host, mempool, clock = self._host, self._mempool, self._clock
         assert host is not None
         assert mempool is not None
-        clock = replace(mempool.clock, now=NetworkTime(mempool.clock.now).now)
+        assert clock is not None
         committees = self._committees = l1.committees
         self._epoch_duration = chain.epoch_duration
         host.judge_proposal = ProposalJudge(
@@ -254,9 +258,10 @@ class PeerToPeer:
     def publish(self, topic: Topic, payload: bytes, slot: int) -> None:
         """To the peers that are here, and to those that come while the slot lasts.  PeerUnavailable when the network
         does not run."""
-        if self._network is None or self._mempool is None:
+        clock = self._clock
+        if self._network is None or clock is None:
             raise PeerUnavailable("the peer-to-peer network is not running")
-        clock = self._mempool.clock
+        # By the time of L1's newest block it would come into the next slot, and cost this node points at who gets it.
         keep_s = clock.genesis_time + (slot + 1) * clock.slot_duration - clock.now()
         # One slot ahead at most: a clock that is wrong keeps nothing for long.
         self._network.publish(topic, payload, keep_s=min(max(0.0, keep_s), 2 * clock.slot_duration))
