@@ -72,7 +72,11 @@ def export_tables(
     if wanted.first is not None or not (path / "manifest.json").exists():
         _require_blocks(view, wanted.first or 1, last)
     with ExportFolder.open(path) as folder:
-        return _Export(view, folder, wanted, last, state, progress).run()
+        export = _Export(view, folder, wanted, last, state, progress)
+        try:
+            return export.run()
+        finally:
+            export.close()
 
 
 def _last_block(view: ChainView, wanted: TablesWanted) -> int:
@@ -141,6 +145,11 @@ class _Export:
             )
         _require_blocks(self._view, stored.first, max(self._last, stored.first))
         return stored
+
+    def close(self) -> None:
+        """End what verifies."""
+        if self._verifier is not None:
+            self._verifier.close()
 
     def _is_true(self, partition: Partition) -> bool:
         """Tell whether the blocks of a partition are those of the chain."""

@@ -24,6 +24,8 @@ __all__ = ["RowReader", "TableFile", "plain"]
 
 _COMPRESSION: Final = "zstd"
 _COMPRESSION_LEVEL: Final = 1
+#: Errors that pyarrow raises for a file that is damaged.
+_DAMAGE: Final = (OSError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError, pa.ArrowException)
 _WITH_BOUNDS: Final = frozenset({"int", "fee", "time", "name"})
 _WITH_DICTIONARY: Final = frozenset({"int", "fee", "time", "name"})
 
@@ -134,9 +136,10 @@ class RowReader:
         self._next = 0
         try:
             self._file = pq.ParquetFile(path, page_checksum_verification=True)
-        except (OSError, pa.ArrowException) as error:
+            names = self._file.schema_arrow.names
+        except _DAMAGE as error:
             raise self._unreadable(error) from error
-        if self._file.schema_arrow.names != self._schema.names:
+        if names != self._schema.names:
             raise ExportError(f"{path} has other columns than it was written with")
 
     def take(self, block: int | None) -> pa.Table:
@@ -154,11 +157,14 @@ class RowReader:
 
     def _read(self) -> pa.Table:
         try:
-            rows = self._file.read_row_group(self._next)
-            self._next += 1
-            return rows.cast(self._schema)
-        except (OSError, pa.ArrowException) as error:
+            rows = self._file.read_row_group(self._next).cast(self._schema)
+            rows.validate(full=True)
+            if rows.column(BLOCK_NUMBER).null_count or not rows.num_rows:
+                raise ValueError("a row group lacks its blocks")
+        except _DAMAGE as error:
             raise self._unreadable(error) from error
+        self._next += 1
+        return rows
 
     def _unreadable(self, error: Exception) -> ExportError:
         return ExportError(f"{self._path} cannot be read: {error}")

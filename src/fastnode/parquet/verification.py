@@ -15,7 +15,9 @@ Header hashes are computed too, so that a row is as true as the newest archive r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +66,7 @@ class Verifier:
         self._sponge = BlobSponge()
         #: The newest block that the sponge has taken in.
         self._absorbed = -1
+        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fastnode-export")
         #: Blocks whose public data could not be held against a root, because its history is not kept.
         self.without_history = 0
         self._require_header_of_state()
@@ -102,6 +105,10 @@ class Verifier:
             for reader in readers.values():
                 reader.close()
 
+    def close(self) -> None:
+        """End its threads."""
+        self._threads.shutdown()
+
     # ---- a stripe -------------------------------------------------------------------------------------
 
     def _check_stripe(self, rows: Mapping[str, pa.Table], first: int, last: int) -> None:
@@ -129,32 +136,39 @@ class Verifier:
         return header
 
     def _check_blobs(self, infos: Sequence[BlockInfo], headers: Sequence[BlockHeader], effects: _Effects) -> None:
-        self._absorb_begin(infos[0])
-        transaction = 0
+        """The hash over each block's effects, and the sum of its fees.
+
+        Checkpoints are hashed by threads, which need no interpreter for it.
+        """
+        transaction, by_checkpoint, fees = 0, [self._sponge_before(infos[0])], []
         for info, header in zip(infos, headers, strict=True):
             if info.index_within_checkpoint == 0:
-                self._sponge = BlobSponge()
+                by_checkpoint.append(_Checkpoint(BlobSponge()))
             end = transaction + info.tx_count
             fields = [effects.blob_fields(index) for index in range(transaction, end)]
             fields.append(header_end_fields(header, info.tx_count, info.index_within_checkpoint))
-            self._sponge = self._sponge.absorb(b"".join(fields))
-            self._absorbed = info.number
-            if self._sponge.squeeze() != header.sponge_blob_hash:
+            by_checkpoint[-1].add(b"".join(fields))
+            fees.append(sum(effects.fees[transaction:end]))
+            transaction = end
+        hashes = [found for each in self._threads.map(_Checkpoint.hashes, by_checkpoint) for found in each]
+        for info, header, found, fee in zip(infos, headers, hashes, fees, strict=True):
+            if found != header.sponge_blob_hash:
                 raise ExportError(
                     f"block {info.number}: its rows do not give the hash of its effects that its header names; what "
                     f"is stored is damaged, run `fastnode db check`"
                 )
-            if sum(effects.fees[transaction:end]) != header.total_fees:
+            if fee != header.total_fees:
                 raise ExportError(f"block {info.number}: the fees of its rows are not the sum that its header names")
-            transaction = end
+        self._sponge, self._absorbed = by_checkpoint[-1].sponge, infos[-1].number
 
-    def _absorb_begin(self, info: BlockInfo) -> None:
-        """Take in the blocks of the checkpoint that come before the first block."""
+    def _sponge_before(self, info: BlockInfo) -> _Checkpoint:
+        """The blocks of a checkpoint that come before its block ``info``."""
         if self._absorbed == info.number - 1:
-            return
-        self._sponge = BlobSponge()
+            return _Checkpoint(self._sponge)
+        sponge = BlobSponge()
         for number in range(info.number - info.index_within_checkpoint, info.number):
-            self._sponge = self._sponge.absorb(block_blob_fields(stored_block(self._chain, number)))
+            sponge = sponge.absorb(block_blob_fields(stored_block(self._chain, number)))
+        return _Checkpoint(sponge)
 
     def _check_checkpoints(self, rows: Mapping[str, pa.Table], first: int, last: int) -> None:
         messages = rows["l1_to_l2_messages"]
@@ -242,6 +256,26 @@ class Verifier:
         }
         if self._state.public_data_root(list(newest.items()), last) != after.root:
             raise VerificationError(f"the public writes do not give the root of block {last}")
+
+
+class _Checkpoint:
+    """The blob fields of a checkpoint's blocks behind those that its sponge has taken in."""
+
+    def __init__(self, sponge: BlobSponge) -> None:
+        self.sponge = sponge
+        self._fields: list[bytes] = []
+
+    def add(self, fields: bytes) -> None:
+        self._fields.append(fields)
+
+    def hashes(self) -> list[bytes]:
+        """The hash up to each of the blocks."""
+        found = []
+        for fields in self._fields:
+            self.sponge = self.sponge.absorb(fields)
+            found.append(self.sponge.squeeze())
+        self._fields.clear()
+        return found
 
 
 class _Effects:

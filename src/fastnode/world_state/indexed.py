@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from fastnode.errors import BlockRejected, DatabaseError
-from fastnode.kernels import indexed_tree, leaf_cache, poseidon2, state_answers, tree_nodes, witness_text
+from fastnode.kernels import indexed_tree, layouts, leaf_cache, poseidon2, state_answers, tree_nodes, witness_text
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
@@ -185,9 +185,31 @@ class IndexedTree:
         """The leaf as it was after ``block``, at or after its insertion."""
         return replace(record, state=self.state(snapshot, record, block))
 
-    def with_value(self, record: LeafRecord, value: bytes) -> LeafRecord:
-        """The leaf as it would be with another value."""
-        return replace(record, state=replace(record.state, value=value))
+    def leaf_with(self, snapshot: Snapshot, key: bytes, value: bytes, block: int) -> tuple[int, bytes] | None:
+        """Index of the leaf with this key, and what is hashed if its value after ``block`` is ``value``.
+
+        None if there is no such leaf at that block.
+        """
+        data = snapshot.get(self._leaf_prefix + inverted(key))
+        if data is None:
+            return None
+        # Fast path. If: the newest state of the leaf is not newer than the block. Then: cut it out of the record.
+        tail = len(data) - layouts.TAIL_BYTES
+        if int.from_bytes(data[layouts.LEAF_CHANGED : layouts.LEAF_NEXT_INDEX], "big") <= block:
+            next_index = data[layouts.LEAF_NEXT_INDEX : layouts.LEAF_NEXT_KEY]
+            next_key = data[layouts.LEAF_NEXT_KEY : layouts.LEAF_VALUE]
+            index = int.from_bytes(data[tail + layouts.TAIL_INDEX : tail + layouts.TAIL_INSERTED], "big")
+            return index, key + value + next_key + next_index.rjust(HASH_BYTES, b"\0")
+        record = LeafRecord.unpack(key, data)
+        if record.inserted > block:
+            return None
+        state = self.state(snapshot, record, block)
+        return record.index, key + value + state.next_key + state.next_index.to_bytes(HASH_BYTES, "big")
+
+    def hash_leaves(self, contents: Sequence[bytes]) -> bytes:
+        """Hashes of leaves, 32 bytes each, from what :meth:`leaf_with` gave."""
+        joined = b"".join(contents)
+        return poseidon2.hash_leaves_4(joined) if self._value_bytes else poseidon2.hash_leaves_3(joined)
 
     def descending_leaves(self, snapshot: Snapshot) -> Iterator[list[LeafRecord]]:
         """All leaves from the greatest key down, in runs."""

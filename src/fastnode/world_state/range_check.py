@@ -62,16 +62,16 @@ class RangeCheck:
         VerificationError for a key that the tree does not have, or has in another place.
         """
         tree, tip, snapshot = self.forest.nullifiers, self.view.tip, self.view.snapshot
-        records = []
+        contents = []
         for index, key in leaves.items():
-            record = tree.find(snapshot, key)
-            if record is None or record.index != index:
-                where = "not in the tree" if record is None else f"leaf {record.index}"
+            found = tree.leaf_with(snapshot, key, b"", tip.number)
+            if found is None or found[0] != index:
+                where = "not in the tree" if found is None else f"leaf {found[0]}"
                 raise VerificationError(f"{tree.tree.name}: 0x{key.hex()} is {where}, expected as leaf {index}")
-            records.append(record)
+            contents.append(found[1])
         row = np.zeros((stop - start, HASH_BYTES), np.uint8)
-        if records:
-            hashes = np.frombuffer(b"".join(tree.hashes(records)), np.uint8).reshape(-1, HASH_BYTES)
+        if contents:
+            hashes = np.frombuffer(tree.hash_leaves(contents), np.uint8).reshape(-1, HASH_BYTES)
             row[np.fromiter(leaves, np.int64, len(leaves)) - start] = hashes
         node = self._node(tree, tip.number, tip.sizes[tree.tree.id])
         return _root_of_range(tree.tree, start, row.tobytes(), node, node)
@@ -82,14 +82,15 @@ class RangeCheck:
         ``block`` is not older than :attr:`oldest`.  VerificationError for a slot that the tree does not have.
         """
         tree, snapshot = self.forest.public_data, self.view.snapshot
-        records = []
+        places, contents = [], []
         for slot, value in values:
-            record = tree.find(snapshot, slot)
-            if record is None or record.inserted > block:
+            found = tree.leaf_with(snapshot, slot, value, block)
+            if found is None:
                 raise VerificationError(f"{tree.tree.name}: the slot 0x{slot.hex()} is not in the tree")
-            records.append(tree.with_value(tree.record_at(snapshot, record, block), value))
-        indexes = np.array([record.index for record in records], np.int64)
-        hashes = np.frombuffer(b"".join(tree.hashes(records)), np.uint8).reshape(-1, HASH_BYTES)
+            places.append(found[0])
+            contents.append(found[1])
+        indexes = np.array(places, np.int64)
+        hashes = np.frombuffer(tree.hash_leaves(contents), np.uint8).reshape(-1, HASH_BYTES)
         order = np.argsort(indexes)
         size = self.view.record(block).sizes[tree.tree.id]
         return _root_of_some(tree.tree, indexes[order], hashes[order], self._node(tree, block, size))
