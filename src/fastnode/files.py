@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import zlib
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ __all__ = [
     "replace_checked_file",
     "replace_file",
     "sync_path",
+    "system_reason",
 ]
 
 #: Behind a file's name while it is written; what a crash leaves of it is overwritten the next time.
@@ -98,3 +100,27 @@ def sync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def system_reason(path: Path, error: OSError) -> str:
+    """Words of the system; where it denies the use of ``path``, also who may use it and who wants to."""
+    if not isinstance(error, PermissionError):
+        return error.strerror or str(error)
+    there = next(folder for folder in (path, *path.parents) if _is_seen(folder))
+    return f"{error.strerror} ({there} belongs to {_user(there.stat().st_uid)}, this is {_user(os.geteuid())})"
+
+
+def _is_seen(path: Path) -> bool:
+    """False also for what is below a folder that this user may not enter."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def _user(number: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"

@@ -32,7 +32,7 @@ from fastnode.serving.starting import StartingApplication
 from fastnode.snapshots.allowed import below_named
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
-from fastnode.storage.data_directory import DataDirectory
+from fastnode.storage.data_directory import DataDirectory, require_reachable
 from fastnode.values.lineage import Lineage
 from fastnode.values.urls import without_secrets
 
@@ -112,6 +112,8 @@ async def open_node(
     """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: workers answer on the public port.
     ``resetting``: what a local network goes on with."""
     extension = settings.tx_public_setup_allow_list_extend or ()
+    if settings.data_directory is not None:
+        require_reachable(settings.data_directory)
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
     lineage = Lineage(None if seat is None else seat.instance)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Final, NoReturn, TextIO, cast
 
 import click
@@ -140,7 +141,7 @@ def main() -> NoReturn:
         wanted = _show_traceback_if_wanted()
         from fastnode.extras import advice_for
 
-        known = advice_for(error) or _database_failure(error) or _full_disk(error)
+        known = advice_for(error) or _database_failure(error) or _full_disk(error) or _denied(error)
         if known is not None:
             fail(known, EXIT_FAILED)
         if not wanted:
@@ -216,6 +217,15 @@ def _full_disk(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"what this command writes has no room: {error.strerror}"
     return None
+
+
+def _denied(error: Exception) -> str | None:
+    """Message for a file that this user may not use, and whose it is; None for other errors."""
+    if not isinstance(error, PermissionError) or not isinstance(error.filename, str):
+        return None
+    from fastnode.files import system_reason
+
+    return f"{error.filename} cannot be used: {system_reason(Path(error.filename), error)}"
 
 
 def _show_traceback_if_wanted() -> bool:

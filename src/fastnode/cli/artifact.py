@@ -11,6 +11,7 @@ import click
 from fastnode.cli.node_calls import ADMIN_KEY_ENVIRONMENT, ADMIN_URL_ENVIRONMENT, DEFAULT_ADMIN_URL, call, url_of
 from fastnode.cli.output import say
 from fastnode.errors import DecodeError, StartError
+from fastnode.files import system_reason
 
 __all__ = ["artifact"]
 
@@ -62,7 +63,7 @@ def _read(path: str) -> dict[str, Any]:
     try:
         return compact_artifact(orjson.loads(Path(path).read_bytes()))
     except OSError as error:
-        raise StartError(f"{path}: {error.strerror}") from None
+        raise StartError(f"{path}: {system_reason(Path(path), error)}") from None
     except orjson.JSONDecodeError as error:
         raise StartError(f"{path} is no JSON: {error}") from None
     except DecodeError as error:

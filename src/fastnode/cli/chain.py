@@ -43,7 +43,7 @@ def _in_blocks(advance: Advance) -> Callable[[int, int], None]:
 
 
 @click.command("import", short_help="Load a chain file into a data directory.", cls=LoggingCommand)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
 @with_settings(IMPORT)
 def import_chain(resolved: Resolved[Settings], file: Path) -> None:
     """Load the chain file FILE into a data directory, verifying every block.
@@ -81,7 +81,7 @@ class _Words(NamedTuple):
 
 
 @click.command("export", short_help="Write the stored chain to a chain file, or as tables.", cls=LoggingCommand)
-@click.argument("target", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path))
+@click.argument("target", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path, readable=False))
 @click.option(
     "--format",
     "form",

@@ -30,9 +30,9 @@ def fleet() -> None:
 @click.option(
     "--bus-url", "urls", multiple=True, required=True, envvar="SVC_BUS_URL", metavar="URL", help="As a node's."
 )
-@click.option("--bus-credentials", "credentials", type=click.Path(path_type=Path), help="As a node's.")
-@click.option("--bus-nkey", "nkey", type=click.Path(path_type=Path), help="As a node's.")
-@click.option("--bus-tls-ca", "tls_ca", type=click.Path(path_type=Path), help="As a node's.")
+@click.option("--bus-credentials", "credentials", type=click.Path(path_type=Path, readable=False), help="As a node's.")
+@click.option("--bus-nkey", "nkey", type=click.Path(path_type=Path, readable=False), help="As a node's.")
+@click.option("--bus-tls-ca", "tls_ca", type=click.Path(path_type=Path, readable=False), help="As a node's.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=5.0, metavar="SECONDS", help="[default: 5]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(

@@ -179,7 +179,10 @@ def with_settings(*commands: str, environment: Mapping[str, str] = os.environ) -
 
         decorated: Any = with_resolved_settings
         decorated = click.option(
-            "--config", type=click.Path(), metavar="FILE", help=f"Settings file (TOML).  [env: {CONFIG_ENVIRONMENT}]"
+            "--config",
+            type=click.Path(readable=False),
+            metavar="FILE",
+            help=f"Settings file (TOML).  [env: {CONFIG_ENVIRONMENT}]",
         )(decorated)
         for setting in reversed(taken):
             decorated = _option(setting)(decorated)
@@ -228,7 +231,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
         cls=_SettingOption,
         group=setting.section,
         is_everyday=setting.name in EVERYDAY,
-        type=click.Path() if kind.is_path else str,
+        type=click.Path(readable=False) if kind.is_path else str,
         default=None,
         multiple=kind.is_list,
         metavar=kind.metavar,

@@ -17,6 +17,7 @@ from fastnode.config.resolve import Resolved
 from fastnode.config.settings import Settings
 from fastnode.config.table import PROOFS
 from fastnode.errors import SettingError, StartError
+from fastnode.files import system_reason
 
 __all__ = ["proofs"]
 
@@ -73,10 +74,10 @@ def check(resolved: Resolved[Settings], file: str) -> None:
 
 
 @proofs.command("install", short_help="Install the verifier program.")
-@click.argument("source", metavar="PATH", type=click.Path(path_type=Path))
+@click.argument("source", metavar="PATH", type=click.Path(path_type=Path, readable=False))
 @click.option(
     "--libraries",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     metavar="DIRECTORY",
     help="Folder with a newer loader and system libraries, for a system that is too old for the program.",
 )
@@ -112,7 +113,7 @@ def _transaction(file: str) -> Any:
     try:
         content = sys.stdin.buffer.read(_FILE_BYTES_MAX + 1) if file == "-" else _read(Path(file))
     except OSError as error:
-        raise SettingError(f"{file} cannot be read: {error.strerror or error}") from None
+        raise SettingError(f"{file} cannot be read: {system_reason(Path(file), error)}") from None
     if len(content) > _FILE_BYTES_MAX:
         raise StartError(f"{file} is larger than {_FILE_BYTES_MAX >> 20} MiB: it is no transaction")
     try:

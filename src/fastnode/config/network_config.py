@@ -18,6 +18,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.errors import SettingError, UpstreamError
+from fastnode.files import system_reason
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject
@@ -90,7 +91,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingError(f"network configuration {path} cannot be read: {error.strerror}") from None
+        raise SettingError(f"network configuration {path} cannot be read: {system_reason(path, error)}") from None
 
 
 def _fetch(url: str, shown: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fastnode.errors import SettingError
+from fastnode.files import system_reason
 from fastnode.protocol import releases
 
 __all__ = ["know_record"]
@@ -15,6 +16,6 @@ def know_record(path: Path) -> None:
     try:
         releases.add(releases.read_file(path))
     except OSError as error:
-        raise SettingError(f"--release-record {path}: {error.strerror}") from None
+        raise SettingError(f"--release-record {path}: {system_reason(path, error)}") from None
     except ValueError as error:
         raise SettingError(f"--release-record {path}: {error}") from None

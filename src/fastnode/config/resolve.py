@@ -15,6 +15,7 @@ from fastnode.config.network_config import read_network_config
 from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
 from fastnode.errors import SettingError
+from fastnode.files import system_reason
 from fastnode.records import dataclass
 from fastnode.values.refusal import Reject
 from fastnode.values.texts import FileOrUrl
@@ -167,7 +168,7 @@ def _read_file(path: Path, settings: Iterable[Setting]) -> dict[str, object]:
     try:
         document: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingError(f"settings file {path} cannot be read: {error.strerror}") from None
+        raise SettingError(f"settings file {path} cannot be read: {system_reason(path, error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"settings file {path} is not TOML: {error}") from None
     known = {setting.name for setting in settings}

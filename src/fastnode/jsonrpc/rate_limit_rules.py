@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from fastnode.errors import SettingError
+from fastnode.files import system_reason
 from fastnode.records import dataclass
 
 __all__ = ["DEFAULT_COSTS", "PRESETS", "KeyRule", "Rate", "RateLimitRules", "read_rate_limit_rules"]
@@ -152,7 +153,7 @@ def read_rate_limit_rules(path: Path, methods: Collection[str]) -> RateLimitRule
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = system_reason(path, error) if isinstance(error, OSError) else error
         raise SettingError(f"rpc-limits: {path} cannot be read: {reason}") from None
     try:
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)

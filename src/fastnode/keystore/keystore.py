@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from fastnode.errors import KeystoreError
+from fastnode.files import system_reason
 from fastnode.keystore.key_files import KeyFileError, decrypt_key_file
 from fastnode.keystore.mnemonic import derive_key, seed_of
 from fastnode.keystore.private_keys import BlsKey, EthKey, RemoteSigner, Signer
@@ -147,7 +148,7 @@ def _load_file(file: Path) -> tuple[int, Keystore]:
         reader = _Reader(file.parent)
         return reader.read(orjson.loads(file.read_bytes()))
     except OSError as error:
-        raise KeystoreError(f"Failed to load keystore from {file}: {error.strerror}") from None
+        raise KeystoreError(f"Failed to load keystore from {file}: {system_reason(file, error)}") from None
     except orjson.JSONDecodeError:
         # The parser's message quotes the document.
         raise KeystoreError(f"Failed to load keystore from {file}: Invalid JSON format") from None
@@ -324,7 +325,9 @@ class _Reader:
             try:
                 secret = decrypt_key_file(orjson.loads(item.read_bytes()), password)
             except OSError as error:
-                raise _Issue(f"key file {item} cannot be read: {error.strerror}", f"{path}.path") from None
+                raise _Issue(
+                    f"key file {item} cannot be read: {system_reason(Path(item), error)}", f"{path}.path"
+                ) from None
             except orjson.JSONDecodeError:
                 raise _Issue(f"key file {item} is not JSON", f"{path}.path") from None
             except KeyFileError as error:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.errors import DatabaseFull, DatabaseUnwritable, DataDirectoryError
-from fastnode.files import read_checked_file, replace_checked_file
+from fastnode.files import read_checked_file, replace_checked_file, system_reason
 from fastnode.kernels import encode
 from fastnode.local_network.clock import ChainTime
 from fastnode.local_network.fees import ETH_PER_FEE_ASSET
@@ -160,7 +160,7 @@ class StateFile:
         except FileNotFoundError:
             return KeptState()
         except OSError as error:
-            raise DataDirectoryError(f"{self._path} cannot be read: {error.strerror}") from error
+            raise DataDirectoryError(f"{self._path} cannot be read: {system_reason(self._path, error)}") from error
         except (KeyError, TypeError, ValueError) as error:
             raise DataDirectoryError(
                 f"{self._path} cannot be used ({error}); put it back from a backup, or begin in another data directory "
@@ -186,5 +186,5 @@ class StateFile:
             replace_checked_file(self._path, text)
         except OSError as error:
             kind = DatabaseFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else DatabaseUnwritable
-            raise kind(f"{self._path} cannot be written: {error.strerror}") from error
+            raise kind(f"{self._path} cannot be written: {system_reason(self._path, error)}") from error
         self._written = text

@@ -17,7 +17,7 @@ from coincurve import PrivateKey, PublicKey
 from coincurve.ecdsa import cdata_to_der, deserialize_compact
 
 from fastnode.errors import PeerFault, SettingError
-from fastnode.files import replace_file
+from fastnode.files import replace_file, system_reason
 from fastnode.kernels import peer_frames
 from fastnode.p2p.encoding import base58, protobuf
 
@@ -120,5 +120,6 @@ def _make(file: Path) -> Identity:
     try:
         replace_file(file, identity.to_text().encode("ascii"), mode=0o600)
     except OSError as error:
-        raise SettingError(f"{file}: the key of the peer-to-peer network cannot be written: {error.strerror}") from None
+        reason = system_reason(file, error)
+        raise SettingError(f"{file}: the key of the peer-to-peer network cannot be written: {reason}") from None
     return identity

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from fastnode.errors import SettingError
+from fastnode.files import system_reason
 from fastnode.proofs.folder import SetupFolder
 from fastnode.proofs.program import CannotRun, VerifierProgram
 from fastnode.proofs.verifier import INSTALLED
@@ -65,7 +66,9 @@ def install(source: Path, working_directory: Path, *, libraries: Path | None = N
         working_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = Path(tempfile.mkdtemp(prefix="program-", dir=working_directory))
     except OSError as error:
-        raise SettingError(f"{working_directory} cannot be written: {error.strerror}") from None
+        raise SettingError(
+            f"{working_directory} cannot be written: {system_reason(working_directory, error)}"
+        ) from None
     binary = new / INSTALLED.name
     try:
         digest = _copy_program(source, binary)

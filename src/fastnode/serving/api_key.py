@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final, Self, TextIO
 
 from fastnode.errors import DataDirectoryError, ServerError, SettingError, StartError
-from fastnode.files import replace_file
+from fastnode.files import replace_file, system_reason
 from fastnode.http.health import PROBE_PATHS
 from fastnode.http.messages import Response, header_fields
 from fastnode.jsonrpc.json_text import error_text
@@ -88,7 +88,7 @@ def choose_admin_key(*, disabled: bool, digest_text: str | None, reset: bool, da
 
 
 def _unusable(file: Path, error: OSError) -> DataDirectoryError:
-    return DataDirectoryError(f"the hash of the admin API key in {file} cannot be used: {error.strerror}")
+    return DataDirectoryError(f"the hash of the admin API key in {file} cannot be used: {system_reason(file, error)}")
 
 
 def _read_digest(file: Path) -> bytes | None:

@@ -28,7 +28,7 @@ import orjson
 from fastnode import interpreter
 from fastnode.artifacts.naming import Naming
 from fastnode.errors import InvalidParams, SettingError, UpstreamFault, UpstreamUnavailable
-from fastnode.files import make_folder, read_checked_file, replace_checked_file
+from fastnode.files import make_folder, read_checked_file, replace_checked_file, system_reason
 from fastnode.log import log_facts
 from fastnode.loop import Loop
 from fastnode.outgoing.network import ClientLimits, Network
@@ -122,7 +122,7 @@ def read_secret(file: Path | None) -> bytes:
         with file.open("rb") as opened:  # a pipe has no end until its writer says so
             secret = opened.read(SECRET_BYTES_MAX + 2).strip()
     except OSError as error:
-        raise SettingError(f"--webhook-secret-file {file}: {error.strerror}") from None
+        raise SettingError(f"--webhook-secret-file {file}: {system_reason(file, error)}") from None
     if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
         range_ = f"{SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}"
         raise SettingError(f"--webhook-secret-file {file}: a secret has {range_} bytes, this one {len(secret)}")

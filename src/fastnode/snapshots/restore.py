@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.errors import SnapshotError
+from fastnode.files import system_reason
 from fastnode.log import log_facts
 from fastnode.snapshots.archive import read_archive
 from fastnode.snapshots.contents import Contents, read_contents
@@ -109,7 +110,7 @@ def download(
         except SnapshotError as error:
             raise SnapshotError(f"{location.text}: {name}: {error}") from error
         except OSError as error:
-            raise SnapshotError(f"{target} cannot be written: {error.strerror or error}") from error
+            raise SnapshotError(f"{target} cannot be written: {system_reason(target, error)}") from error
         done += facts.bytes
     try:
         verify_apart(target, network, snapshot, partial(on_progress, VERIFYING), location.check)
@@ -121,7 +122,7 @@ def _make(target: Path) -> None:
     try:
         target.mkdir()
     except OSError as error:
-        raise SnapshotError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise SnapshotError(f"{target} cannot be written: {system_reason(target, error)}") from error
 
 
 def _report(on_progress: OnProgress, before: int, total: int, count: int) -> None:

@@ -38,6 +38,7 @@ from fastnode.archiver.source import (
     TipsRecord,
 )
 from fastnode.errors import ChainFileError, DecodeError
+from fastnode.files import system_reason
 from fastnode.protocol.tips import L2Tips
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class ChainFileSource:
             self._file = path.open("rb")
             self.bytes_total = path.stat().st_size
         except OSError as error:
-            raise ChainFileError(str(path), None, error.strerror or str(error)) from error
+            raise ChainFileError(str(path), None, system_reason(path, error)) from error
         try:
             self._lines: IO[bytes] = self._decompressed()
             self.chain = self._decode(self._expect("chain"), _chain_record)
@@ -261,7 +262,7 @@ class ChainFileWriter:
         self._partial.unlink(missing_ok=True)
 
     def _error(self, error: OSError) -> ChainFileError:
-        return ChainFileError(str(self._path), None, f"cannot be written: {error.strerror or error}")
+        return ChainFileError(str(self._path), None, f"cannot be written: {system_reason(self._path, error)}")
 
     def __enter__(self) -> ChainFileWriter:
         return self

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import pwd
 import shutil
 import stat
 import tempfile
@@ -27,8 +26,9 @@ from types import TracebackType
 from typing import Final
 
 from fastnode.errors import DataDirectoryError, UnusableDirectoryError
+from fastnode.files import system_reason
 
-__all__ = ["LOCK_FILE", "TEMPORARY_FILE", "DataDirectory", "sweep"]
+__all__ = ["LOCK_FILE", "TEMPORARY_FILE", "DataDirectory", "require_reachable", "sweep"]
 
 LOCK_FILE: Final = "fastnode.lock"
 #: Mark of a temporary directory.  A directory that an operator has named has none, wherever it is.
@@ -135,21 +135,18 @@ def _remove_unless_locked(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _refusal(path: Path, error: OSError) -> str:
-    """Also who may use it and who wants to, where that is what is wrong."""
-    text = f"the data directory {path} cannot be used: {error.strerror}"
-    if not isinstance(error, PermissionError):
-        return text
-    there = next(folder for folder in (path, *path.parents) if folder.exists())
-    owner = there.stat().st_uid
-    return f"{text} ({there} belongs to {_user(owner)}, this is {_user(os.geteuid())})"
-
-
-def _user(number: int) -> str:
+def require_reachable(path: Path) -> None:
+    """UnusableDirectoryError when this user may not even look for what is in the directory, or would be."""
     try:
-        return f"user {pwd.getpwuid(number).pw_name}"
-    except KeyError:
-        return f"user {number}"
+        (path / LOCK_FILE).stat()
+    except PermissionError as error:
+        raise UnusableDirectoryError(_refusal(path, error)) from error
+    except OSError:  # there is nothing yet, or no room for it: who opens it says so
+        pass
+
+
+def _refusal(path: Path, error: OSError) -> str:
+    return f"the data directory {path} cannot be used: {system_reason(path, error)}"
 
 
 def _lock(path: Path) -> int:
