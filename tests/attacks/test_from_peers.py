@@ -25,6 +25,7 @@ from fastnode.p2p.options import StaticPeer
 from fastnode.p2p.topics import Topic
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tx import Tx
@@ -60,6 +61,8 @@ class Gossip:
     l1: RecordedL1
     peers: tuple[Node, Node]
     blocks: tuple[L2Block, ...]
+    #: Header of the checkpoint that the blocks make.
+    header: CheckpointHeader
     in_hash: bytes
 
     def give(self, archive_root: bytes, txs: list[Tx]) -> None:
@@ -115,14 +118,14 @@ def txs_of(block: L2Block) -> list[Tx]:
 
 @pytest.fixture
 def gossiping(attacked: Attacked, recorded: RecordedL1) -> Iterator[Callable[..., Gossip]]:
-    """``gossiping(mana_limit)``."""
+    """``gossiping(mana_limit, *flags)``."""
     with ChainFileSource(SAMPLE_CHAIN) as source, running() as start:
         records = (record for record in source.records() if isinstance(record, CheckpointRecord))
         found = next(record for record in records if record.published.checkpoint.number == NUMBER)
         blocks = found.published.checkpoint.blocks
         variables = blocks[0].header.global_variables
 
-        def make(mana_limit: int | None = None) -> Gossip:
+        def make(mana_limit: int | None = None, *more: str) -> Gossip:
             if mana_limit is not None:
                 recorded.constants["rollupManaLimit"] = mana_limit
             before = next(block.number for block in recorded.recorded if block.pending == NUMBER) - 1
@@ -132,7 +135,7 @@ def gossiping(attacked: Attacked, recorded: RecordedL1) -> Iterator[Callable[...
             recorded._committee_at = refuse  # type: ignore[method-assign] - what is on L1 needs nobody's signature
             recorded.show(before)
             recorded.committee_size = 1
-            flags = (*ON_NETWORK, "--debug-p2p-disable-colocation-penalty")
+            flags = (*ON_NETWORK, "--debug-p2p-disable-colocation-penalty", *more)
             node = attacked(recorded, "node", *flags, PROVER_REAL_PROOFS="false")
             node.wait(lambda: node.ask("node_getBlockNumber") == blocks[0].number - 1)
             recorded.mine(timestamp=variables.timestamp)
@@ -141,7 +144,8 @@ def gossiping(attacked: Attacked, recorded: RecordedL1) -> Iterator[Callable[...
             peers = tuple(start(host=AskedHost(), static_peers=(address,)) for _ in range(2))
             for peer in peers:
                 peer.wait_until(lambda snapshot: snapshot.mesh.get("block_proposal", 0) >= 1)
-            return Gossip(node, recorded, (peers[0], peers[1]), blocks, in_hash(found.l1_to_l2_messages))
+            header = found.published.checkpoint.header
+            return Gossip(node, recorded, (peers[0], peers[1]), blocks, header, in_hash(found.l1_to_l2_messages))
 
         yield make
 
@@ -205,4 +209,17 @@ def test_proposals_that_published_nodes_punish(gossiping: Callable[..., Gossip])
     sender.wait_for_peers(0)
     assert not set(payloads) & other.host.received.keys()
     gossip.propose_all(1)
+    gossip.node.stop()
+
+
+def test_a_checkpoint_whose_blobs_hash_is_not_that_of_its_blocks(gossiping: Callable[..., Gossip]) -> None:
+    """A node that judges what others propose works the whole header out again, and says what differs."""
+    gossip = gossiping(None, "--sequencer", "--fisherman-mode")
+    gossip.propose_all(0)
+    header = replace(gossip.header, blobs_hash=bytes(31) + b"\1")
+    proposal = bent.checkpoint(header.to_buffer(), gossip.blocks[-1].archive.root)
+    gossip.peers[0].network.publish(Topic.CHECKPOINT_PROPOSAL, proposal)
+    line = gossip.node.process.wait_for_line("a checkpoint is not attested to")
+    assert "its header's blobs_hash is not what its blocks give" in line["reason"], line
+    gossip.publish_all()
     gossip.node.stop()

@@ -29,6 +29,8 @@ Methods that begin with `nodeAdmin_`, and `fastnode_registerArtifact`, are on th
 one.
 
 A wrong parameter is answered with the error -32602, which names the parameter, its position and what is allowed.
+Objects in the parameters of `fastnode_` methods have no members but those that are named: one that is misspelt is
+refused. Those of the network's own methods, transactions and artifacts may have more, as on its other nodes.
 """
 
 _OVERVIEW: Final = """

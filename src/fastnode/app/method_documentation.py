@@ -21,8 +21,8 @@ STATES: Final = {
     "node_getValidatorsStats": "with `--sentinel-enabled`, or from the followed node",
     "node_getValidatorStats": "with `--sentinel-enabled`, or from the followed node",
     "nodeAdmin_setConfig": "keys of parts that are not there are kept and shown only",
-    "nodeAdmin_getSlashOffenses": "with `--sentinel-enabled`",
-    "nodeAdmin_getSlashPayloads": "with `--sentinel-enabled`",
+    "nodeAdmin_getSlashOffenses": "with `--l1-rpc-urls` or `--sentinel-enabled`; that of the node at `--upstream-admin-url`",
+    "nodeAdmin_getSlashPayloads": "with `--l1-rpc-urls` or `--sentinel-enabled`; refused where votes are tallied",
 }
 
 #: The smallest filter that there is: a table of methods has no tags to know.

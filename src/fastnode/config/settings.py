@@ -148,7 +148,8 @@ class Settings(
         None,
         FilePath(metavar="FILE"),
         CHAIN,
-        "Chain file to load before following anything else; the sample chain if the data directory is empty.",
+        "Chain file to load before following anything else. With nothing stored and nothing else that gives a chain the "
+        "sample chain is served, from a temporary directory.",
     )
     release: str | None = setting(
         None,
