@@ -67,6 +67,9 @@ def test_first_answers_that_make_no_sense_are_asked_for_again_like_later_ones(
             node = start_node(*flags, module=hasty_node.MODULE, PYTHONPATH=hasty_node.ROOT)
             node.wait_until_serving()
             assert spoiled > 0
+            for entry in node.entries():  # there is no other one to follow: what is said of the pause holds
+                assert entry.get("seconds_if_alone", 0) <= 5, entry
+                assert "seconds_if_alone" in entry or not entry["message"].startswith("upstream put aside")
             assert node.stop() == 0
     finally:
         upstream.stop()

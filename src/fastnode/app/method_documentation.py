@@ -21,7 +21,7 @@ STATES: Final = {
     "node_getValidatorsStats": "with `--sentinel-enabled`, or from the followed node",
     "node_getValidatorStats": "with `--sentinel-enabled`, or from the followed node",
     "nodeAdmin_setConfig": "keys of parts that are not there are kept and shown only",
-    "nodeAdmin_getSlashOffenses": "with `--l1-rpc-urls` or `--sentinel-enabled`; that of the node at `--upstream-admin-url`",
+    "nodeAdmin_getSlashOffenses": "with `--l1-rpc-urls`, `--sentinel-enabled` or `--upstream-admin-url`",
     "nodeAdmin_getSlashPayloads": "with `--l1-rpc-urls` or `--sentinel-enabled`; refused where votes are tallied",
 }
 

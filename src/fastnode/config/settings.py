@@ -148,8 +148,8 @@ class Settings(
         None,
         FilePath(metavar="FILE"),
         CHAIN,
-        "Chain file to load before following anything else. With nothing stored and nothing else that gives a chain the "
-        "sample chain is served, from a temporary directory.",
+        "Chain file to load before following anything else. With nothing stored, and nothing else that gives a "
+        "chain, the sample chain is served, from a temporary directory.",
     )
     release: str | None = setting(
         None,

@@ -123,8 +123,10 @@ class Endpoint:
 
     def _log_put_aside(self) -> None:
         health = self.health
-        seconds = round(max(0.0, health.usable_at - time.monotonic()), 1)
-        extra = log_facts(**self._log_facts(), reason=health.reason, seconds=seconds)
+        now = time.monotonic()
+        seconds, alone = (round(max(0.0, at - now), 1) for at in (health.usable_at, health.usable_alone_at))
+        # Both: which one holds depends on the others, at any moment of the pause.
+        extra = log_facts(**self._log_facts(), reason=health.reason, seconds=seconds, seconds_if_alone=alone)
         logger.error(f"{self.kind} put aside", extra=extra)
 
     def _log_facts(self) -> dict[str, Any]:
