@@ -107,7 +107,7 @@ def test_the_ports_are_open_while_the_first_upstream_is_awaited(
         upstream.stop()
 
 
-def test_a_connection_that_was_opened_before_the_node_serves_ends_with_its_answer(
+def test_a_connection_that_was_opened_before_the_node_serves_is_kept_by_it(
     tmp_path: Path, start_node: Start, chain: MadeChain
 ) -> None:
     upstream = ScriptedUpstream(chain)
@@ -116,12 +116,15 @@ def test_a_connection_that_was_opened_before_the_node_serves_ends_with_its_answe
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", "/readyz")
     assert connection.getresponse().read()
+    opened_from = connection.sock.getsockname()[1]
     upstream.start()
     try:
         node.wait_until_serving()
-        assert connection.sock.recv(1) == b"", "it is closed"
-        connection.close()
+        connection.request("POST", "/", b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber"}')
+        assert "result" in json.loads(connection.getresponse().read())
+        assert connection.sock.getsockname()[1] == opened_from, "it is the same one"
     finally:
+        connection.close()
         upstream.stop()
 
 
