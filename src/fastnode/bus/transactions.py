@@ -12,7 +12,6 @@ owner is dead.  What was read is known by its place in the stream: after a gap o
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import zlib
 from collections import Counter
@@ -24,6 +23,7 @@ import orjson
 from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
 from fastnode.bus.lease import Lease
 from fastnode.bus.members import Members, bucket_of
+from fastnode.bus.questions import Questions
 from fastnode.bus.subjects import BUS_VERSION, Subjects, read_versioned
 from fastnode.errors import FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.log import log_facts
@@ -118,7 +118,7 @@ class SharedTxs:
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
         self._reader = Loop("fastnode-txs", self._read_on, what="transactions of the fleet are not read")
         self._hander = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on")
-        self._questions = threading.BoundedSemaphore(QUESTIONS_MAX)
+        self._questions = Questions(self._ask_standing, QUESTIONS_MAX, QUESTION_S)
         #: Reason why transactions of other nodes do not come; None while they do.
         self._read_trouble: str | None = None
         self._left_out = Setbacks("a message of the fleet is left out")
@@ -195,13 +195,11 @@ class SharedTxs:
 
         Asks the bus, which takes a moment.  UpstreamUnavailable when it does not answer, or too many ask at once.
         """
-        if not self._questions.acquire(timeout=QUESTION_S):
-            raise UpstreamUnavailable("too many questions to the bus at once")
-        try:
-            message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
-            hand = None if message is None else self._hand_of(tx_hash)
-        finally:
-            self._questions.release()
+        return self._questions.answer(tx_hash)
+
+    def _ask_standing(self, tx_hash: bytes) -> Standing | None:
+        message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
+        hand = None if message is None else self._hand_of(tx_hash)
         if message is None:
             return None
         if hand is not None and hand[1].get("state") == REFUSED and hand[0] > message.sequence:
