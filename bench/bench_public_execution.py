@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -27,11 +28,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.plain_client import PlainClient
 from bench.simulation_scenarios import SCENARIOS, different_txs, state_before
 
+from fastnode.artifacts.naming import Naming
+from fastnode.artifacts.store import ArtifactStore
 from fastnode.kernels import poseidon2
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_layout import PUBLIC_HASH_FIELDS
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.trace_answers import trace_json
+from fastnode.public_execution.tracing import Trace, TraceOptions
 from fastnode.public_execution.transaction import ExecutableTx
 
 NAMES = list(SCENARIOS)
@@ -60,6 +65,23 @@ def test_decode_execute_and_render(benchmark: BenchmarkFixture, name: str) -> No
         return simulation_json(executed, block)
 
     assert b'"revertCode":0' in benchmark(simulate)
+
+
+@pytest.mark.parametrize("steps_max", [0, 50_000])
+@pytest.mark.parametrize("name", NAMES)
+def test_trace_what_is_decoded(benchmark: BenchmarkFixture, name: str, steps_max: int) -> None:
+    """With its answer; beside test_execute_what_is_decoded.  No contract has a name here."""
+    step, state, block = state_before(SCENARIOS[name])
+    tx = ExecutableTx.of(Tx.from_json(next(different_txs(step, 1))))
+    nameless: Any = SimpleNamespace(tip_number=0, block_info=lambda _number: None)
+    naming = Naming(ArtifactStore(None), nameless)
+
+    def trace() -> bytes:
+        traced = Trace(TraceOptions(steps_max=steps_max))
+        executed = BlockExecutor(state, block).execute(tx, trace=traced)
+        return trace_json(traced, tx, executed, block, {}, naming)
+
+    assert b'"revertCode":0' in benchmark(trace)
 
 
 def test_baseline_the_kernel_on_the_fields_of_the_hash(benchmark: BenchmarkFixture) -> None:
