@@ -7,6 +7,7 @@ import pytest
 from fastnode.errors import TxExecutionError
 from fastnode.protocol.effects import PublicDataWrite, PublicLog
 from fastnode.protocol.fields import field_from_int
+from fastnode.protocol.releases import FIVE, FOUR
 from fastnode.public_execution.side_effects import STORAGE_SLOTS_MAX, SideEffects
 
 ONE, TWO = field_from_int(1), field_from_int(2)
@@ -73,9 +74,10 @@ def test_the_fee_takes_a_place_of_the_effect_but_none_of_the_contracts() -> None
     for slot in written:
         effects.add_write(slot, ONE)
     effects.add_fee_write(payer, ONE)
-    effects.check_final_counts()
+    effects.check_final_counts(FOUR.machine.written_slots)
     assert effects.may_write(free)
     effects.add_write(free, ONE)
     text = "Too many side effects. Note hashes: 0, Nullifiers: 0, L2 to L1 messages: 0, Storage writes: 64"
     with pytest.raises(TxExecutionError, match=f"^{text}$"):
-        effects.check_final_counts()
+        effects.check_final_counts(FOUR.machine.written_slots)
+    effects.check_final_counts(FIVE.machine.written_slots)

@@ -70,6 +70,7 @@ class ProgramCache:
     """
 
     def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT, *, machine: MachineRules = FOUR.machine) -> None:
+        self.machine = machine
         self._rules = machine.arguments
         self._programs: OrderedDict[bytes, avm.Program] = OrderedDict()
         self._bytes_left = bytecode_bytes_max

@@ -72,6 +72,7 @@ class PublicPhases:
         self._journal = journal
         self._block = block
         self._tx = tx
+        self._slots_max = programs.machine.written_slots
         first_nullifier = tx.setup.nullifiers[0] if tx.setup.nullifiers else ZERO_FIELD
         contracts = Contracts(journal, block.timestamp, programs)
         reads_max = options.debug_log_memory_reads_max
@@ -124,7 +125,7 @@ class PublicPhases:
                 host.rollback(checkpoint)
         with _machine_failures():
             self._pay(fee, is_enforced=not skip_fee_enforcement)
-            host.effects.check_final_counts()
+            host.effects.check_final_counts(self._slots_max)
         if self._trace is not None:
             self._trace.finish()
         return self._result(revert_code, fee, teardown_used)

@@ -131,10 +131,10 @@ class SideEffects:
         """One write per slot: in the place of its first one, with the value of its last one."""
         return tuple([PublicDataWrite(slot, value) for slot, value in dict(self._writes).items()])
 
-    def check_final_counts(self) -> None:
-        """TxExecutionError for more slots than an effect has places, which the fee's slot can bring about."""
+    def check_final_counts(self, slots_max: int) -> None:
+        """TxExecutionError for more slots than a transaction may write, which the fee's slot can bring about."""
         slots = len(dict(self._writes))
-        if slots > STORAGE_SLOTS_MAX:
+        if slots > slots_max:
             raise TxExecutionError(
                 f"Too many side effects. Note hashes: {len(self.note_hashes)}, Nullifiers: {len(self.nullifiers)}, "
                 f"L2 to L1 messages: {len(self.messages)}, Storage writes: {slots}"

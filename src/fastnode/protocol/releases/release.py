@@ -14,7 +14,8 @@ A record is JSON::
     machine                L2 gas for each field that is copied (copyGas) and of ECADD (pointGas); members of an
                            instance that GETCONTRACTINSTANCE knows; pointFlags: whether points of ECADD have a cell that
                            says that they are infinity; boundsReads: whether copies halt where they read beyond memory,
-                           else zeros are there
+                           else zeros are there; writtenSlots: slots of storage that a transaction may write, with that
+                           of its fee
     countsFees             whether headers of checkpoints end with the fees of their blocks
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof
@@ -62,13 +63,14 @@ class Separators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRules:
-    """Differences of the public virtual machine: arguments of its programs."""
+    """Differences of the public virtual machine."""
 
     copy_gas: int
     point_gas: int
     members: int
     point_flags: bool
     bounds_reads: bool
+    written_slots: int
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -78,6 +80,7 @@ class MachineRules:
             members=int(record["members"]),
             point_flags=bool(record["pointFlags"]),
             bounds_reads=bool(record["boundsReads"]),
+            written_slots=int(record["writtenSlots"]),
         )
 
     @property
