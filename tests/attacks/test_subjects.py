@@ -65,6 +65,9 @@ SUBJECTS: dict[str, tuple[tuple[str, str], ...]] = {
         (FROM_PEERS, "forms_of_messages_that_published_nodes_read"),
     ),
     "proposals that published nodes punish": ((FROM_PEERS, "proposals_that_published_nodes_punish"),),
+    "checkpoints whose blobs hash is not that of their blocks": (
+        (FROM_PEERS, "a_checkpoint_whose_blobs_hash_is_not_that_of_its_blocks"),
+    ),
 }
 
 

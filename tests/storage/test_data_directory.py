@@ -136,6 +136,19 @@ def test_only_what_killed_processes_have_left_is_removed(tmp_path: Path, seed: i
             assert path.exists() == (kind != "used"), "its own process removes it"
 
 
+def test_a_directory_whose_mark_cannot_be_changed_is_not_kept_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(DataDirectoryError, match="Operation not permitted"):
+            DataDirectory.open(tmp_path, create=False)
+    DataDirectory.open(tmp_path, create=False).close()
+
+
 def test_the_temporary_chain_of_a_killed_node_is_gone_after_the_next_start(
     start_node: Callable[..., NodeProcess], tmp_path: Path, short_chain: Path
 ) -> None:

@@ -45,7 +45,11 @@ class DataDirectory:
     def __init__(self, path: Path, lock: int, *, temporary: bool) -> None:
         self.path = path
         self._lock: int | None = lock
-        self.is_temporary = temporary
+        try:
+            self.is_temporary = temporary
+        except BaseException:
+            os.close(lock)
+            raise
 
     @property
     def is_temporary(self) -> bool:
