@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from tests.conftest import PATIENCE_S
 from tests.local_network.local_chain import DAY, LIMITS, NOW, OPTIONS, SETUP, LocalChain, Wall, opened
 
 from fastnode.errors import Refused
@@ -257,6 +258,19 @@ def test_nothing_is_proven_by_itself_when_that_is_not_wanted(tmp_path: Path) -> 
         assert chain.changes.prove(4) == 4
         assert chain.tip_numbers() == (6, 6, 4, 4)
         assert chain.changes.prove() == 6
+
+
+def test_a_network_with_nothing_to_do_rests_at_once_when_it_is_to_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastnode.local_network.network.KEEP_ALIVE_CHECK_S", 3600.0)
+    for chain in opened(tmp_path):
+        chain.send(chain.tx())  # it runs
+        control = chain.network._control
+        assert control.pause(PATIENCE_S)
+        assert control.resume()
+        chain.send(chain.tx())
+        assert chain.tip_numbers()[0] == 7
 
 
 def test_an_answer_waits_for_no_block_that_is_not_built(

@@ -115,6 +115,7 @@ class LocalNetwork:
         self.on_reset: Callable[[Fork], None] | None = None
         self._mempool: Mempool | None = None
         self._jobs = JobQueue("the local network")
+        self._control.on_pausing = self._jobs.wake
         self._lock = threading.Lock()
         self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
         self._callers = Callers()

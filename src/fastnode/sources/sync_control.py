@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 __all__ = ["StopRequested", "SyncControl", "SyncState"]
@@ -42,6 +42,8 @@ class SyncControl:
         self._worker_has_left = False
         self._operation: str | None = None
         self._is_woken = False
+        #: Wakes a worker that waits elsewhere than in :meth:`sleep`.
+        self.on_pausing: Callable[[], None] = lambda: None
 
     @property
     def state(self) -> SyncState:
@@ -93,6 +95,8 @@ class SyncControl:
         with self._changed:
             if self._state is SyncState.RUNNING:
                 self._enter(SyncState.PAUSED if self._worker_has_left else SyncState.PAUSING)
+        self.on_pausing()
+        with self._changed:
             return self._changed.wait_for(
                 lambda: self._state is not SyncState.PAUSING, timeout=max(0.0, deadline - time.monotonic())
             )
