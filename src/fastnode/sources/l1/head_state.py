@@ -52,12 +52,6 @@ class HeadState:
         """True if there is one more checkpoint than before, as far as can be seen without the block's hash."""
         return self.state.pending == before.pending + 1 and self.number > before.head.number
 
-    def has_news(self, before: L1State) -> bool:
-        """True if there are other checkpoints or messages than before."""
-        ours, theirs = self.state, before
-        place = (theirs.pending, theirs.pending_archive, theirs.inbox)
-        return (ours.pending, ours.pending_archive, ours.inbox) != place
-
     def _may_follow(self, head: L1Block) -> bool:
         if self.number == head.number:
             return self.parent_hash == head.parent_hash
@@ -73,9 +67,8 @@ def read_head_state(
     place: CheckpointPlace | None,
     timestamp: int,
     l1_slot_duration: int,
-    block: int | str = "latest",
 ) -> HeadState | None:
-    """At ``block``, whose ``timestamp`` is guessed; ``stored``: number of our newest checkpoint; ``place``: the
+    """At the newest block, whose ``timestamp`` is guessed; ``stored``: number of our newest checkpoint; ``place``: the
     block of L1 that had it.
 
     None if the chain has no Multicall3.  UpstreamError, DecodeError.
@@ -100,7 +93,7 @@ def read_head_state(
         *[Read(contracts.CHECKPOINT, (number,), rollup) for number in parents],
         Read(BLOCK_HASH, (0 if place is None else place.block_number,)),
     ]
-    answers = read_together(endpoint, reads, block)
+    answers = read_together(endpoint, reads)
     if answers is None:
         return None
     *answers, there = answers

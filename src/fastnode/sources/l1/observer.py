@@ -4,7 +4,6 @@
     a block with messages       + 1       their logs
     a block with a checkpoint   + 1       its event, which tells the block's hash as well
     where that does not fit     + 1       the block's hash, at which everything further is asked for
-    and there is news           + 1       all of it at that block
     every 32 blocks             + 1       what is final, while it is behind what is proven
 
 Where L1 has no Multicall3 some 15 calls in three batches take the place of the one.
@@ -99,15 +98,10 @@ class L1Observer:
         self._check_age(seen.number, seen.timestamp)
         state = None if self._is_doubted else self._follow(endpoint, before, seen)
         if state is None:
-            sure: HeadState | None = seen
-            if seen.has_news(before):
-                # A node that is taking in a block answers with the state after it and the number of the one before.
-                sure = self._read_head(endpoint, before, l1_slot_duration, seen.number)
-            head = None if sure is None else block_of(endpoint, sure)
-            if sure is None or head is None:  # it has changed, or Multicall3 tells of another block
+            head = block_of(endpoint, seen)
+            if head is None:  # it has changed meanwhile, or Multicall3 tells of another block than the one asked at
                 self._look_call_by_call(endpoint, l1_slot_duration)
                 return
-            seen = sure
             self.inbox.refresh(endpoint, head, seen.state.inbox)
             state = replace(seen.state, head=head)
             self._is_doubted = False
@@ -153,9 +147,7 @@ class L1Observer:
         wanted = (seen.state.pending, seen.state.pending_archive)
         return event if event is not None and (event.number, event.archive_root) == wanted else None
 
-    def _read_head(
-        self, endpoint: L1Endpoint, before: L1State, l1_slot_duration: int, block: int | str = "latest"
-    ) -> HeadState | None:
+    def _read_head(self, endpoint: L1Endpoint, before: L1State, l1_slot_duration: int) -> HeadState | None:
         """None where it must be asked call by call."""
         if self._multicall_failures >= MULTICALL_FAILURES_MAX:
             return None
@@ -168,7 +160,6 @@ class L1Observer:
                 place=self._stored_place(),
                 timestamp=self._schedule.expected_timestamp(l1_slot_duration),
                 l1_slot_duration=l1_slot_duration,
-                block=block,
             )
         except (UpstreamRejection, DecodeError) as error:
             self._on_multicall_failure(str(error), 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.sources.l1.publishing import PublishingL1, publish, served
-from tests.sources.l1.scripted_l1 import SLOT_SECONDS, Block
+from tests.sources.l1.scripted_l1 import SLOT_SECONDS
 from tests.sources.made_chain import SHAPE, MadeChain, made_chain
 
 from fastnode.archiver.source import ChainRecord, GenesisRecord
@@ -190,26 +190,4 @@ def test_a_block_that_multicall3_tells_wrongly_is_read_call_by_call(hour: Simula
     tell = hour._l1._of_block
     hour._l1._of_block = lambda block, data: tell(replace(block, parent_hash=b"\1" * 32), data)  # type: ignore[method-assign]
     hour.run(5 * 60)
-    assert hour.ingestor.view.tips.checkpointed.checkpoint.number >= chain.checkpoint_count - 1 >= 2
-
-
-def test_a_node_that_is_taking_in_a_block_is_believed_about_the_one_before(
-    hour: SimulatedHour, chain: MadeChain
-) -> None:
-    """It answers with the state after the block, and says that it is that of the block before: there are more messages
-    than the logs up to there have."""
-    l1, seen = hour._l1, set()
-    tell, aggregate = l1._of_block, l1._aggregate
-
-    def while_taking_in(block: Block, data: bytes) -> str:
-        said = l1.blocks[block.number - 1] if block is l1.head and block.number not in seen else block
-        seen.add(block.number)
-        l1._of_block = lambda _block, data: tell(said, data)  # type: ignore[method-assign]
-        return aggregate(block, data)
-
-    hour.run(60)
-    l1._aggregate = while_taking_in  # type: ignore[method-assign]
-    hour.run(10 * 60)  # it asserts that nothing is wrong at any look
-    assert len(seen) > 40
-    assert sum(len(unit.messages) for unit in chain.units) >= 5
     assert hour.ingestor.view.tips.checkpointed.checkpoint.number >= chain.checkpoint_count - 1 >= 2
