@@ -30,8 +30,8 @@ from tests.sequencing.network import ProposingNetwork, proposing_network, wait_u
 
 import proof_flood
 import strain
-from fastnode.p2p.proposals import BlockProposal, wire_signature
-from fastnode.p2p.topics import Topic, decompressed, unpack
+from fastnode.p2p.gossip.topics import Topic, decompressed, unpack
+from fastnode.p2p.messages.proposals import BlockProposal, wire_signature
 from fastnode.protocol.ethereum import keccak_256, signed_digest
 from fastnode.protocol.header import BlockHeader
 

@@ -40,7 +40,7 @@ from typing import Any
 from tests.mempool.made import hash_of, made_txs
 from tests.mempool.recorded import recordings
 
-from fastnode.p2p.enr import NodeRecord
+from fastnode.p2p.discovery.enr import NodeRecord
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import BlockHeader
 

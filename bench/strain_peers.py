@@ -35,17 +35,18 @@ import peer_targets
 import strain
 from fastnode.errors import PeerFault
 from fastnode.kernels import peer_frames
-from fastnode.p2p import discovery_wire, gossip_wire
-from fastnode.p2p.connection import Connection
-from fastnode.p2p.encoding import compress
-from fastnode.p2p.enr import NodeRecord
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.limits import Limits
-from fastnode.p2p.messages import StatusMessage, write_hashes
-from fastnode.p2p.multistream import Selection
-from fastnode.p2p.request_limits import Request
-from fastnode.p2p.topics import Topic, pack, topic_name
-from fastnode.p2p.yamux import Opened, Received
+from fastnode.p2p.discovery import wire as discovery_wire
+from fastnode.p2p.discovery.enr import NodeRecord
+from fastnode.p2p.gossip import wire as gossip_wire
+from fastnode.p2p.gossip.topics import Topic, pack, topic_name
+from fastnode.p2p.messages.request_forms import StatusMessage, write_hashes
+from fastnode.p2p.node.request_limits import Request
+from fastnode.p2p.transport.connection import Connection
+from fastnode.p2p.transport.encoding import compress
+from fastnode.p2p.transport.identity import Identity
+from fastnode.p2p.transport.limits import Limits
+from fastnode.p2p.transport.multistream import Selection
+from fastnode.p2p.transport.yamux import Opened, Received
 
 MESH = "/meshsub/1.1.0"
 EVERYTHING = [MESH, "/aztec/id/1.0.0", *(request.protocol for request in Request)]

@@ -161,7 +161,7 @@ OTHERS = {
     "keystore/validators.py": "asks once, at the start, and tells any error",
     "loop.py": "the loop itself",
     "metrics/otlp.py": "sends what is left once, at the end",
-    "p2p/network.py": "runs the event loop of the network, whose end is told",
+    "p2p/node/network.py": "runs the event loop of the network, whose end is told",
     "proofs/queue.py": "runs the verifier, reads no stranger",
     "proofs/verifier.py": "makes ready once",
     "publishing/publisher.py": "watches one transaction; whatever L1 answers is guarded by its client",
@@ -186,16 +186,16 @@ TASKS = {
     "bus/connection.py": "hands errors of requests to their callers; the connection has a task that watches it",
     "http/connection.py": "one request; errors end its connection",
     "http/listener.py": "one connection; errors end it",
-    "p2p/discovery.py": "its rounds go on after any exception; checks of one contact are counted",
-    "p2p/network.py": "hands the error to its caller",
-    "p2p/swarm.py": "guards each, and counts",
+    "p2p/discovery/service.py": "its rounds go on after any exception; checks of one contact are counted",
+    "p2p/node/network.py": "hands the error to its caller",
+    "p2p/node/swarm.py": "guards each, and counts",
     "serving/push.py": "logs the error, closes the connections of those who cannot be told, and goes on",
     "serving/server.py": "sweeps own connections, reads no stranger",
 }
 #: Pools of threads: each error is in the future of its caller.
 POOLS = {
     *("app/derivation.py", "app/fleet.py", "app/following.py", "archiver/ingest.py", "http/fair_threads.py"),
-    *("keystore/remote_signers.py", "local_network/forking.py", "p2p/network.py", "p2p/pruned_epochs.py"),
+    *("keystore/remote_signers.py", "local_network/forking.py", "p2p/node/network.py", "p2p/judging/pruned_epochs.py"),
     *("parquet/verification.py", "sequencing/l1_publication.py", "sequencing/voting.py", "workers/hub.py"),
     "world_state/state.py",
 }

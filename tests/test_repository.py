@@ -204,8 +204,8 @@ def test_every_class_of_an_extension_is_final() -> None:
             assert not line.startswith("cdef class") or before == "@cython.final", f"{source.name}: {line}"
 
 
-def imports_of(path: Path) -> set[str]:
-    """The rooms that a module imports, on demand or for types only, too."""
+def imports_of(path: Path, depth: int = 1) -> set[str]:
+    """The rooms that a module imports, on demand or for types only, too; with a greater ``depth``, their folders."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -215,7 +215,11 @@ def imports_of(path: Path) -> set[str]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        found |= {name.split(".")[1] for name in names if name.startswith("fastnode.")}
+        found |= {
+            ".".join(name.split(".")[1 : 1 + depth])
+            for name in names
+            if name.startswith("fastnode.") and name.count(".") >= depth
+        }
     return found - {"__version__"}
 
 
@@ -233,6 +237,18 @@ def test_a_room_imports_only_what_the_table_allows(room: rooms.Room) -> None:
 def test_every_module_belongs_to_a_room_of_the_table() -> None:
     listed = {path for room in rooms.ROOMS for path in modules_of(room)}
     assert set(PACKAGE.rglob("*.py")) - listed == {PACKAGE / "__init__.py", PACKAGE / "__main__.py"}
+
+
+@pytest.mark.parametrize("room", rooms.SUB_ROOMS)
+def test_a_folder_of_a_room_imports_only_those_before_it(room: str) -> None:
+    folders = rooms.SUB_ROOMS[room]
+    assert {path.parent.name for path in (PACKAGE / room).rglob("*.py")} == {room, *folders}
+    assert sorted(path.name for path in (PACKAGE / room).glob("*.py")) == ["__init__.py"]
+    for index, folder in enumerate(folders):
+        later = {f"{room}.{name}" for name in folders[index + 1 :]}
+        for path in (PACKAGE / room / folder).glob("*.py"):
+            reaching = imports_of(path, depth=2) & later
+            assert not reaching, f"{path.relative_to(PACKAGE)} imports {reaching}"
 
 
 def test_a_room_may_import_only_rooms_listed_before_it() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastnode import kernels
-from fastnode.p2p import gossip_wire
+from fastnode.p2p.gossip import wire as gossip_wire
 from fastnode.protocol.rlp import encode as write_rlp
 
 Spoil = Callable[[random.Random, bytes], bytes]

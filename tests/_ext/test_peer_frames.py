@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.kernels import peer_frames
-from fastnode.p2p import gossip_wire
-from fastnode.p2p.encoding import protobuf
+from fastnode.p2p.gossip import wire as gossip_wire
+from fastnode.p2p.transport.encoding import protobuf
 
 MAXIMA = {"items_max": 100, "ids_max": 100, "topic_bytes_max": 50}
 

@@ -26,9 +26,9 @@ from fastnode.http.allowance import MemoryBudget
 from fastnode.keystore.private_keys import EthKey
 from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.mempool.service import Mempool, MempoolOptions
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.options import StaticPeer
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.node.options import StaticPeer
 from fastnode.proofs.judge import open_judge
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.ethereum import keccak_256, signed_digest

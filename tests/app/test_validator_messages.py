@@ -13,8 +13,8 @@ from tests.p2p.vectors import recorded
 
 from fastnode.app.validator_messages import ValidatorMessages
 from fastnode.keystore.private_keys import EthKey, RemoteSigner
-from fastnode.p2p.messages import AuthRequest
-from fastnode.p2p.proposals import read_signer
+from fastnode.p2p.messages.proposals import read_signer
+from fastnode.p2p.messages.request_forms import AuthRequest
 from fastnode.protocol.ethereum import signed_digest
 
 FIRST, SECOND = EthKey(bytes(31) + b"\1"), EthKey(bytes(31) + b"\2")

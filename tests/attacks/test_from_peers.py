@@ -20,9 +20,9 @@ from tests.sources.l1.publishing import RecordedL1
 from tests.sources.scripted_upstream import RejectionError
 
 from fastnode.archiver.source import CheckpointRecord
-from fastnode.p2p.messages import write_txs
-from fastnode.p2p.options import StaticPeer
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.messages.request_forms import write_txs
+from fastnode.p2p.node.options import StaticPeer
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import CheckpointHeader

@@ -35,7 +35,7 @@ from tests.p2p.bent_messages import (
     u32,
 )
 
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.topics import Topic
 from fastnode.protocol.checkpoint import Checkpoint
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 

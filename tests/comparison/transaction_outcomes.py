@@ -33,10 +33,10 @@ from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import TxValidator, ValidationRules
-from fastnode.p2p.messages import read_tx
-from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
-from fastnode.p2p.topics import Topic
-from fastnode.p2p.tx_verdicts import judgement_of
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.judging.tx_verdicts import judgement_of
+from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+from fastnode.p2p.messages.request_forms import read_tx
 from fastnode.proofs.verdict import ProofVerifier
 from fastnode.protocol.blob_decoding import checkpoint_of, decode_blocks
 from fastnode.protocol.block import L2Block

@@ -12,9 +12,9 @@ from prometheus_client.registry import Collector
 import fastnode.p2p
 from fastnode.metrics.collector import render
 from fastnode.metrics.peers import peer_metrics
-from fastnode.p2p.counted import EVENTS, MESSAGES, PROPOSED_BLOCKS
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.snapshot import NetworkSnapshot, PeerSnapshot
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.node.counted import EVENTS, MESSAGES, PROPOSED_BLOCKS
+from fastnode.p2p.node.snapshot import NetworkSnapshot, PeerSnapshot
 
 PEER = PeerSnapshot(
     peer_id="one",
@@ -83,14 +83,14 @@ def test_counters_are_there_before_anything_is_counted() -> None:
 
 def test_everything_that_is_counted_has_its_name_in_the_list() -> None:
     events, messages, proposed = set(), set(), set()
-    for path in Path(fastnode.p2p.__file__).parent.glob("*.py"):
+    for path in Path(fastnode.p2p.__file__).parent.rglob("*.py"):
         text = path.read_text()
         plain = set(re.findall(r'counts\["([^"]+)"\] \+=', text))
         if path.stem == "proposed_blocks":
             proposed |= plain | set(re.findall(r'_drop\(proposal, "([^"]+)"', text))
         else:
             events |= plain
-        messages |= set(re.findall(r'counts\[.*, "([^"]+)"\] \+=', text)) if path.stem == "gossip" else set()
+        messages |= set(re.findall(r'counts\[.*, "([^"]+)"\] \+=', text)) if path.stem == "router" else set()
         messages |= set(re.findall(r'_spread\(.*"(\w+)"\)', text))
     assert proposed == set(PROPOSED_BLOCKS)
     assert events <= set(EVENTS)

@@ -16,9 +16,9 @@ from coincurve import PrivateKey
 from tests.mempool.recorded import recorded_tx, recordings
 from tests.p2p.vectors import FOLDER, recorded
 
-from fastnode.p2p.messages import write_hashes, write_txs
-from fastnode.p2p.proposals import BlockProposal, CheckpointProposal
-from fastnode.p2p.topics import Topic, decompressed, unpack
+from fastnode.p2p.gossip.topics import Topic, decompressed, unpack
+from fastnode.p2p.messages.proposals import BlockProposal, CheckpointProposal
+from fastnode.p2p.messages.request_forms import write_hashes, write_txs
 from fastnode.protocol import tx_layout
 from fastnode.protocol.checkpoint import CHECKPOINT_HEADER_BYTES, CheckpointHeader
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest

@@ -22,8 +22,9 @@ from tests.p2p.vectors import FOLDER, VERSION, recorded
 
 from fastnode.errors import DecodeError, PeerFault
 from fastnode.kernels import peer_frames
-from fastnode.p2p import discovery_wire, gossip_wire
-from fastnode.p2p.discovery_messages import (
+from fastnode.p2p.discovery import wire as discovery_wire
+from fastnode.p2p.discovery.enr import NodeRecord, make_record
+from fastnode.p2p.discovery.messages import (
     FindNode,
     Ping,
     Pong,
@@ -32,20 +33,27 @@ from fastnode.p2p.discovery_messages import (
     read_message,
     write_message,
 )
-from fastnode.p2p.encoding import compress, decompress
-from fastnode.p2p.enr import NodeRecord, make_record
-from fastnode.p2p.gossip import Gossip
-from fastnode.p2p.identify import read_identify
-from fastnode.p2p.identity import Identity, read_public_key
-from fastnode.p2p.limits import Limits
-from fastnode.p2p.messages import BlockTxsRequest, BlockTxsResponse, StatusMessage, read_hashes, read_txs, write_hashes
-from fastnode.p2p.multistream import Selection
-from fastnode.p2p.noise import Handshake
-from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
-from fastnode.p2p.score_parameters import parameters_of
-from fastnode.p2p.scores import PeerScores
-from fastnode.p2p.topics import Topic, decompressed, topic_name, unpack
-from fastnode.p2p.yamux import Muxer
+from fastnode.p2p.gossip import wire as gossip_wire
+from fastnode.p2p.gossip.router import Gossip
+from fastnode.p2p.gossip.score_parameters import parameters_of
+from fastnode.p2p.gossip.scores import PeerScores
+from fastnode.p2p.gossip.topics import Topic, decompressed, topic_name, unpack
+from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+from fastnode.p2p.messages.request_forms import (
+    BlockTxsRequest,
+    BlockTxsResponse,
+    StatusMessage,
+    read_hashes,
+    read_txs,
+    write_hashes,
+)
+from fastnode.p2p.node.identify import read_identify
+from fastnode.p2p.transport.encoding import compress, decompress
+from fastnode.p2p.transport.identity import Identity, read_public_key
+from fastnode.p2p.transport.limits import Limits
+from fastnode.p2p.transport.multistream import Selection
+from fastnode.p2p.transport.noise import Handshake
+from fastnode.p2p.transport.yamux import Muxer
 from fastnode.protocol.tx import Tx
 
 #: How a reader refuses.

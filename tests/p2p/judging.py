@@ -10,12 +10,12 @@ from tests.p2p.bent_messages import ADDRESS, Case
 
 from fastnode.errors import DecodeError
 from fastnode.mempool.clock import SlotClock
-from fastnode.p2p.host import Judgement
-from fastnode.p2p.messages import read_tx
-from fastnode.p2p.node_host import NodeHost
-from fastnode.p2p.proposal_judge import ProposalJudge
-from fastnode.p2p.standing import Penalty
-from fastnode.p2p.topics import Topic, unpack
+from fastnode.p2p.gossip.topics import Topic, unpack
+from fastnode.p2p.judging.host import Judgement
+from fastnode.p2p.judging.node_host import NodeHost
+from fastnode.p2p.judging.proposal_judge import ProposalJudge
+from fastnode.p2p.judging.standing import Penalty
+from fastnode.p2p.messages.request_forms import read_tx
 from fastnode.protocol.tx import Tx
 
 SLOT_S = 36

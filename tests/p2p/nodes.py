@@ -13,16 +13,17 @@ from tests.conftest import PATIENCE_S
 from tests.p2p.vectors import VERSION
 
 from fastnode.http.allowance import MemoryBudget
-from fastnode.p2p.enr import NodeRecord
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.gossip_wire import GossipOptions
-from fastnode.p2p.host import Judgement
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.messages import StatusMessage
-from fastnode.p2p.network import PeerNetwork
-from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
-from fastnode.p2p.peer import Peer
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.discovery.enr import NodeRecord
+from fastnode.p2p.discovery.options import DiscoveryOptions
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.gossip.wire import GossipOptions
+from fastnode.p2p.judging.host import Judgement
+from fastnode.p2p.messages.request_forms import StatusMessage
+from fastnode.p2p.node.network import PeerNetwork
+from fastnode.p2p.node.options import PeerOptions, StaticPeer
+from fastnode.p2p.node.peer import Peer
+from fastnode.p2p.transport.identity import Identity
 
 #: Fast, so that tests are.
 QUICK = GossipOptions(heartbeat_s=0.1)

@@ -19,21 +19,21 @@ from tests.p2p.vectors import VERSION
 
 from fastnode.errors import PeerFault
 from fastnode.kernels import peer_frames
-from fastnode.p2p import gossip_wire
-from fastnode.p2p.connection import Connection
-from fastnode.p2p.encoding import protobuf
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.host import Judgement
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.limits import Limits
-from fastnode.p2p.messages import write_hashes
-from fastnode.p2p.multistream import Selection
-from fastnode.p2p.options import StaticPeer
-from fastnode.p2p.overlay import Overlay
-from fastnode.p2p.request_limits import Request
-from fastnode.p2p.standing import Penalty
-from fastnode.p2p.topics import Topic, pack, topic_name
-from fastnode.p2p.yamux import Event, Opened, Received
+from fastnode.p2p.gossip import wire as gossip_wire
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.gossip.topics import Topic, pack, topic_name
+from fastnode.p2p.judging.host import Judgement
+from fastnode.p2p.judging.standing import Penalty
+from fastnode.p2p.messages.request_forms import write_hashes
+from fastnode.p2p.node.options import StaticPeer
+from fastnode.p2p.node.overlay import Overlay
+from fastnode.p2p.node.request_limits import Request
+from fastnode.p2p.transport.connection import Connection
+from fastnode.p2p.transport.encoding import protobuf
+from fastnode.p2p.transport.identity import Identity
+from fastnode.p2p.transport.limits import Limits
+from fastnode.p2p.transport.multistream import Selection
+from fastnode.p2p.transport.yamux import Event, Opened, Received
 
 MESH = "/meshsub/1.1.0"
 EVERYTHING = [MESH, "/aztec/id/1.0.0", *(request.protocol for request in Request)]
@@ -42,7 +42,7 @@ TRUSTING = {"checks_status": False}
 TX = topic_name(Topic.TX, VERSION)
 #: Below it a peer is told nothing (reference).
 GOSSIP_THRESHOLD = -500
-PROMISE_TIME = "fastnode.p2p.gossip._PROMISE_S"
+PROMISE_TIME = "fastnode.p2p.gossip.router._PROMISE_S"
 Start = Callable[..., Node]
 Attack = Callable[..., "Attacker"]
 QUICK = Limits(handshake_time_s=1.0, request_time_s=1.0, write_time_s=1.0)

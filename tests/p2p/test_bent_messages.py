@@ -8,7 +8,7 @@ import pytest
 from tests.p2p.bent_messages import VERDICTS, cases, digest, key_of
 from tests.p2p.judging import verdict_here
 
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.topics import Topic
 
 RECORDED: dict[str, list[str]] = json.loads(VERDICTS.read_text())
 CASES = list(cases())

@@ -17,10 +17,10 @@ from tests.p2p.nodes import FakeHost, Node, running
 from tests.p2p.test_attackers import Attacker
 from tests.p2p.test_nodes import ON_NETWORK, is_pending, wait_until
 
-from fastnode.p2p.options import StaticPeer
-from fastnode.p2p.overlay import Overlay
-from fastnode.p2p.request_limits import Request
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.node.options import StaticPeer
+from fastnode.p2p.node.overlay import Overlay
+from fastnode.p2p.node.request_limits import Request
 from fastnode.protocol.tx import Tx
 
 VERSION = "00-31337-322813fd-3658137161-2672340d-1dd2644a"

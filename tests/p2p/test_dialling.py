@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastnode.p2p.dialling import DialPlan
-from fastnode.p2p.options import StaticPeer
+from fastnode.p2p.node.dialling import DialPlan
+from fastnode.p2p.node.options import StaticPeer
 
 PEER = StaticPeer("192.0.2.1", 40400)
 

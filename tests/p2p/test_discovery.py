@@ -19,18 +19,18 @@ from tests.p2p.vectors import VERSION
 from tests.ports import free_port
 
 from fastnode.errors import PeerUnavailable
-from fastnode.p2p import discovery
-from fastnode.p2p.discovery import Discovery
-from fastnode.p2p.discovery_limits import AddressVotes, PacketGate, is_relayed_well
-from fastnode.p2p.discovery_messages import FindNode, Message, Nodes, Ping, TalkAnswer, TalkRequest
-from fastnode.p2p.discovery_sessions import Contact
-from fastnode.p2p.discovery_table import distance
-from fastnode.p2p.enr import NodeRecord
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.known_peers import PEERS_FILE
-from fastnode.p2p.options import DiscoveryOptions
-from fastnode.p2p.own_record import RECORD_FILE, OwnRecord
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.discovery import service as discovery
+from fastnode.p2p.discovery.enr import NodeRecord
+from fastnode.p2p.discovery.messages import FindNode, Message, Nodes, Ping, TalkAnswer, TalkRequest
+from fastnode.p2p.discovery.options import DiscoveryOptions
+from fastnode.p2p.discovery.own_record import RECORD_FILE, OwnRecord
+from fastnode.p2p.discovery.packet_limits import AddressVotes, PacketGate, is_relayed_well
+from fastnode.p2p.discovery.service import Discovery
+from fastnode.p2p.discovery.sessions import Contact
+from fastnode.p2p.discovery.table import distance
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.node.known_peers import PEERS_FILE
+from fastnode.p2p.transport.identity import Identity
 
 Start = Callable[..., Node]
 
@@ -305,7 +305,7 @@ def test_a_node_that_does_not_answer_loses_its_place(monkeypatch: pytest.MonkeyP
     async def work(one: Lone, two: Lone) -> None:
         await one.discovery.ping(two.contact)
         await two.discovery.stop()
-        monkeypatch.setattr("fastnode.p2p.discovery._ANSWER_S", 0.1)
+        monkeypatch.setattr("fastnode.p2p.discovery.service._ANSWER_S", 0.1)
         for _ in range(2):
             with pytest.raises(PeerUnavailable):
                 await one.discovery.ping(two.contact)
@@ -352,8 +352,8 @@ def test_records_at_other_distances_than_were_asked_for_are_left_out() -> None:
 
 
 def test_a_flood_is_dropped_before_it_costs_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastnode.p2p.discovery_limits._PER_S", 20)
-    monkeypatch.setattr("fastnode.p2p.discovery._ANSWER_S", 0.5)
+    monkeypatch.setattr("fastnode.p2p.discovery.packet_limits._PER_S", 20)
+    monkeypatch.setattr("fastnode.p2p.discovery.service._ANSWER_S", 0.5)
 
     async def work(one: Lone, two: Lone) -> None:
         flood, began = os.urandom(63), time.monotonic()
@@ -422,7 +422,7 @@ def test_one_network_has_one_vote() -> None:
 
 
 def test_a_lookup_without_anybody_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastnode.p2p.discovery._ANSWER_S", 600.0)
+    monkeypatch.setattr("fastnode.p2p.discovery.service._ANSWER_S", 600.0)
 
     async def work(one: Lone) -> None:
         assert await one.discovery.lookup(os.urandom(32)) == []
@@ -431,7 +431,7 @@ def test_a_lookup_without_anybody_waits_for_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_ping_of_who_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastnode.p2p.discovery._ANSWER_S", 0.05)
+    monkeypatch.setattr("fastnode.p2p.discovery.service._ANSWER_S", 0.05)
 
     async def work(one: Lone) -> None:
         gone = OwnRecord(Identity(), VERSION, ip="127.0.0.1", port=9, client="4", folder=None).record

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.p2p.vectors import VERSION, recorded_json
 
-from fastnode.p2p import discovery_wire as wire
-from fastnode.p2p.discovery_messages import (
+from fastnode.p2p.discovery import wire
+from fastnode.p2p.discovery.enr import NodeRecord, make_record, node_id_of
+from fastnode.p2p.discovery.messages import (
     FindNode,
     Message,
     Nodes,
@@ -24,9 +25,8 @@ from fastnode.p2p.discovery_messages import (
     read_message,
     write_message,
 )
-from fastnode.p2p.discovery_sessions import Contact, Sessions
-from fastnode.p2p.enr import NodeRecord, make_record, node_id_of
-from fastnode.p2p.identity import Identity, verify_compact
+from fastnode.p2p.discovery.sessions import Contact, Sessions
+from fastnode.p2p.transport.identity import Identity, verify_compact
 
 VECTORS: dict[str, Any] = recorded_json("discv5-wire.json")
 ALICE, BOB = (Identity(bytes.fromhex(VECTORS["keys"][name])) for name in "ab")

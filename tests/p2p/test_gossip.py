@@ -9,14 +9,14 @@ from tests.p2p.vectors import VERSION
 
 from fastnode.errors import PeerFault
 from fastnode.kernels import peer_frames
-from fastnode.p2p import gossip_wire as wire
-from fastnode.p2p.encoding import protobuf
-from fastnode.p2p.gossip import Gossip
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.gossip_wire import GossipOptions
-from fastnode.p2p.score_parameters import parameters_of
-from fastnode.p2p.scores import PeerScores
-from fastnode.p2p.topics import Topic, message_id, pack, topic_name
+from fastnode.p2p.gossip import wire
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.gossip.router import Gossip
+from fastnode.p2p.gossip.score_parameters import parameters_of
+from fastnode.p2p.gossip.scores import PeerScores
+from fastnode.p2p.gossip.topics import Topic, message_id, pack, topic_name
+from fastnode.p2p.gossip.wire import GossipOptions
+from fastnode.p2p.transport.encoding import protobuf
 
 NAMES = {topic: topic_name(topic, VERSION) for topic in Topic}
 TX = NAMES[Topic.TX]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastnode.p2p.known_back_offs import BACK_OFFS_FILE, KnownBackOffs
+from fastnode.p2p.node.known_back_offs import BACK_OFFS_FILE, KnownBackOffs
 
 
 def test_what_remains_is_there_after_a_restart_and_what_is_over_is_not(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 from tests.conftest import PATIENCE_S
 
 from fastnode.http.allowance import MemoryBudget
-from fastnode.p2p import link as link_module
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.limits import Limits
-from fastnode.p2p.link import Link, LinkEvents
+from fastnode.p2p.transport import link as link_module
+from fastnode.p2p.transport.identity import Identity
+from fastnode.p2p.transport.limits import Limits
+from fastnode.p2p.transport.link import Link, LinkEvents
 
 
 @pytest.fixture

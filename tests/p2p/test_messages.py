@@ -11,14 +11,21 @@ from hypothesis import strategies as st
 from tests.p2p.vectors import FOLDER, VERSION, recorded
 
 from fastnode.errors import DecodeError
-from fastnode.p2p.encoding import decompress
-from fastnode.p2p.enr import NodeRecord, make_record
-from fastnode.p2p.identify import read_identify
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.messages import BlockTxsRequest, BlockTxsResponse, StatusMessage, read_hashes, read_txs, write_txs
-from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
-from fastnode.p2p.topics import Topic, decompressed, message_id, pack, topic_name, unpack
-from fastnode.p2p.tx_forms import tx_buffer_of_json
+from fastnode.p2p.discovery.enr import NodeRecord, make_record
+from fastnode.p2p.gossip.topics import Topic, decompressed, message_id, pack, topic_name, unpack
+from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+from fastnode.p2p.messages.request_forms import (
+    BlockTxsRequest,
+    BlockTxsResponse,
+    StatusMessage,
+    read_hashes,
+    read_txs,
+    write_txs,
+)
+from fastnode.p2p.messages.tx_forms import tx_buffer_of_json
+from fastnode.p2p.node.identify import read_identify
+from fastnode.p2p.transport.encoding import decompress
+from fastnode.p2p.transport.identity import Identity
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.tx import Tx
 

@@ -18,16 +18,16 @@ from tests.ports import free_port
 from tests.test_loop import KINDS
 
 from fastnode.errors import PeerFault, PeerUnavailable
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.host import Judgement
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.known_back_offs import KnownBackOffs
-from fastnode.p2p.messages import AuthRequest, AuthResponse
-from fastnode.p2p.options import StaticPeer
-from fastnode.p2p.peer import Peer
-from fastnode.p2p.request_limits import Request
-from fastnode.p2p.standing import Penalty
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.judging.host import Judgement
+from fastnode.p2p.judging.standing import Penalty
+from fastnode.p2p.messages.request_forms import AuthRequest, AuthResponse
+from fastnode.p2p.node.known_back_offs import KnownBackOffs
+from fastnode.p2p.node.options import StaticPeer
+from fastnode.p2p.node.peer import Peer
+from fastnode.p2p.node.request_limits import Request
+from fastnode.p2p.transport.identity import Identity
 
 Start = Callable[..., Node]
 

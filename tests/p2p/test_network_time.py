@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastnode.p2p.network_time import NetworkTime, Pulse
+from fastnode.p2p.judging.network_time import NetworkTime, Pulse
 
 
 class Clocks:

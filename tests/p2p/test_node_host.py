@@ -14,12 +14,12 @@ from tests.mempool.made import made_txs
 
 from fastnode.http.allowance import MemoryBudget
 from fastnode.mempool.validation import DUPLICATE_NULLIFIER, UNKNOWN_ANCHOR, TxValidationResult
-from fastnode.p2p import gossip_sink
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.gossip_sink import GossipSink
-from fastnode.p2p.node_host import NodeHost
-from fastnode.p2p.standing import Penalty
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.judging.node_host import NodeHost
+from fastnode.p2p.judging.standing import Penalty
+from fastnode.p2p.node import gossip_sink
+from fastnode.p2p.node.gossip_sink import GossipSink
 from fastnode.protocol.tx import Tx
 from fastnode.view import Committed
 

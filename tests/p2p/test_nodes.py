@@ -14,10 +14,10 @@ from tests.conftest import PATIENCE_S
 from tests.mempool.made import hash_of, made_txs
 from tests.p2p.nodes import FakeHost, running
 
-from fastnode.p2p.enr import NodeRecord
-from fastnode.p2p.identity import KEY_FILE, Identity
-from fastnode.p2p.options import StaticPeer
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.discovery.enr import NodeRecord
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.node.options import StaticPeer
+from fastnode.p2p.transport.identity import KEY_FILE, Identity
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.p2p.vectors import recorded_json
 
 from fastnode.errors import PeerFault
-from fastnode.p2p import noise
-from fastnode.p2p.identity import Identity
-from fastnode.p2p.noise import PLAINTEXT_BYTES_MAX, Handshake, Session
+from fastnode.p2p.transport import noise
+from fastnode.p2p.transport.identity import Identity
+from fastnode.p2p.transport.noise import PLAINTEXT_BYTES_MAX, Handshake, Session
 
 ALICE, BOB = Identity(b"\1" * 32), Identity(b"\2" * 32)
 

@@ -8,10 +8,10 @@ import pytest
 from tests.p2p.test_messages import payload
 
 from fastnode.mempool.clock import SlotClock
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.proposal_judge import ProposalJudge
-from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
-from fastnode.p2p.standing import Penalty
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.judging.proposal_judge import ProposalJudge
+from fastnode.p2p.judging.standing import Penalty
+from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.sentinel.offenses import OffenseType
 
 BLOCK = BlockProposal.from_buffer(payload("block_proposal-1"))

@@ -17,8 +17,8 @@ from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import TxValidator, ValidationRules
-from fastnode.p2p.node_host import NodeHost
-from fastnode.p2p.proposal_txs import ProposalTxs
+from fastnode.p2p.judging.node_host import NodeHost
+from fastnode.p2p.judging.proposal_txs import ProposalTxs
 from fastnode.proofs.judge import open_judge
 from fastnode.proofs.verdict import VALID, Verdict
 from fastnode.protocol import tx_layout as layout

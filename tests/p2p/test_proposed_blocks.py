@@ -14,8 +14,8 @@ from fastnode.archiver.commit import ChainCommit
 from fastnode.building.reexecution import ProposedBlock
 from fastnode.errors import DatabaseFull, ProposalFault
 from fastnode.mempool.clock import SlotClock
-from fastnode.p2p.proposals import BlockProposal
-from fastnode.p2p.proposed_blocks import ExecutionParts, ProposedBlocks
+from fastnode.p2p.judging.proposed_blocks import ExecutionParts, ProposedBlocks
+from fastnode.p2p.messages.proposals import BlockProposal
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tx import Tx

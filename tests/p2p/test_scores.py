@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.p2p.vectors import VERSION
 
-from fastnode.p2p.goodbye import Goodbye
-from fastnode.p2p.score_parameters import ScoreParameters, parameters_of
-from fastnode.p2p.scores import PeerScores
-from fastnode.p2p.standing import Penalty, Standing
-from fastnode.p2p.topics import Topic, topic_name
+from fastnode.p2p.gossip.score_parameters import ScoreParameters, parameters_of
+from fastnode.p2p.gossip.scores import PeerScores
+from fastnode.p2p.gossip.topics import Topic, topic_name
+from fastnode.p2p.judging.goodbye import Goodbye
+from fastnode.p2p.judging.standing import Penalty, Standing
 
 NAMES = {topic: topic_name(topic, VERSION) for topic in Topic}
 CHECKPOINTS = NAMES[Topic.CHECKPOINT_PROPOSAL]

@@ -8,8 +8,8 @@ import time
 import pytest
 from tests.p2p.nodes import Node, running
 
-from fastnode.p2p.gossip_wire import GossipOptions
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.gossip.wire import GossipOptions
 
 NODES = 20
 #: Bytes of a transaction with a proof, and of a proposal.

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.errors import PeerFault
-from fastnode.p2p.limits import Limits
-from fastnode.p2p.multistream import Selection
-from fastnode.p2p.yamux import Ended, Event, Muxer, Opened, Received, Reset, RoomMade
+from fastnode.p2p.transport.limits import Limits
+from fastnode.p2p.transport.multistream import Selection
+from fastnode.p2p.transport.yamux import Ended, Event, Muxer, Opened, Received, Reset, RoomMade
 
 WINDOW = 256 * 1024
 

@@ -11,9 +11,9 @@ from tests.mempool.made import made_txs
 from tests.p2p.test_proposal_judge import BLOCK, Court
 from tests.publishing.live_l1 import address_of, test_key
 
-from fastnode.p2p.gossip_cache import Verdict
-from fastnode.p2p.proposals import BlockProposal, SignedTxs, signed_txs_digest, wire_signature
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.cache import Verdict
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.messages.proposals import BlockProposal, SignedTxs, signed_txs_digest, wire_signature
 from fastnode.protocol.ethereum import signed_digest
 from fastnode.protocol.tx import Tx
 from fastnode.publishing import digests

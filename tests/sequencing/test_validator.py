@@ -22,8 +22,8 @@ from fastnode.errors import DutyAlreadySigned, DutyConflict
 from fastnode.ha.duty import DutyType
 from fastnode.keystore.from_settings import keystore_of_settings
 from fastnode.outgoing.network import Network
-from fastnode.p2p.proposals import CheckpointAttestation, CheckpointProposal
-from fastnode.p2p.topics import Topic
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.messages.proposals import CheckpointAttestation, CheckpointProposal
 from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.publishing import digests
 from fastnode.publishing.signing import SigningDoor

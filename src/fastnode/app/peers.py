@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import cryptography  # noqa: F401
 
 from fastnode.errors import PeerUnavailable, SettingError, StartError
-from fastnode.p2p.enr import NodeRecord
-from fastnode.p2p.gossip_sink import GossipSink
-from fastnode.p2p.gossip_wire import GossipOptions
-from fastnode.p2p.identity import load_identity
-from fastnode.p2p.network import PeerNetwork
-from fastnode.p2p.network_time import NetworkTime, Pulse
-from fastnode.p2p.node_host import NodeHost
-from fastnode.p2p.options import DiscoveryOptions, PeerOptions, StaticPeer
-from fastnode.p2p.proposal_judge import ProposalJudge
-from fastnode.p2p.proposed_blocks import ExecutionParts, ProposedBlocks
-from fastnode.p2p.pruned_epochs import PrunedEpochs, PrunedParts
-from fastnode.p2p.snapshot import NetworkSnapshot
-from fastnode.p2p.topics import Topic, network_version
+from fastnode.p2p.discovery.enr import NodeRecord
+from fastnode.p2p.discovery.options import DiscoveryOptions
+from fastnode.p2p.gossip.topics import Topic, network_version
+from fastnode.p2p.gossip.wire import GossipOptions
+from fastnode.p2p.judging.network_time import NetworkTime, Pulse
+from fastnode.p2p.judging.node_host import NodeHost
+from fastnode.p2p.judging.proposal_judge import ProposalJudge
+from fastnode.p2p.judging.proposed_blocks import ExecutionParts, ProposedBlocks
+from fastnode.p2p.judging.pruned_epochs import PrunedEpochs, PrunedParts
+from fastnode.p2p.node.gossip_sink import GossipSink
+from fastnode.p2p.node.network import PeerNetwork
+from fastnode.p2p.node.options import PeerOptions, StaticPeer
+from fastnode.p2p.node.snapshot import NetworkSnapshot
+from fastnode.p2p.transport.identity import load_identity
 from fastnode.sentinel.offenses import OffenseType
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from fastnode.mempool.clock import SlotClock
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
-    from fastnode.p2p.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+    from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
     from fastnode.view import Committed, View
     from fastnode.world_state.state import WorldState
 

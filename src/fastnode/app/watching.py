@@ -28,7 +28,7 @@ from fastnode.view import Committed, View
 
 if TYPE_CHECKING:
     from fastnode.outgoing.admin_questions import AdminQuestions
-    from fastnode.p2p.proposals import CheckpointAttestation
+    from fastnode.p2p.messages.proposals import CheckpointAttestation
     from fastnode.sentinel.offense_store import OffenseStore
     from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
     from fastnode.sentinel.watch import OffenseThread, OffenseWatch

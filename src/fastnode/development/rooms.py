@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["BEGIN", "END", "ROOMS", "Room", "allowed_imports", "render", "render_page"]
+__all__ = ["BEGIN", "END", "ROOMS", "SUB_ROOMS", "Room", "allowed_imports", "render", "render_page"]
 
 BEGIN: Final = "<!-- rooms: made by scripts/make-docs -->"
 END: Final = "<!-- end of rooms -->"
@@ -122,6 +122,9 @@ ROOMS: Final = (
     Room("pytest_plugin", "the same as fixtures of pytest", is_module=True),
     Room("development", "what people who work on fastnode use; a node imports nothing from here"),
 )
+
+#: Folders within a room, from the ground up: a module imports, of its room, only its own folder and those before it.
+SUB_ROOMS: Final = {"p2p": ("transport", "discovery", "gossip", "messages", "judging", "node")}
 
 
 def allowed_imports(room: Room) -> frozenset[str]:

@@ -54,7 +54,7 @@ from fastnode.storage.database import ROOM_BYTES, free_bytes
 from fastnode.view import View, tip_numbers
 
 if TYPE_CHECKING:
-    from fastnode.p2p.snapshot import NetworkSnapshot
+    from fastnode.p2p.node.snapshot import NetworkSnapshot
     from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]

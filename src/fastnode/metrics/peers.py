@@ -10,14 +10,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from fastnode.metrics.from_zero import from_zero
 
 if TYPE_CHECKING:
-    from fastnode.p2p.snapshot import NetworkSnapshot
+    from fastnode.p2p.node.snapshot import NetworkSnapshot
 
 __all__ = ["peer_metrics"]
 
 
 def peer_metrics(network: NetworkSnapshot) -> Iterator[Metric]:
     """Labels are the network's own names: topics, verdicts, requests, answers."""
-    from fastnode.p2p import counted  # of a node that has peers, whose packages are there
+    from fastnode.p2p.node import counted  # of a node that has peers, whose packages are there
 
     peers = GaugeMetricFamily("fastnode_p2p_peers", "Connected peers, by who has dialled.", labels=["direction"])
     for direction, is_outbound in (("out", True), ("in", False)):

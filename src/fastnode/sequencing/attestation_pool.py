@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from fastnode.p2p.proposals import CheckpointAttestation
+    from fastnode.p2p.messages.proposals import CheckpointAttestation
 
 __all__ = ["AttestationPool"]
 

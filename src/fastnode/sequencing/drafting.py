@@ -15,7 +15,7 @@ from fastnode.errors import SlotLost
 from fastnode.ha.duty import DutyType
 from fastnode.log import log_facts
 from fastnode.mempool.ledger import ViewLedger
-from fastnode.p2p.proposals import SignedTxs, signed_txs_digest, wire_signature
+from fastnode.p2p.messages.proposals import SignedTxs, signed_txs_digest, wire_signature
 from fastnode.protocol.checkpoint import L1PublishedData, PublishedCheckpoint
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.messages import in_hash

@@ -9,14 +9,14 @@ from typing import Final
 
 from fastnode.errors import PeerUnavailable
 from fastnode.log import log_facts
-from fastnode.p2p.proposals import (
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.messages.proposals import (
     BlockProposal,
     CheckpointAttestation,
     CheckpointProposal,
     SignedTxs,
     wire_signature,
 )
-from fastnode.p2p.topics import Topic
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import Checkpoint
 

@@ -32,7 +32,7 @@ from fastnode.sequencing.turns import is_hatch_open
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
-    from fastnode.p2p.proposals import CheckpointProposal
+    from fastnode.p2p.messages.proposals import CheckpointProposal
     from fastnode.sequencing.gossip import ValidatorGossip
     from fastnode.sequencing.l1_publication import KeyDoor
     from fastnode.sequencing.slot_guard import SlotGuard

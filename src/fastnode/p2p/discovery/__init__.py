@@ -1,0 +1,1 @@
+"""Finding peers, and being found: node records, discv5."""

@@ -1,0 +1,1 @@
+"""Binary forms of requests, answers, proposals and transactions."""

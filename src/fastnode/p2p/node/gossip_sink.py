@@ -1,0 +1,50 @@
+"""Sink of the pool's transactions when the node is on the peer-to-peer network: to peers, and to upstreams too.
+
+A transaction is published once.  While no peer takes it, it waits in the pool.  One that is anchored at a block that
+has just come waits for a moment, so that peers have that block too.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fastnode.errors import PeerUnavailable
+from fastnode.mempool.handover import TxSink
+from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.messages.tx_forms import tx_buffer_of_json
+
+if TYPE_CHECKING:
+    from fastnode.p2p.node.network import PeerNetwork
+
+__all__ = ["GossipSink"]
+
+logger = logging.getLogger(__name__)
+
+
+class GossipSink:
+    """A ``TxSink``.  ``network`` is given once it runs; ``upstreams``: other nodes that take transactions first."""
+
+    def __init__(self, upstreams: TxSink | None = None) -> None:
+        self._upstreams = upstreams
+        self.network: PeerNetwork | None = None
+        #: Time that a transaction in its binary form must wait before peers may have it, in seconds.
+        self.settling_s: Callable[[bytes], float] = lambda tx: 0.0
+
+    def forward(self, tx_json: bytes) -> bool:
+        """True if an upstream or a peer has the transaction.  Refused when an upstream refuses: peers would too."""
+        is_taken = self._upstreams is not None and self._upstreams.forward(tx_json)
+        network = self.network
+        if network is None:
+            return is_taken
+        try:
+            tx = tx_buffer_of_json(tx_json)
+            time.sleep(self.settling_s(tx))
+            count = network.publish(Topic.TX, tx)
+        except PeerUnavailable as error:
+            logger.debug("a transaction is not published: %s", error)
+            return is_taken
+        # None: it was published before, or has come from a peer.
+        return is_taken or count is None or count > 0
