@@ -172,7 +172,7 @@ OTHERS = {
     "storage/opening.py": "opens the own database",
     "testing.py": "for tests of others",
     "workers/groups.py": "between processes of one node",
-    "workers/hub.py": "between processes of one node",
+    "workers/hub.py": "one worker; its end is told",
     "workers/link.py": "between processes of one node",
 }
 #: Modules that start tasks of an event loop, with what becomes of one that raises.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from tests.sources.l1.derivation.deriving import QUICK
 from tests.sources.l1.scripted_l1 import ScriptedL1
 from tests.sources.made_chain import MadeChain
 from tests.test_loop import KINDS, owned_loops
+from tests.workers.test_links import Notes
 
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.bus import budgets, lease, members, transactions
@@ -60,6 +62,10 @@ from fastnode.serving.webhooks import Hook, Webhook
 from fastnode.sources.l1.rollup import Wanted
 from fastnode.sources.l1.service import L1Options, L1Reader
 from fastnode.view import View
+from fastnode.workers import hub
+from fastnode.workers.feed import Feed
+from fastnode.workers.hub import Hub
+from fastnode.workers.link import Link
 
 TX = tx_of(1)
 
@@ -419,6 +425,64 @@ def judge_proposals(parts: Parts) -> Iterator[Case]:
     )
 
 
+@contextmanager
+def hub_of(parts: Parts, listener: socket.socket, source: Trying, feed: Any) -> Iterator[Hub]:
+    left, source.left = source.left, []  # what is raised while a hub is made ends the start
+    untyped: Any = source
+    made = Hub(
+        untyped if source._source is listener else listener,
+        parts.directory,
+        feed,
+        workers=1,
+        facts=lambda: "facts",  # type: ignore[arg-type,return-value]
+        answers={},
+        names=list,
+    )
+    source.left = left
+    yield made
+
+
+def accept_workers(parts: Parts) -> Iterator[Case]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(parts.directory / "primary"))
+        listener.listen()
+        source = parts.tried(listener)
+        with hub_of(parts, listener, source, Feed(())) as made:
+            link = Link(parts.directory / "primary", 1, Notes())
+            link.start()
+
+            def come_and_go() -> None:
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as worker:
+                    worker.connect(str(parts.directory / "primary"))
+
+            yield Case(
+                source=source,
+                loop=made._accepting,
+                trouble=lambda: made._accepting.trouble,
+                works=made.reports,
+                begin=made.start,
+                close=lambda: (link.close(), made.close()),
+                nudge=come_and_go,
+            )
+
+
+def tell_workers(parts: Parts) -> Iterator[Case]:
+    told: list[bytes] = []
+    source = parts.tried(SimpleNamespace(tell=told.append))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(parts.directory / "primary"))
+        listener.listen()
+        with hub_of(parts, listener, source, source) as made:
+            yield Case(
+                source=source,
+                loop=made._telling,
+                trouble=lambda: made._telling.trouble,
+                works=lambda: told,
+                begin=made.start,
+                close=made.close,
+            )
+
+
 BUILDERS: dict[tuple[str, str], Builder] = {
     ("bus/budgets.py", "self._loop"): shared_budgets,
     ("bus/members.py", "self._loop"): heartbeat,
@@ -433,6 +497,8 @@ BUILDERS: dict[tuple[str, str], Builder] = {
     ("sequencing/validator.py", "self._loop"): judge_proposals,
     ("serving/webhooks.py", "self.loop"): deliver_webhooks,
     ("sources/l1/service.py", "self._loop"): read_l1,
+    ("workers/hub.py", "self._accepting"): accept_workers,
+    ("workers/hub.py", "self._telling"): tell_workers,
 }
 
 
@@ -457,6 +523,8 @@ def test_a_loop_does_its_work_whatever_its_source_has_raised(
         (prover, "RETRY_S"),
         (transactions, "LOOK_S"),
         (lease, "RENEW_S"),
+        (hub, "FACTS_INTERVAL_S"),
+        (hub, "LOOK_PAUSE_S"),
     ):
         monkeypatch.setattr(module, name, 0.001)
     with contextmanager(build)(parts) as case:

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
+from fastnode.loop import Loop
 from fastnode.records import dataclass
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import Facts
@@ -32,10 +34,8 @@ COPIES_DIRECTORY: Final = "workers"
 #: Interval of checks whether the facts have changed, and interval at which they are sent in any case, in seconds.
 _LOOK_INTERVAL_S: Final = 0.25
 #: While block follows block the record is made once in so long, not with each.
-_LOOK_PAUSE_S: Final = 0.02
-_FACTS_INTERVAL_S: Final = 1.0
-#: Pause after a worker could not be taken.
-_ACCEPT_AGAIN_S: Final = 0.5
+LOOK_PAUSE_S: Final = 0.02
+FACTS_INTERVAL_S: Final = 1.0
 #: Questions under way, for each worker: most wait for the disk, or for another node.
 _QUESTIONS_PER_WORKER: Final = 8
 _QUESTIONS_MAX: Final = 64
@@ -99,30 +99,34 @@ class Hub:
         self._stop = threading.Event()
         #: Something can be read from the first one when it stops.
         self._stopped = socket.socketpair()
-        self._look = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._accept, name="fastnode-workers", daemon=True),
-            threading.Thread(target=self._send_facts, name="fastnode-worker-facts", daemon=True),
-        ]
+        # The socket is the supervisor's too, so that to shut it down would be the end of it for the next primary.
+        listener.setblocking(False)
+        self._come = select.poll()
+        for sock in (listener, self._stopped[0]):
+            self._come.register(sock, select.POLLIN)
+        self._accepting = Loop("fastnode-workers", self._accept, what="workers cannot connect", longest_s=0.5)
+        #: What was told last, and when.
+        self._told: tuple[Facts | None, float] = None, 0.0
+        self._telling = Loop("fastnode-worker-facts", self._tell, what="workers are not told how the node is")
 
     def start(self) -> None:
         for group in self._groups.values():
             group.start()
-        for thread in self._threads:
-            thread.start()
+        self._accepting.start()
+        self._telling.start()
 
     def close(self) -> None:
         """Workers notice at once."""
         self._stop.set()
-        self._look.set()
+        for loop in (self._accepting, self._telling):
+            loop.interrupt()
         with self._marked:
             self._marked.notify_all()
         self._stopped[1].close()
         for follower, _ in self._present():
             follower.close()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+        for loop in (self._accepting, self._telling):
+            loop.close()
         self._stopped[0].close()
         for group in self._groups.values():
             group.close()
@@ -130,7 +134,7 @@ class Hub:
 
     def look_again(self) -> None:
         """Something that the facts tell may have changed."""
-        self._look.set()
+        self._telling.wake()
 
     def register_names(self, signatures: list[str]) -> None:
         """For every worker."""
@@ -176,7 +180,8 @@ class Hub:
         """Trouble that an operator should look at; None for nothing."""
         serving = sum(1 for report in self.reports() if report.facts.get("serves"))
         text = f"{serving} of {self.wanted} workers serve"
-        return {"workers": None if serving == self.wanted else text}
+        missing = None if serving == self.wanted else text
+        return {"workers": self._accepting.trouble or self._telling.trouble or missing}
 
     def _present(self) -> list[tuple[Follower, WorkerReport]]:
         with self._lock:
@@ -184,30 +189,16 @@ class Hub:
 
     # ---- threads -----------------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        # The socket is the supervisor's too, so that to shut it down would be the end of it for the next primary.
-        self._listener.setblocking(False)
-        come = select.poll()
-        for sock in (self._listener, self._stopped[0]):
-            come.register(sock, select.POLLIN)
-        has_failed = False
-        while not self._stop.is_set():
-            come.poll()
-            try:
-                accepted, _ = self._listener.accept()
-            except BlockingIOError:
-                continue
-            except OSError as error:  # no descriptor is left, say; a worker that waits is taken a little later
-                if not has_failed:
-                    logger.error("workers cannot connect", extra=log_facts(reason=error.strerror))
-                has_failed = True
-                self._stop.wait(_ACCEPT_AGAIN_S)
-                continue
-            has_failed = False
+    def _accept(self) -> float:
+        """Take a worker that comes; raises OSError when no descriptor is left, say, and takes it a little later."""
+        self._come.poll()
+        with suppress(BlockingIOError):
+            accepted, _ = self._listener.accept()
             accepted.setblocking(True)
             threading.Thread(
                 target=self._serve, args=(Connection(accepted),), name="fastnode-worker-link", daemon=True
             ).start()
+        return 0.0
 
     def _serve(self, connection: Connection) -> None:
         """One worker, until it goes."""
@@ -300,18 +291,10 @@ class Hub:
         """Behind all batches that the answers rest on."""
         follower.put(frame(Kind.REPLY, outcomes))
 
-    def _send_facts(self) -> None:
-        sent: Facts | None = None
-        sent_at = 0.0
-        while not self._stop.is_set():
-            self._look.wait(_LOOK_INTERVAL_S)
-            self._look.clear()
-            try:
-                facts = self._facts()
-                if facts != sent or time.monotonic() - sent_at > _FACTS_INTERVAL_S:
-                    sent, sent_at = facts, time.monotonic()
-                    self.feed.tell(frame(Kind.FACTS, facts))
-            except Exception:
-                logger.exception("the facts for workers cannot be told")
-                continue
-            self._stop.wait(_LOOK_PAUSE_S)
+    def _tell(self) -> float:
+        facts, (told, told_at), now = self._facts(), self._told, time.monotonic()
+        if facts != told or now - told_at > FACTS_INTERVAL_S:
+            self.feed.tell(frame(Kind.FACTS, facts))
+            self._told = facts, now
+        self._stop.wait(LOOK_PAUSE_S)
+        return _LOOK_INTERVAL_S
