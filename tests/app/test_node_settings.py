@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastnode.app.node_settings import log_block_budget
+from fastnode.app.node_settings import log_block_budget, log_history
 from fastnode.config.settings import Settings
 from fastnode.sequencing.options import SequencerOptions
 
@@ -29,3 +29,32 @@ def test_a_sequencer_says_the_budget_that_its_blocks_are_built_by(
     [said] = [record.facts for record in caplog.records if record.message == "budget of a block"]  # type: ignore[attr-defined]
     gas = limits.block_gas
     assert said == {"l2_gas": gas.l2_gas, "da_gas": gas.da_gas, "blocks_max": limits.blocks_per_checkpoint}
+
+
+FASTER = "--world-state-history-from sync, without the state at blocks that are final by now"
+ALL = "all blocks from there on"
+
+
+@pytest.mark.parametrize(
+    ("settings", "oldest", "tip", "said"),
+    [
+        (Settings(), 0, 0, {"oldest_block": 0, "kept": ALL, "faster": FASTER}),
+        (Settings(local_network=True), 0, 0, {"oldest_block": 0, "kept": ALL}),
+        (Settings(), 0, 9, {"oldest_block": 0, "kept": ALL}),
+        (Settings(world_state_checkpoint_history=5), 4, 9, {"oldest_block": 4, "kept": "5 checkpoints"}),
+        (
+            Settings(world_state_history_from="sync"),
+            9,
+            9,
+            {"oldest_block": 9, "kept": ALL, "begins": "where the first catch-up leads"},
+        ),
+        (Settings(world_state_history_from="sync"), 4, 9, {"oldest_block": 4, "kept": ALL, "begins": "here"}),
+    ],
+)
+def test_the_start_says_from_where_the_state_is_kept(
+    caplog: pytest.LogCaptureFixture, settings: Settings, oldest: int, tip: int, said: dict[str, object]
+) -> None:
+    caplog.set_level("INFO")
+    state: Any = SimpleNamespace(oldest=oldest, tip=SimpleNamespace(number=tip))
+    log_history(settings, state, runs_follow=oldest == tip)
+    assert [record.facts for record in caplog.records] == [said]  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,23 @@ from tests.killed import killed, script_command
 from fastnode import kernels
 from fastnode.archiver import gathered_run
 from fastnode.archiver.ingest import Ingestor
-from fastnode.archiver.source import CheckpointRecord
+from fastnode.archiver.source import CheckpointRecord, TipsRecord
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.data_check import check_data
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
-from fastnode.errors import BlockRejected, BlockUnavailable, DatabaseError
+from fastnode.errors import BlockRejected, BlockUnavailable, ChainFileError, DatabaseError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body
+from fastnode.protocol.tips import TipId
+from fastnode.snapshots.leveldb_copy import copy_leveldb
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.storage.database import SharedDatabase
+from fastnode.world_state.apply import PreparedBlock
+from fastnode.world_state.layout import BLOCK_BYTES, CHANGED, LEAF_HISTORY, NODE_HISTORY
+from fastnode.world_state.replica import WorldStateReplica
+from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
 
 pytestmark = pytest.mark.skipif(kernels.USING_TWINS, reason="a matter of order, not of hashing")
@@ -109,6 +116,8 @@ def test_runs_of_any_length_give_the_chain_and_the_answers_of_single_blocks(
     rng = random.Random(seed)
     monkeypatch.setattr(gathered_run, "BLOCKS_MAX", rng.choice([1, 2, 5, 100]))
     monkeypatch.setattr(gathered_run, "LEAVES_MAX", rng.choice([10, 100, 10_000]))
+    monkeypatch.setattr(gathered_run, "BYTES_MAX", rng.choice([50_000, 1 << 20]))
+    monkeypatch.setattr(gathered_run, "SECONDS_MAX", rng.choice([0.0, 0.05, 100.0]))
     with opened(tmp_path, chain) as (data, ingestor):
         import_chain_file(ingestor, chain)
         assert data.state.view.oldest == ingestor.view.tips.finalized.block.number > 20
@@ -129,17 +138,166 @@ def test_runs_of_any_length_give_the_chain_and_the_answers_of_single_blocks(
         assert_same_answers(data.state.view, block_by_block.state.view, rng, bodies_of(chain))
 
 
+@pytest.mark.parametrize("bytes_max", [60_000, 1 << 30])
 def test_trees_that_were_removed_are_built_again_in_runs(
-    chain: Path, tmp_path: Path, block_by_block: ChainData
+    bytes_max: int, chain: Path, tmp_path: Path, block_by_block: ChainData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path, chain) as (_, ingestor):
         import_chain_file(ingestor, chain)
     shutil.rmtree(tmp_path / "world_state")
+    monkeypatch.setattr(gathered_run, "BYTES_MAX", bytes_max)
+    lengths = _lengths_of_runs(monkeypatch)
     with opened(tmp_path, chain) as (data, ingestor):
         view = data.state.view
         assert view.tip == block_by_block.state.view.tip
-        assert view.oldest == ingestor.view.tips.finalized.block.number
+        assert view.oldest == sum(lengths) == ingestor.view.tips.finalized.block.number
+        assert (len(lengths) == 1) is (bytes_max > 60_000)
         assert check_data(data).problems == []
+
+
+def _lengths_of_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of blocks of the runs that are committed from now on."""
+    lengths: list[int] = []
+    commit = WorldState.commit
+
+    def counted(state: WorldState, prepared: PreparedBlock) -> None:
+        commit(state, prepared)
+        if not prepared.has_history:
+            lengths.append(prepared.record.number - prepared.first + 1)
+
+    monkeypatch.setattr(WorldState, "commit", counted)
+    return lengths
+
+
+def test_tips_that_move_do_not_end_a_run(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = _lengths_of_runs(monkeypatch)
+    with ChainData.open(tmp_path, options=SYNC) as data, ChainFileSource(chain) as source:
+        adopt_chain_file(data.store, chain)
+        ingestor = data.open_ingestor(verify=True)
+        ingestor.catch_up()
+        ingestor.final_checkpoint = 9
+        for record in source.records():
+            ingestor.apply(record)
+            view = ingestor.view
+            checkpointed = view.tips.checkpointed.checkpoint.number
+            if checkpointed and not isinstance(record, TipsRecord):
+                final, proven = (view.tip_of_checkpoint(max(1, checkpointed - back)) for back in (3, 2))
+                final = max(final, view.tips.finalized, key=lambda tip: tip.block.number)
+                ingestor.set_tips(replace(view.tips, proven=max(final, proven, key=_number), finalized=final))
+        last = data.store.open_view().checkpoint(9)
+        assert last is not None
+        assert lengths[0] == last.last_block
+        assert check_data(data).problems == []
+
+
+def _number(tip: TipId) -> int:
+    return tip.block.number
+
+
+def test_blocks_outside_a_checkpoint_are_applied_one_by_one_whatever_is_said_to_be_final(
+    chain: Path, tmp_path: Path
+) -> None:
+    """So that they can be taken back when the checkpoint turns out to have others."""
+    with ChainData.open(tmp_path, options=SYNC) as data, ChainFileSource(chain) as source:
+        adopt_chain_file(data.store, chain)
+        ingestor = data.open_ingestor(verify=True)
+        ingestor.catch_up()
+        ingestor.final_checkpoint = 1000
+        record = next(source.records())
+        assert isinstance(record, CheckpointRecord)
+        for block in record.published.checkpoint.blocks:
+            ingestor.add_block(block, record.l1_to_l2_messages if block.index_within_checkpoint == 0 else ())
+        assert data.state.view.oldest == 0
+        ingestor.undo_above(0)
+        assert data.state.block_number == ingestor.view.tip_number == 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_short_history_gives_way_when_what_is_final_is_known_late(
+    seed: int, chain: Path, block_by_block: ChainData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr("fastnode.world_state.state.SHORT_HISTORY_CHECKPOINTS", 5)
+    monkeypatch.setattr("fastnode.world_state.state.PRUNED_BLOCKS_PER_COMMIT", rng.choice([1, 3, 64]))
+    before = rng.randrange(1, 5)
+    with opened(tmp_path, chain) as (data, ingestor):
+        _add_checkpoints(ingestor, chain, before)
+        assert data.state.view.oldest == 0 < data.state.block_number
+        if rng.random() < 0.5:
+            ingestor.undo_above(data.state.block_number - 1)
+        import_chain_file(ingestor, chain)
+        final = data.state.view.oldest
+        assert final == ingestor.view.tips.finalized.block.number
+        assert data.state.view.tip == block_by_block.state.view.tip
+        assert _blocks_with_history(data) == set(range(final + 1, SHAPE.blocks + 1))
+        assert check_data(data).problems == []
+        assert_same_answers(data.state.view, block_by_block.state.view, rng, bodies_of(chain))
+
+
+def test_a_longer_history_stays(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastnode.world_state.state.SHORT_HISTORY_CHECKPOINTS", 5)
+    with opened(tmp_path, chain) as (data, ingestor):
+        _add_checkpoints(ingestor, chain, 5)
+        import_chain_file(ingestor, chain)
+        assert data.state.view.oldest == 0
+        assert _blocks_with_history(data) == set(range(1, SHAPE.blocks + 1))
+
+
+def _add_checkpoints(ingestor: Ingestor, chain: Path, count: int) -> None:
+    with ChainFileSource(chain) as source:
+        for record in islice(source.records(), count):
+            ingestor.apply(record)
+
+
+def _blocks_with_history(data: ChainData) -> set[int]:
+    """Blocks of which anything says what they replaced."""
+    found = set()
+    with data.state.database.snapshot().iterator(include_value=False) as keys:
+        for key in keys:
+            if key[:1] in (NODE_HISTORY, LEAF_HISTORY, CHANGED):
+                found.add(int.from_bytes(key[-BLOCK_BYTES:], "big"))
+    return found
+
+
+def test_a_view_that_a_reader_holds_answers_as_before_while_runs_come(
+    chain: Path, block_by_block: ChainData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathered_run, "BLOCKS_MAX", 6)
+    held: list[WorldStateView] = []
+    rng = random.Random(3)
+    with ChainData.open(tmp_path, options=SYNC) as data:
+        adopt_chain_file(data.store, chain)
+        ingestor = data.open_ingestor(verify=True, on_commit=lambda _: held.append(data.state.view))
+        ingestor.catch_up()
+        import_chain_file(ingestor, chain)
+        bodies = bodies_of(chain)
+        assert len({view.tip.number for view in held}) > 5
+        for view in rng.sample(held, 6):
+            assert_same_answers(view, block_by_block.state.view, rng, bodies[: view.tip.number])
+
+
+def test_a_copy_repeats_runs(
+    chain: Path, block_by_block: ChainData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker, say, answers from it while the primary catches up."""
+    monkeypatch.setattr(gathered_run, "BLOCKS_MAX", 7)
+    monkeypatch.setattr("fastnode.world_state.state.SHORT_HISTORY_CHECKPOINTS", 3)
+    with opened(tmp_path / "first", chain) as (data, ingestor):
+        _add_checkpoints(ingestor, chain, 2)
+        (tmp_path / "copy").mkdir()
+        copy_leveldb(data.state.path, tmp_path / "copy" / data.state.path.name)
+        separators = data.store.chain.release.separators
+        copy = WorldStateReplica(tmp_path / "copy", separators, cache_mb=16, write_buffer_bytes=1 << 20)
+        copy.load_nodes()
+        data.state.database.watch_writes(copy.repeat)
+        held = [copy.view]
+        ingestor = data.open_ingestor(verify=True, on_commit=lambda _: held.append(copy.publish()))
+        import_chain_file(ingestor, chain)
+        rng, bodies = random.Random(4), bodies_of(chain)
+        for view in [*rng.sample(held, 4), copy.publish()]:
+            assert_same_answers(view, block_by_block.state.view, rng, bodies[: view.tip.number])
+        assert copy.view.oldest == data.state.view.oldest > 20
+        copy.close()
 
 
 def test_with_a_limit_of_history_the_checkpoints_within_it_are_applied_one_by_one(chain: Path, tmp_path: Path) -> None:
@@ -154,10 +312,14 @@ def test_all_history_is_kept_unless_the_setting_says_otherwise(block_by_block: C
     assert block_by_block.state.view.oldest == 0
 
 
-@pytest.mark.parametrize("wanted", [3, 17])
-def test_the_bad_block_of_a_run_is_named_and_those_before_it_stay(wanted: int, chain: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bad_block_of_a_run_is_named_and_those_before_it_stay(
+    seed: int, chain: Path, block_by_block: ChainData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A block whose content is another one than its header was made of: only the trees tell."""
-    bad = next(number for number, body in enumerate(bodies_of(chain), 1) if number >= wanted and body.tx_effects)
+    rng = random.Random(seed)
+    monkeypatch.setattr(gathered_run, "BLOCKS_MAX", rng.choice([3, 9, 100]))
+    bad = rng.choice([number for number, body in enumerate(bodies_of(chain)[:FINAL], 1) if body.tx_effects])
     with ChainData.open(tmp_path, options=SYNC) as data:
         adopt_chain_file(data.store, chain)
         ingestor = data.open_ingestor(verify=False)
@@ -166,9 +328,24 @@ def test_the_bad_block_of_a_run_is_named_and_those_before_it_stay(wanted: int, c
             _add_all(ingestor, chain, bad)
         before = next(block for block in range(bad - 1, -1, -1) if _ends_a_checkpoint(data, block))
         assert (ingestor.view.tip_number, data.state.block_number) == (before, before)
+        # Another source is right, and nothing of this one keeps it from runs.
+        lengths = _lengths_of_runs(monkeypatch)
         import_chain_file(ingestor, chain)
         assert data.state.block_number == SHAPE.blocks
+        assert data.state.view.oldest == before + sum(lengths) == ingestor.view.tips.finalized.block.number
         assert check_data(data).problems == []
+        assert_same_answers(data.state.view, block_by_block.state.view, rng, bodies_of(chain))
+
+
+def test_what_was_imported_before_a_line_that_is_refused_stays(chain: Path, tmp_path: Path) -> None:
+    lines = chain.read_bytes().splitlines(keepends=True)
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(b"".join([*lines[:9], lines[9][:-9] + b"\n", lines[-1]]))
+    with opened(tmp_path / "data", chain) as (data, ingestor):
+        with pytest.raises(ChainFileError, match="line 10: not JSON"):
+            import_chain_file(ingestor, broken)
+        assert data.state.block_number == data.state.view.oldest == ingestor.view.tip_number
+        assert ingestor.view.tips.checkpointed.checkpoint.number == 7
 
 
 def _add_all(ingestor: Ingestor, chain: Path, bad: int) -> None:

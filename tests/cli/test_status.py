@@ -83,6 +83,9 @@ def test_a_node_that_serves_is_ready_and_names_its_tips(start_node: Callable[...
     assert (found["ok"], found["ready"], found["tips"]) == (True, True, tips)
     assert found["sync"]["state"] == "serving"
     assert found["components"]["chain"] == {"ok": True}
+    kept = f"kept of blocks 0 to {tips['proposed']['number']}"
+    assert found["components"]["state"] == {"ok": True, "state": kept}
+    assert lines["history"] == kept
 
 
 def test_what_is_wrong_is_said_and_ends_with_1(probed: Probed) -> None:

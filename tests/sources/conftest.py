@@ -25,7 +25,7 @@ from fastnode.app.following import Following, FollowingPatience
 from fastnode.app.ingestion import IngestionThread
 from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.source import L1Tips, MessageSource
-from fastnode.chain_data import ChainData
+from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.settings import Settings
 from fastnode.protocol.tips import L2Tips
 from fastnode.sources.publication import Publication
@@ -64,7 +64,7 @@ class FollowingNode:
         self.published: list[int] = []
         self.on_published: list[Callable[[ChainCommit], None]] = []
         self.control = SyncControl()
-        self.data = stack.enter_context(ChainData.open(directory))
+        self.data = stack.enter_context(ChainData.open(directory, options=ChainOptions.of(settings)))
         store = self.data.store
         self.following = Following(settings, lambda: store.chain if store.has_chain else None, patience=QUICK, bus=bus)
         stack.callback(self.following.close)

@@ -93,9 +93,15 @@ class Condition:
             faults=_asked(self._faults),
             troubles=_asked(self._troubles) | ({} if self.judge is None else {"proofs": self.judge.fault}),
             notes=self._notes(),
-            states=({} if self.judge is None else {"proofs": self.judge.summary})
+            states=self._history()
+            | ({} if self.judge is None else {"proofs": self.judge.summary})
             | {name: state() for name, state in self._states.items()},
         )
+
+    def _history(self) -> dict[str, str]:
+        view = self._views.newest
+        state = None if view is None else view.state
+        return {} if state is None else {"state": f"kept of blocks {state.oldest} to {state.tip.number}"}
 
     def _notes(self) -> dict[str, str]:
         notes = dict(self.missing) | ({"sync": "paused"} if self._control.is_paused else {})

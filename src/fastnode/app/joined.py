@@ -118,7 +118,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     stack.callback(views.replace, None)
     publication = Publication(views.publish)
     ingestor = data.open_ingestor(verify=settings.verify, on_commit=publication)
-    log_history(settings, data.state.view.oldest, runs_follow=ingestor.takes_runs)
+    log_history(settings, data.state.view, runs_follow=ingestor.takes_runs)
     local = _open_local_network(opened, ingestor, beginning)
     views.show(ingestor.view)
     fees = _open_fees(opened, local)

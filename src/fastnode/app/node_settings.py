@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.gas_budgets import BlockBudget
@@ -14,6 +15,9 @@ from fastnode.http.limits import Limits
 from fastnode.log import log_facts
 from fastnode.serving.api_key import AdminKey, choose_admin_key
 from fastnode.values.counts import AUTO
+
+if TYPE_CHECKING:
+    from fastnode.world_state.view import WorldStateView
 
 __all__ = [
     "admin_key_of",
@@ -75,11 +79,16 @@ def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
     logger.info("budget of a block", extra=facts)
 
 
-def log_history(settings: Settings, oldest_block: int, *, runs_follow: bool) -> None:
-    """Say from which block on the state can be asked for, where that is not all of the chain."""
+def log_history(settings: Settings, state: WorldStateView, *, runs_follow: bool) -> None:
+    """Say from which block on the state can be asked for, and to who begins a chain what is faster."""
+    checkpoints = settings.world_state_checkpoint_history
+    facts: dict[str, object] = {"oldest_block": state.oldest}
+    facts["kept"] = f"{checkpoints} checkpoints" if checkpoints > 0 else "all blocks from there on"
     if settings.world_state_history_from == "sync":
-        begins = "where the first catch-up leads" if runs_follow else "here"
-        logger.info("history of the state", extra=log_facts(oldest_block=oldest_block, begins=begins))
+        facts["begins"] = "where the first catch-up leads" if runs_follow else "here"
+    elif state.tip.number == 0 and not settings.local_network:
+        facts["faster"] = "--world-state-history-from sync, without the state at blocks that are final by now"
+    logger.info("history of the state", extra=log_facts(**facts))
 
 
 def admin_key_of(settings: Settings) -> AdminKey:

@@ -5,6 +5,7 @@ Nothing of them is in a database yet, and nobody but the ingestion and its sourc
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,14 +20,15 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.protocol.block import L2Block
 from fastnode.storage.database import SharedDatabase
 
-__all__ = ["GatheredBlock", "GatheredRun"]
+__all__ = ["GatheredBlock", "GatheredRun", "RunSize"]
 
-#: A run is complete with so many blocks, leaves of the indexed trees, or bytes that wait for the disk, at the end of
-#: the next checkpoint.  Larger ones save little more.
+#: A run is complete with so many blocks, leaves of the indexed trees, bytes that wait for the disk, or seconds since it
+#: was begun, at the end of the next checkpoint.  Larger ones save little more, and what a source that is slow has given
+#: is shown and kept meanwhile.
 BLOCKS_MAX: Final = 1024
 LEAVES_MAX: Final = 16_384
-BYTES_MAX: Final = 64 << 20
-
+BYTES_MAX: Final = 32 << 20
+SECONDS_MAX: Final = 10.0
 
 #: A key and its value.
 Entry = tuple[bytes, bytes]
@@ -44,33 +46,52 @@ class GatheredBlock(NamedTuple):
     return_to: int
 
 
+class RunSize:
+    """Size of a run that grows by a block at a time."""
+
+    def __init__(self) -> None:
+        self._blocks = 0
+        self._leaves = 0
+        #: Bytes that its blocks take.
+        self.byte_count = 0
+
+    def add(self, block: L2Block) -> None:
+        self._blocks += 1
+        for effect in block.body.tx_effects:
+            self._leaves += len(effect.nullifiers) + len(effect.public_data_writes)
+
+    @property
+    def is_reached(self) -> bool:
+        """True if the run is to have no more blocks."""
+        return self._blocks >= BLOCKS_MAX or self._leaves >= LEAVES_MAX or self.byte_count >= BYTES_MAX
+
+
 class GatheredRun:
-    """``view`` is the chain with these blocks."""
+    """``batch`` is what its blocks write to the chain database, those of the indexes too."""
 
     def __init__(self, store: ArchiverStore) -> None:
         self._store = store
         self.batch = store.write_batch()
         self.blocks: list[GatheredBlock] = []
         self._slots: list[Entry] = []  # of checkpoints, which come in their order
-        self._leaves = 0
-        self._bytes = 0
+        self._size = RunSize()
+        self._due_at = time.monotonic() + SECONDS_MAX
 
-    def add(self, gathered: GatheredBlock) -> None:
-        """Count a block whose entries are in the batch."""
+    def add(self, gathered: GatheredBlock, entries: Entries) -> None:
         self.blocks.append(gathered)
-        for effect in gathered.block.body.tx_effects:
-            self._leaves += len(effect.nullifiers) + len(effect.public_data_writes)
-
-    def put(self, entries: Entries) -> None:
+        self._size.add(gathered.block)
         for key, value in entries.items():
             self.batch.put(key, value)
-            self._bytes += len(value)
             if key.startswith(layout.CHECKPOINT_BY_SLOT):
                 self._slots.append((key, value))
 
+    def put_tips(self, tips: StoredTips) -> None:
+        self.batch.put(layout.KEY_TIPS, tips.encode())
+
     @property
     def is_complete(self) -> bool:
-        return len(self.blocks) >= BLOCKS_MAX or self._leaves >= LEAVES_MAX or self._bytes >= BYTES_MAX
+        self._size.byte_count = self.batch.byte_count
+        return self._size.is_reached or time.monotonic() >= self._due_at
 
     def open_view(self) -> ChainView:
         """The chain as it will be when this is written; of what is scanned, only slots know of these blocks."""
@@ -81,7 +102,7 @@ class GatheredRun:
         what the trees cannot return below."""
         tips = StoredTips.decode(self.batch.get(layout.KEY_TIPS) or b"")
         final = max(tips.finalized, tips.checkpointed)
-        self.batch.put(layout.KEY_TIPS, tips._replace(finalized=final, proven=max(tips.proven, final)).encode())
+        self.put_tips(tips._replace(finalized=final, proven=max(tips.proven, final)))
         self.batch.commit()
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from typing import Any, Final
 
 from fastnode.archiver import layout
@@ -26,7 +27,7 @@ from fastnode.archiver.entries import (
     message_entries,
     message_keys,
 )
-from fastnode.archiver.gathered_run import GatheredBlock, GatheredRun
+from fastnode.archiver.gathered_run import GatheredBlock, GatheredRun, RunSize
 from fastnode.archiver.hooks import IndexWriter, StateApplier
 from fastnode.archiver.progress import IngestionProgress
 from fastnode.archiver.queries import stored_block, stored_info
@@ -105,7 +106,6 @@ class Ingestor:
         self.block_log_level = logging.DEBUG
         self._open_checkpoint: CheckpointVerifier | None = None  # of the newest proposed block
         self._run: GatheredRun | None = None
-        self._refused_runs_end = 0  # up to here blocks are applied one by one
         #: The newest checkpoint that is final by what the source says, also if it is not stored yet.
         self.final_checkpoint = 0
         self.view = store.open_view()
@@ -169,29 +169,30 @@ class Ingestor:
 
     def _apply_stored_run(self, state: StateApplier, first: int) -> int:
         """Apply the stored blocks from ``first`` on as one run; returns how many, 0 if they are not for a run."""
+        blocks = self._stored_run(state, first)
+        while len(blocks) >= RUN_BLOCKS_MIN:
+            try:
+                prepared = state.prepare_run(blocks)
+            except BlockRejected as error:
+                _log_refused_run(blocks[0][0].number, blocks[-1][0].number, error)
+                del blocks[len(blocks) // 2 :]
+            else:
+                state.commit(prepared)
+                return len(blocks)
+        return 0
+
+    def _stored_run(self, state: StateApplier, first: int) -> list[tuple[L2Block, Sequence[bytes]]]:
         newest = state.newest_of_runs(self.view.tips.finalized.checkpoint.number)
-        run = GatheredRun(self._store)
+        blocks = []
+        size = RunSize()
         for number in range(first, self.view.tip_number + 1):
-            info = stored_info(self.view, number)
-            if info.checkpoint_number > newest or number <= self._refused_runs_end or run.is_complete:
+            if stored_info(self.view, number).checkpoint_number > newest or size.is_reached:
                 break
             block, messages = self._stored_block_with_messages(number)
-            run.add(GatheredBlock(block, info, messages, {}, None, number - 1))
-        if len(run.blocks) < RUN_BLOCKS_MIN:
-            return 0
-        try:
-            prepared = state.prepare_run([(item.block, item.messages) for item in run.blocks])
-        except BlockRejected as error:
-            self._refuse_run(run, error)
-            return 0
-        state.commit(prepared)
-        return len(run.blocks)
-
-    def _refuse_run(self, run: GatheredRun, error: BlockRejected) -> None:
-        """From now on its blocks are applied one by one, so that the bad one is named."""
-        first, last = run.blocks[0].info.number, run.blocks[-1].info.number
-        log.warning("blocks %d to %d do not fit together (%s): applying them one by one", first, last, error)
-        self._refused_runs_end = last
+            blocks.append((block, messages))
+            size.add(block)
+            size.byte_count += len(self.view.body_json(number) or b"")
+        return blocks
 
     def _return_to_chain(self, state: StateApplier) -> None:
         state.undo_above(self.view.tip_number)
@@ -280,12 +281,14 @@ class Ingestor:
             for block, info in zip(checked.new_blocks, new_infos, strict=True):
                 is_last = block is checked.new_blocks[-1]
                 self._store_block(
-                    block,
-                    info,
-                    messages,
-                    record=checked.record if is_last else {},
-                    checkpointed=number if is_last else None,
-                    return_to=tip_before,
+                    GatheredBlock(
+                        block,
+                        info,
+                        messages if info.index_within_checkpoint == 0 else (),
+                        record=checked.record if is_last else {},
+                        checkpointed=number if is_last else None,
+                        return_to=tip_before,
+                    )
                 )
         except BlockRejected:
             # The state applier refused a later block of the checkpoint: take back the earlier ones.
@@ -337,7 +340,8 @@ class Ingestor:
             with self.progress.phase("verify"):
                 info = verifier.check_block(block, block.hash())
                 require_unknown(self.view, block, set())
-            self._store_block(block, info, messages)
+            self.flush()
+            self._store_at_once(GatheredBlock(block, info, messages, {}, None, info.number - 1))
             self._open_checkpoint = verifier
             return True
 
@@ -365,20 +369,9 @@ class Ingestor:
             verifier.pass_block(stored_block(self.view, number), stored_info(self.view, number).hash)
         return verifier
 
-    def _store_block(
-        self,
-        block: L2Block,
-        info: BlockInfo,
-        messages: Sequence[bytes],
-        *,
-        record: Entries | None = None,
-        checkpointed: int | None = None,
-        return_to: int | None = None,
-    ) -> None:
-        messages = messages if info.index_within_checkpoint == 0 else ()
-        return_to = info.number - 1 if return_to is None else return_to
-        checked = GatheredBlock(block, info, messages, record or {}, checkpointed, return_to)
-        if self._state is not None and self._is_for_a_run(self._state, info):
+    def _store_block(self, checked: GatheredBlock) -> None:
+        """Store a block of a checkpoint that has passed all checks: of no other may anybody say that it is final."""
+        if self._state is not None and self._is_for_a_run(self._state, checked.info):
             self._gather(self._state, checked)
         else:
             self.flush()
@@ -424,7 +417,7 @@ class Ingestor:
 
     def _is_for_a_run(self, state: StateApplier, info: BlockInfo) -> bool:
         final = max(self.final_checkpoint, self.view.tips.finalized.checkpoint.number)
-        return info.checkpoint_number <= state.newest_of_runs(final) and info.number > self._refused_runs_end
+        return info.checkpoint_number <= state.newest_of_runs(final)
 
     def _gather(self, state: StateApplier, checked: GatheredBlock) -> None:
         if self._run is None:
@@ -432,10 +425,9 @@ class Ingestor:
             self._run = GatheredRun(self._store)
         run = self._run
         with self.progress.phase("render"):
-            run.put(self._entries(checked))
+            run.add(checked, self._entries(checked))
             for writer in self._index_writers:
                 writer.write(run.batch, checked.block)
-        run.add(checked)
         self.view = run.open_view()
         # Only whole checkpoints, so that a block of one that is refused takes none from a run before.
         if run.is_complete and checked.checkpointed is not None:
@@ -453,14 +445,15 @@ class Ingestor:
                 with self.progress.phase("state"):
                     prepared = self._state.prepare_run([(item.block, item.messages) for item in run.blocks])
             except BlockRejected as error:
-                self._refuse_run(run, error)
-                self._store_one_by_one(run)
+                self.view = self._store.open_view()
+                self._store_in_parts(run.blocks, self._state, error)
                 return
             except BaseException:
                 self.view = self._store.open_view()
                 raise
             self._write_run(run, self._state, prepared)
             self._publish(tuple(item.block for item in run.blocks))
+            self._state.settle(self.view.tips.finalized.block.number)
             seconds = time.perf_counter() - begun
             for item in run.blocks:
                 self._report(item.info, seconds / len(run.blocks))
@@ -476,9 +469,25 @@ class Ingestor:
         with self.progress.phase("write_state"):
             state.commit(prepared)
 
-    def _store_one_by_one(self, run: GatheredRun) -> None:
-        self.view = self._store.open_view()
-        for item in run.blocks:
+    def _store_in_parts(self, blocks: Sequence[GatheredBlock], state: StateApplier, error: BlockRejected) -> None:
+        """Store what a refused run has, half of its checkpoints at a time, until only the bad one is left.
+
+        So that what comes after it, from another source, is again for runs: no block before has left history.
+        """
+        _log_refused_run(blocks[0].info.number, blocks[-1].info.number, error)
+        checkpoints = [list(items) for _, items in groupby(blocks, key=lambda item: item.return_to)]
+        if len(checkpoints) == 1:
+            self._store_one_by_one(blocks)
+            return
+        middle = len(checkpoints) // 2
+        for part in (checkpoints[:middle], checkpoints[middle:]):
+            for items in part:
+                for item in items:
+                    self._gather(state, item)
+            self.flush()
+
+    def _store_one_by_one(self, blocks: Sequence[GatheredBlock]) -> None:
+        for item in blocks:
             try:
                 self._store_at_once(item)
             except BlockRejected:
@@ -518,8 +527,13 @@ class Ingestor:
             require_tips(self.view, tips)
             proven, finalized = tips.proven.checkpoint.number, tips.finalized.checkpoint.number
             stored = self.view.stored_tips()
-            if (stored.proven, stored.finalized) != (proven, finalized):
-                self.flush()
+            if (stored.proven, stored.finalized) == (proven, finalized):
+                return
+            if self._run is not None:
+                # A run moves them, with its blocks.
+                self._run.put_tips(stored._replace(proven=proven, finalized=finalized))
+                self.view = self._run.open_view()
+            else:
                 if self._state is not None:
                     self._state.settle(tips.finalized.block.number)
                 self._commit({}, proven=proven, finalized=finalized)
@@ -635,3 +649,7 @@ class Ingestor:
         self._run = None
         self._writer.shutdown()
         self.__dict__.pop("view", None)
+
+
+def _log_refused_run(first: int, last: int, error: BlockRejected) -> None:
+    log.warning("blocks %d to %d do not fit together (%s): applying them in parts", first, last, error)

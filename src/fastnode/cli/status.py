@@ -16,6 +16,8 @@ from fastnode.errors import StartError
 __all__ = ["status"]
 
 _TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
+#: Line of a component that is called as the line about the node itself.
+_NAMES: Final = {"state": "history"}
 
 
 @click.command(short_help="Say how a running node is.")
@@ -81,7 +83,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
             lines.append(("behind", f"{sync['lagBlocks']} blocks{speed}"))
         lines += _derivation_lines(sync.get("derivation"))
     components = found.get("components", {})
-    lines += [(name, part["state"]) for name, part in components.items() if "state" in part]
+    lines += [(_NAMES.get(name, name), part["state"]) for name, part in components.items() if "state" in part]
     lines += [("note", f"{name}: {note}") for name, note in found.get("notes", {}).items()]
     wrong = [(name, part) for name, part in components.items() if not part["ok"]]
     lines += [("wrong", f"{name}: {part['reason']}") for name, part in wrong]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fastnode.archiver.ingest import Ingestor
@@ -56,7 +57,7 @@ def import_chain_file(
     if ingestor.takes_runs:
         with ChainFileSource(path) as source:
             ingestor.final_checkpoint = source.newest_final_checkpoint()
-    with ChainFileSource(path) as source:
+    with ChainFileSource(path) as source, _whole_runs(ingestor, source):
         _adopt(ingestor.store, source)
         for record in source.records():
             try:
@@ -66,11 +67,19 @@ def import_chain_file(
                 raise source.error(str(error)) from error
             if progress is not None:
                 progress(ImportProgress(ingestor.view.tip_number, source.bytes_read, source.bytes_total))
+    return ImportSummary(blocks=blocks, new_blocks=new_blocks, tip=ingestor.view.tip_number)
+
+
+@contextmanager
+def _whole_runs(ingestor: Ingestor, source: ChainFileSource) -> Iterator[None]:
+    """Store what was applied, also when a later record is refused or the import is stopped."""
+    try:
+        yield
+    finally:
         try:
             ingestor.flush()
         except BlockRejected as error:
             raise source.error(str(error)) from error
-    return ImportSummary(blocks=blocks, new_blocks=new_blocks, tip=ingestor.view.tip_number)
 
 
 def _adopt(store: ArchiverStore, source: ChainFileSource) -> bool:

@@ -500,6 +500,8 @@ class Follower:
         extra = log_facts(upstream=source.name, tip=view.tip_number, back_to=record.block_number)
         logger.warning("reorg", extra=extra)
         self._publication.hold()
+        # Nothing goes into a run before the replacement is complete: what was there could not be put back.
+        self._ingestor.final_checkpoint = 0
         return _Reorg(view, record.block_number)
 
     def _put_back(self, reorg: _Reorg) -> None:

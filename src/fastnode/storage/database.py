@@ -418,6 +418,8 @@ class WriteBatch:
     def __init__(self, database: SharedDatabase) -> None:
         self._database = database
         self._changes: dict[bytes, bytes | None] = {}
+        #: Bytes that were put since the last commit, also those that others have replaced.
+        self.byte_count = 0
 
     @property
     def changes(self) -> Mapping[bytes, bytes | None]:
@@ -431,6 +433,7 @@ class WriteBatch:
 
     def put(self, key: bytes, value: bytes) -> None:
         self._changes[key] = value
+        self.byte_count += len(key) + len(value)
 
     def delete(self, key: bytes) -> None:
         self._changes[key] = None
@@ -439,3 +442,4 @@ class WriteBatch:
         """Write everything in one synced batch; DatabaseError when the disk refuses."""
         self._database.write(self._changes.items())
         self._changes = {}
+        self.byte_count = 0

@@ -10,8 +10,9 @@ import logging
 import math
 import random
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -68,6 +69,8 @@ REMEMBERED_BLOCKS: Final = 1024
 REMEMBERED_LEAVES: Final = 20_000
 #: History is dropped a few blocks at a time, so that lowering the setting never makes one block take long.
 PRUNED_BLOCKS_PER_COMMIT: Final = 64
+#: History of fewer checkpoints gives way to runs when as many or more are to come: as many as the network's nodes keep.
+SHORT_HISTORY_CHECKPOINTS: Final = 64
 KEYS_REMOVED_PER_BATCH: Final = 10_000
 
 
@@ -262,11 +265,18 @@ class WorldState:
     def newest_of_runs(self, final_checkpoint: int) -> int:
         """The newest checkpoint whose blocks may be applied in runs when ``final_checkpoint`` is final, 0 for none.
 
-        Trees with history that somebody may ask for go on block by block: a run would end it.
+        Trees with history that somebody may ask for go on block by block: a run would end it.  A short one gives way
+        where there is far to go: it began while nobody could say what is final.
         """
-        if not self._takes_runs or self.view.oldest < self.view.tip.number:
+        if not self._takes_runs:
             return 0
-        return max(0, final_checkpoint - max(0, self._history))
+        newest = max(0, final_checkpoint - max(0, self._history))
+        view, tip = self.view, self.view.tip
+        if view.oldest < tip.number:
+            kept = tip.checkpoint_number - view.record(view.oldest).checkpoint_number
+            if kept >= SHORT_HISTORY_CHECKPOINTS or newest - tip.checkpoint_number < SHORT_HISTORY_CHECKPOINTS:
+                return 0
+        return newest
 
     def prepare_run(self, blocks: Sequence[tuple[L2Block, Sequence[bytes]]]) -> PreparedBlock:
         """As :meth:`prepare` for (block, messages) that follow each other, in one step.
@@ -293,6 +303,7 @@ class WorldState:
         self.load_nodes()
         batch, oldest = prepared.batch, self.view.oldest
         if not prepared.has_history:
+            self._forget_history()
             oldest = record.number
         elif self._history > 0:
             pruned, oldest = self._prune(record)
@@ -415,21 +426,34 @@ class WorldState:
         for _ in range(PRUNED_BLOCKS_PER_COMMIT):
             if oldest >= min(view.tip.number, self._finalized):
                 break
-            before, after = view.record(oldest), view.record(oldest + 1)
             # The block before the first kept checkpoint stays too: it is what an undo of that checkpoint returns to.
-            if after.checkpoint_number > newest.checkpoint_number - self._history:
+            if view.record(oldest + 1).checkpoint_number > newest.checkpoint_number - self._history:
                 break
             oldest += 1
-            for tree in (self._forest.note_hashes, self._forest.messages):
-                batch.extend(tree.prune(before.sizes[tree.tree.id], after.sizes[tree.tree.id]))
-            # The archive that a block's header refers to is the one before the block: one more is kept.
-            archive_size = before.sizes[self._forest.archive.tree.id]
-            batch.extend(self._forest.archive.prune(archive_size - 1, archive_size))
-            for indexed, changed in zip(self._forest.indexed, self._changed_leaves(oldest), strict=True):
-                sizes = before.sizes[indexed.tree.id], after.sizes[indexed.tree.id]
-                batch.extend(indexed.prune(oldest, *sizes, changed))
-            batch.append((CHANGED + u32(oldest), None))
+            batch.extend(self._history_of(oldest))
         return batch, oldest
+
+    def _forget_history(self) -> None:
+        """Drop all that leads back from the newest block."""
+        while self.view.oldest < self.view.tip.number:
+            tip, before = self.view.tip, self.view.oldest
+            oldest = min(before + PRUNED_BLOCKS_PER_COMMIT, tip.number)
+            dropped = chain.from_iterable(map(self._history_of, range(before + 1, oldest + 1)))
+            self._database.write([*dropped, (TIP_KEY, pack_tip(tip.number, oldest))])
+            self._publish(tip, oldest)
+
+    def _history_of(self, number: int) -> Iterator[Change]:
+        """Drop what leads from block ``number`` back to the one before it."""
+        before, after = self.view.record(number - 1), self.view.record(number)
+        for tree in (self._forest.note_hashes, self._forest.messages):
+            yield from tree.prune(before.sizes[tree.tree.id], after.sizes[tree.tree.id])
+        # The archive that a block's header refers to is the one before the block: one more is kept.
+        archive_size = before.sizes[self._forest.archive.tree.id]
+        yield from self._forest.archive.prune(archive_size - 1, archive_size)
+        for indexed, changed in zip(self._forest.indexed, self._changed_leaves(number), strict=True):
+            sizes = before.sizes[indexed.tree.id], after.sizes[indexed.tree.id]
+            yield from indexed.prune(number, *sizes, changed)
+        yield CHANGED + u32(number), None
 
     # ---- database ------------------------------------------------------------------------------
 
