@@ -15,11 +15,12 @@ import pytest
 from fastnode.api import contracts as contract_methods
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, parse_allow_list
+from fastnode.config.allow_list import parse_allow_list
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.log_index import ChainIndexes
 from fastnode.log_index.function_names import FunctionNames, function_selector
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 

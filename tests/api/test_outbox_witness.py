@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -26,8 +26,8 @@ def release(clients: dict[str, Any]) -> Any:
 def ask(make_client: Callable[..., Any], view: View) -> Callable[..., Any]:
     """A client of a node that reads this root on L1, whatever the epoch."""
 
-    def make(root: Callable[[int], bytes]) -> Any:
-        return make_client(methods(outbox_root=root), method_set="development", view=view)
+    def make(root: Callable[[int], Sequence[bytes]]) -> Any:
+        return make_client(methods(outbox_roots=root), method_set="development", view=view)
 
     return make
 
@@ -59,24 +59,24 @@ def test_the_proof_is_for_the_root_that_l1_has(ask: Callable[..., Any], release:
     assert covered
 
 
-def _always(root: bytes, _epoch: int) -> bytes:
-    return root
+def _always(root: bytes, _epoch: int) -> list[bytes]:
+    return [root]
 
 
 def test_without_a_root_on_l1_there_is_no_witness(ask: Callable[..., Any], release: Any) -> None:
     tx_hash, messages, _ = _transaction_of_a_short_epoch(release)
-    assert "result" not in ask(lambda _: NONE_YET).call(NAME, tx_hash, messages[0], 0)
+    assert "result" not in ask(lambda _: [NONE_YET]).call(NAME, tx_hash, messages[0], 0)
 
 
 def test_a_root_that_is_none_of_the_chains_is_an_error_with_both(ask: Callable[..., Any], release: Any) -> None:
     tx_hash, messages, hashes = _transaction_of_a_short_epoch(release)
-    error = ask(lambda _: b"\7" * 32).error(NAME, tx_hash, messages[0], 0)
+    error = ask(lambda _: [b"\7" * 32]).error(NAME, tx_hash, messages[0], 0)
     assert error["message"].startswith("Local epoch out-hash does not match Outbox at epoch ")
     assert error["message"].endswith(f"local={hashes[-1]} outbox=0x{'07' * 32}")
 
 
 def test_while_l1_is_away_clients_are_told_to_come_back(ask: Callable[..., Any], release: Any) -> None:
-    def away(_: int) -> bytes:
+    def away(_: int) -> list[bytes]:
         raise UpstreamUnavailable("L1 node 1: cannot connect")
 
     tx_hash, messages, _ = _transaction_of_a_short_epoch(release)
@@ -89,7 +89,7 @@ def test_while_l1_is_away_clients_are_told_to_come_back(ask: Callable[..., Any],
 
 
 def test_l1_is_not_asked_about_unknown_transactions(ask: Callable[..., Any]) -> None:
-    def unexpected(_: int) -> bytes:
+    def unexpected(_: int) -> list[bytes]:
         raise AssertionError
 
     assert "result" not in ask(unexpected).call(NAME, "0x" + "05" * 32, "0x" + "06".rjust(64, "0"))

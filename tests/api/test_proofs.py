@@ -19,8 +19,8 @@ from tests.proofs.conftest import make_verifier as make_verifier
 from tests.proofs.conftest import setup_files as setup_files
 from tests.proofs.programs import VECTORS, stand_in, toy_keys, toy_program, vector
 
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.errors import Refused
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import TxValidationResult, TxValidator, ValidationRules

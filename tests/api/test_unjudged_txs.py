@@ -11,8 +11,9 @@ from tests.api.test_txs import make_node as make_node
 from tests.api.test_txs import node as node
 from tests.mempool.recorded import hashes, recordings
 
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
+from fastnode.config.allow_list import AllowedElement
 from fastnode.errors import UpstreamVerdict
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.pool import Added
 from fastnode.mempool.validation import UNKNOWN_VK_ROOT, WRONG_VK_ROOT

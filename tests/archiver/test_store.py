@@ -7,8 +7,10 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import orjson
 import plyvel
@@ -18,7 +20,8 @@ from fastnode.archiver import layout
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.archiver.store import ARCHIVER_DIRECTORY, ArchiverStore
 from fastnode.errors import BlockRejected, DatabaseError, DataDirectoryError, DecodeError, StartError
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol import releases
+from fastnode.protocol.releases import FIVE, FOUR
 from fastnode.sources.chain_file import ChainFileSource
 
 if TYPE_CHECKING:
@@ -174,8 +177,9 @@ def test_a_chain_of_a_release_that_is_not_served_is_refused(
 ) -> None:
     record = orjson.loads(sample.lines[0])
     record["nodeInfo"]["nodeVersion"] = "5.2.0"
-    with ArchiverStore.open(tmp_path / "data") as store:
-        with pytest.raises(StartError, match=r"is of release 5\.x, this node serves 4\.x only"):
+    unknown = replace(FIVE, name="5.x of tomorrow", is_derived=False)
+    with patch.object(releases, "_known", (FOUR, unknown)), ArchiverStore.open(tmp_path / "data") as store:
+        with pytest.raises(StartError, match=r"is of release 5\.x of tomorrow, this node serves 4\.x only"):
             store.adopt_chain(ChainRecord.from_json(record), genesis)
         assert not store.has_chain
 

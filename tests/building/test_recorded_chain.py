@@ -17,9 +17,9 @@ from fastnode.building.budget import BuildingLimits, CheckpointBudget
 from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.building.checks import block_check
 from fastnode.chain_data import ChainData
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.kernels import USING_TWINS
 from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity

@@ -27,8 +27,8 @@ from tests.p2p.judging import verdict_here
 
 from fastnode.archiver.verification import check_zeros
 from fastnode.building.checks import block_check
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.errors import DecodeError, FastnodeError
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement, parse_allow_list
+from fastnode.config.allow_list import AllowedElement, parse_allow_list
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.values.refusal import Reject
 
 OWNER = "0x" + "12" * 32

@@ -13,7 +13,6 @@ from fastnode.log_index.contracts import contract_class_id_at, contract_class_js
 from fastnode.protocol import grumpkin
 from fastnode.protocol.constants import (
     CONTRACT_CLASS_PUBLISHED_MAGIC,
-    CONTRACT_CLASS_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_UPDATED_MAGIC,
 )
@@ -26,6 +25,7 @@ from fastnode.protocol.contracts import (
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog, PublicLog
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int, split_fields
+from fastnode.protocol.releases import FOUR
 
 ONE = field_from_int(1)
 CLASS_A, CLASS_B, CLASS_C = (hashed("class", letter) for letter in "abc")
@@ -49,7 +49,7 @@ def class_log(published: ContractClassPublic) -> ContractClassLog:
         field_from_int(len(published.packed_bytecode)),
     )
     fields = b"".join(head) + public_bytecode_chunks(published.packed_bytecode)
-    return ContractClassLog(field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS), fields, len(fields) // 32)
+    return ContractClassLog(FOUR.addresses.class_registry, fields, len(fields) // 32)
 
 
 def make_instance(salt: int, class_id: bytes = CLASS_A) -> ContractInstance:

@@ -12,7 +12,6 @@ from fastnode.protocol.artifacts import Artifact
 from fastnode.protocol.constants import (
     CONTRACT_CLASS_LOG_FIELDS,
     CONTRACT_CLASS_PUBLISHED_MAGIC,
-    CONTRACT_CLASS_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_REGISTRY_ADDRESS,
 )
 from fastnode.protocol.contracts import (
@@ -27,6 +26,7 @@ from fastnode.protocol.contracts import (
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int
 from fastnode.protocol.grumpkin import GENERATOR
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import silo_nullifier
 from fastnode.protocol.tx import PROOF_FIELDS, Calldata, Tx
 from fastnode.protocol.tx_data import TxData
@@ -60,7 +60,7 @@ def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, call
     # The registry emits a log without the zero fields at its end.
     emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
     class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
-    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS))
+    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + FOUR.addresses.class_registry)
     request = field_from_int(42) + ADDRESS + b"\0" + CALLDATA_HASH
     _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, request * calls)
     proof = encode.from_base64(made_up_proof("made"))[4:]
@@ -102,7 +102,7 @@ def valid_tx_running(
     _put(data, part + layout.PRIVATE_LOGS, log)
     emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
     class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
-    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS))
+    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + FOUR.addresses.class_registry)
     sender = field_from_int(42) if of is None else address
     _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, sender + address + b"\0" + calldata_hash)
     return replace(made, data=TxData.from_buffer(bytes(data)), calldata=(Calldata(calldata, calldata_hash),))

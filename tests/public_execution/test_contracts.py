@@ -8,10 +8,11 @@ from tests.public_execution.made import ADDRESS, ENDLESS_LOOP, tx_running
 from tests.public_execution.memory_state import REGISTRY, MemoryState
 
 from fastnode.errors import CallHalted, TxExecutionError
-from fastnode.protocol.constants import CONTRACT_CLASS_REGISTRY_ADDRESS, PROTOCOL_CONTRACTS_MAX
+from fastnode.protocol.constants import PROTOCOL_CONTRACTS_MAX
 from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import public_leaf_slot, storage_map_slot
 from fastnode.public_execution.contracts import Contracts, ProgramCache, publish
 from fastnode.public_execution.state import PublishedContract, StateJournal
@@ -144,7 +145,7 @@ def test_a_contract_of_the_protocol_cannot_be_published(number: int) -> None:
 
 def test_only_the_class_registry_publishes_classes() -> None:
     (log,) = ExecutableTx.of(tx_running(ENDLESS_LOOP)).setup.class_logs
-    assert log.contract_address == field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS)
+    assert log.contract_address == FOUR.addresses.class_registry
     other_contract = ContractClassLog(ADDRESS, log.fields, log.emitted_length)
     other_event = ContractClassLog(log.contract_address, field_from_int(9) + log.fields[32:], log.emitted_length)
     class_id = log.fields[32:64]

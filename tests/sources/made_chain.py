@@ -16,6 +16,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.genesis import genesis_tips
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
 from fastnode.world_state.state import WorldState
 
@@ -48,9 +49,9 @@ class MadeChain:
 
     epoch_slots = synthetic.EPOCH_SLOTS
 
-    def __init__(self, directory: Path, shape: ChainShape = SHAPE) -> None:
-        self._chain = SyntheticChain(shape)
-        self._state = WorldState(directory, self._chain.genesis)
+    def __init__(self, directory: Path, shape: ChainShape = SHAPE, release: Release = FOUR) -> None:
+        self._chain = SyntheticChain(shape, release)
+        self._state = WorldState(directory, self._chain.genesis, separators=release.separators)
         self.units: list[Unit] = []
         self.genesis = self._chain.genesis.to_json()
         self.chain_record = self._chain._chain_record()
@@ -159,8 +160,8 @@ def as_stored(tips: L2Tips, genesis: BlockId) -> L2Tips:
 
 
 @contextmanager
-def made_chain(directory: Path, shape: ChainShape = SHAPE) -> Iterator[MadeChain]:
-    chain = MadeChain(directory, shape)
+def made_chain(directory: Path, shape: ChainShape = SHAPE, release: Release = FOUR) -> Iterator[MadeChain]:
+    chain = MadeChain(directory, shape, release)
     try:
         yield chain
     finally:

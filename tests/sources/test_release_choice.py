@@ -36,7 +36,8 @@ def says(upstream: ScriptedUpstream, vk_tree_root: bytes, contracts_hash: bytes)
 
 
 def test_the_roots_of_a_served_release_choose_it() -> None:
-    assert choose_release(FOUR.vk_tree_root, FOUR.contracts_hash, "a node") is FOUR
+    assert choose_release(*FOUR.roots, "a node") is FOUR
+    assert choose_release(*FIVE.roots, "the rollup on L1", is_rollup=True) is FIVE
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_the_roots_of_a_served_release_choose_it() -> None:
     [
         ((STRANGE, FOUR.contracts_hash), "a node is of a release that has no record here"),
         ((FOUR.vk_tree_root, STRANGE), "--release-record FILE"),
-        (FIVE.roots, r"a node is of release 5\.x .*this node serves 4\.x only"),
+        (FIVE.roots, r"a node is of release 5\.x .*this node follows nodes of 4\.x only"),
     ],
 )
 def test_other_roots_are_refused_in_one_line(roots: tuple[bytes, bytes], reason: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
 
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
+from fastnode.config.allow_list import AllowedElement
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.health import Patience

@@ -14,7 +14,7 @@ from fastnode.api.blocks import BLOCK_METHODS
 from fastnode.api.chain_parameters import CHAIN_TIP
 from fastnode.api.checkpoints import CHECKPOINT_METHODS
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip
-from fastnode.api.outbox_witness import OutboxRoot, witness_method
+from fastnode.api.outbox_witness import OutboxRoots, witness_method
 from fastnode.errors import LeftToStrictPath, Refused, UpstreamError
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature, common
 from fastnode.kernels import block_text, encode
@@ -242,14 +242,14 @@ def methods(
     *,
     known_txs: TxKnowledge = NO_TXS,
     is_ready: Callable[[], bool] = lambda: True,
-    outbox_root: OutboxRoot | None = None,
+    outbox_roots: OutboxRoots | None = None,
     tx_notes: TxNotes | None = None,
     own_record: Callable[[], str | None] | None = None,
 ) -> list[Method]:
     """All methods that the chain answers.
 
     ``known_txs`` tells of transactions that no block has; ``is_ready`` whether transactions are taken now;
-    ``outbox_root`` reads a root from L1, None
+    ``outbox_roots`` reads a root from L1, None
     if L1 is not read; ``tx_notes`` is what the builder of blocks remembers, None if another node builds them;
     ``own_record`` gives this node's record on the peer-to-peer network, None if it is not on it.
     """
@@ -280,7 +280,7 @@ def methods(
             **common("IndexedTxEffect", Parameter("txHash", TX_HASH), may_be_absent=True),
         ),
         *_MESSAGE_METHODS,
-        witness_method(outbox_root),
+        witness_method(outbox_roots),
         Method(
             name="node_getNodeInfo",
             summary="Versions and addresses of the network.",

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
+from fastnode.config.allow_list import AllowedElement
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.log_index.function_names import FunctionNames
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, FIELD
 from fastnode.values.refusal import Reject

@@ -3,11 +3,14 @@
 An epoch can be proven in parts.  The root on L1 is that of its first n checkpoints, and the proof must be for the
 same n.  A node that reads L1 takes the root that is there; any other takes it that L1 has the root of all checkpoints
 of the epoch that are proven.
+
+From release 5.x on L1 keeps the root of each n that the epoch was proven by, and is told which one a proof is for: the
+smallest n that covers the message serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
@@ -25,20 +28,21 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.archiver.records import StoredCheckpoint
 
-__all__ = ["OutboxRoot", "witness_method"]
+__all__ = ["OutboxRoots", "witness_method"]
 
-#: ``outbox_root(epoch)``: the root on L1, zero if there is none; blocks; UpstreamUnavailable.
-OutboxRoot: TypeAlias = Callable[[int], bytes]
+#: ``outbox_roots(epoch)``: the roots on L1, zero for none; blocks; UpstreamUnavailable.  One root, or where the release
+#: of the chain has them those of the first 1, 2, .. checkpoints.
+OutboxRoots: TypeAlias = Callable[[int], Sequence[bytes]]
 
 _INDEX: Final = Integer(name="number", minimum=0)
 
 
-def witness_method(outbox_root: OutboxRoot | None) -> Method:
-    """node_getL2ToL1MembershipWitness; ``outbox_root`` None: L1 is not read."""
+def witness_method(outbox_roots: OutboxRoots | None) -> Method:
+    """node_getL2ToL1MembershipWitness; ``outbox_roots`` None: L1 is not read."""
     return Method(
         name="node_getL2ToL1MembershipWitness",
         summary="What L1 needs to consume an L2-to-L1 message; absent until its epoch is proven that far.",
-        handler=_Witnesses(outbox_root).get,
+        handler=_Witnesses(outbox_roots).get,
         in_thread=True,
         waits=True,
         development=Signature(
@@ -54,8 +58,8 @@ def witness_method(outbox_root: OutboxRoot | None) -> Method:
 
 
 class _Witnesses:
-    def __init__(self, outbox_root: OutboxRoot | None) -> None:
-        self._outbox_root = outbox_root
+    def __init__(self, outbox_roots: OutboxRoots | None) -> None:
+        self._outbox_roots = outbox_roots
 
     def get(self, context: Context, tx_hash: bytes, message: bytes, message_index: int | None = None) -> bytes | None:
         """L2ToL1MembershipWitness; None for an unknown transaction, or when no root covers it yet."""
@@ -86,26 +90,53 @@ class _Witnesses:
     def _covered(self, chain: ChainView, epoch: int, wanted: int) -> range:
         """Checkpoints of the epoch that the root on L1 is of; empty if there is no root that covers ``wanted``."""
         of_epoch = chain.checkpoint_numbers_of_epoch(epoch)
-        if self._outbox_root is None:
+        if self._outbox_roots is None:
             return range(of_epoch.start, min(of_epoch.stop, checkpoint_of_tip(chain, "proven") + 1))
         try:
-            root = self._outbox_root(epoch)
+            roots = self._outbox_roots(epoch)
         except UpstreamUnavailable as error:
             raise ServerError(
                 "L1 does not answer at the moment; try again later", data={"code": "L1_UNAVAILABLE"}
             ) from error
-        if root == ZERO_FIELD or wanted not in of_epoch:
+        if wanted not in of_epoch:
             return range(0)
-        text = encode.to_hex(root).decode()
         local = [_epoch_out_hash(_checkpoint(chain, number)) for number in of_epoch]
-        if text not in local:
-            raise ServerError(
-                f"Local epoch out-hash does not match Outbox at epoch {epoch} numCheckpointsInEpoch {len(local)}: "
-                f"local={local[-1]} outbox={text}"
-            )
-        # Checkpoints without messages leave the root as it is.
-        covering = [place for place, item in enumerate(local) if item == text and place >= wanted - of_epoch.start]
-        return range(of_epoch.start, of_epoch.start + covering[0] + 1) if covering else range(0)
+        find = _count_by_roots if chain.chain.release.has_roots_by_count else _count_by_root
+        count = find(epoch, local, roots, wanted - of_epoch.start)
+        return range(of_epoch.start, of_epoch.start + count)
+
+
+def _count_by_root(epoch: int, local: Sequence[str], roots: Sequence[bytes], wanted: int) -> int:
+    """Number of checkpoints that the one root is of; 0 if it does not cover the place ``wanted``.
+
+    ``local``: root of the messages up to and with each checkpoint of the epoch.  ServerError for another root."""
+    root = roots[0]
+    if root == ZERO_FIELD:
+        return 0
+    text = encode.to_hex(root).decode()
+    if text not in local:
+        raise _mismatch(epoch, len(local), local[-1], text)
+    # Checkpoints without messages leave the root as it is.
+    return next((place + 1 for place, item in enumerate(local) if item == text and place >= wanted), 0)
+
+
+def _count_by_roots(epoch: int, local: Sequence[str], roots: Sequence[bytes], wanted: int) -> int:
+    """The smallest number of checkpoints that has a root and covers the place ``wanted``, else 0.  ServerError when its
+    root is another one here; ``local`` as for :func:`_count_by_root`."""
+    counts = range(wanted + 1, min(len(local), len(roots)) + 1)
+    count = next((count for count in counts if roots[count - 1] != ZERO_FIELD), 0)
+    if count:
+        text = encode.to_hex(roots[count - 1]).decode()
+        if text != local[count - 1]:
+            raise _mismatch(epoch, count, local[count - 1], text)
+    return count
+
+
+def _mismatch(epoch: int, count: int, local: str, outbox: str) -> ServerError:
+    return ServerError(
+        f"Local epoch out-hash does not match Outbox at epoch {epoch} numCheckpointsInEpoch {count}: "
+        f"local={local} outbox={outbox}"
+    )
 
 
 def _checkpoint(chain: ChainView, number: int) -> StoredCheckpoint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from fastnode.api.txs import TX, decode_tx
+from fastnode.api.txs import TX, decode_tx, require_transactions
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.mempool.pool import NOT_READY
@@ -32,6 +32,7 @@ class SimulationMethods:
 
     def simulate(self, context: Context, tx: Tx, skip_fee_enforcement: bool) -> bytes:
         assert self._simulation is not None
+        require_transactions(context)
         return self._simulation.simulate(
             tx, context.view, skip_fee_enforcement=skip_fee_enforcement, asker=context.allowance.party
         )

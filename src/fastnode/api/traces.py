@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.api.txs import TX, decode_tx
+from fastnode.api.txs import TX, decode_tx, require_transactions
 from fastnode.errors import Refused
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.public_execution.tracing import TraceOptions
@@ -111,6 +111,7 @@ class _Handlers:
 
     def call(self, context: Context, tx: Tx, options: TraceOptions) -> bytes:
         tracer = self._tracer
+        require_transactions(context)
         assert self._simulation is not None
         self._simulation.check_gas(tx)
         return tracer.trace_call(context.view, tx, options, context.allowance.party)

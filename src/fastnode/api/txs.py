@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode import interpreter
-from fastnode.errors import DecodeError, InvalidParams, ServerError
+from fastnode.errors import DecodeError, InvalidParams, Refused, ServerError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.mempool.pool import NOT_READY, TxPool
@@ -27,7 +27,7 @@ from fastnode.values.schemas import Schema, reference
 from fastnode.values.value_type import ValueType
 from fastnode.view import View
 
-__all__ = ["TX", "decode_tx", "methods"]
+__all__ = ["TX", "decode_tx", "methods", "require_transactions"]
 
 #: Transactions in one answer, when a client says how many.
 TXS_MAX: Final = 50
@@ -80,6 +80,13 @@ def decode_tx(value: dict[str, Any]) -> Tx:
         raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
 
 
+def require_transactions(context: Context) -> None:
+    """Refused on a chain of a release whose transactions this node does not know."""
+    limitation = context.view.chain.chain.release.limitation
+    if limitation is not None:
+        raise Refused(limitation, data={"code": "NO_TRANSACTIONS"})
+
+
 def _are_many(arguments: Sequence[Any]) -> bool:
     first = arguments[0]
     count = TXS_MAX if first is None else len(first) if isinstance(first, tuple) else first
@@ -116,9 +123,11 @@ class TxMethods:
 
     def send(self, context: Context, value: dict[str, Any]) -> None:
         """Accepted, already there, or no longer includable: all of them are success without a result."""
+        require_transactions(context)
         self._mempool.send(decode_tx(value), context.view, client=_client_of(context))
 
     def is_valid(self, context: Context, value: dict[str, Any], options: frozenset[str] | None) -> bytes:
+        require_transactions(context)
         flags = options or _NO_FLAGS
         result = self._mempool.validate(
             decode_tx(value),

@@ -242,15 +242,18 @@ class Following:
             )
 
     def _release_on_l1(self, facts: RollupFacts) -> Release | None:
-        return None if facts.circuits is None else self._release_of(NetworkValues(*facts.circuits), "the rollup on L1")
+        if facts.circuits is None:
+            return None
+        is_derived = self._derivation is not None
+        return self._release_of(NetworkValues(*facts.circuits), "the rollup on L1", is_rollup=is_derived)
 
-    def _release_of(self, values: NetworkValues, who: str) -> Release | None:
+    def _release_of(self, values: NetworkValues, who: str, *, is_rollup: bool = False) -> Release | None:
         """None where it is not said, or the operator has named the root; StartError for one that is not served."""
         root, contracts = values.vk_tree_root, values.protocol_contracts_hash
         named = self._settings.vk_tree_root
         if root is None or contracts is None or (named is not None and read_vk_tree_root(named) == root):
             return None
-        return choose_release(root, contracts, who)
+        return choose_release(root, contracts, who, is_rollup=is_rollup)
 
     def _learn_from_l1(self, upstream: Upstream) -> dict[str, Any] | None:
         """The rollup's constants; StartError when L1 and the upstream disagree."""
@@ -326,7 +329,7 @@ class Following:
         registry = bytes.fromhex(settings.registry_address.removeprefix("0x"))
         wanted = Wanted(chain_id=settings.l1_chain_id, version=settings.rollup_version, registry=registry, rollup=None)
         facts = l1.learn(wanted)
-        self._release_on_l1(facts)
+        release = self._release_on_l1(facts)
         addresses = l1.run(lambda endpoint: read_addresses(endpoint, facts))
         constants = {"ethereumSlotDuration": USUAL_SLOT_S} | l1.constants(facts)
         real_proofs = settings.prover_real_proofs
@@ -337,6 +340,7 @@ class Following:
             addresses,
             constants,
             real_proofs=real_proofs,
+            release=release,
             version=settings.release,
             genesis_file=genesis_file,
             funding=funding_of(settings),

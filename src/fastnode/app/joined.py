@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.app.condition import Condition
 from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
-from fastnode.app.node_settings import check_network, log_block_budget, log_history
+from fastnode.app.node_settings import check_network, check_release, log_block_budget, log_history
 from fastnode.app.opened import Opened, trace_threads_of
 from fastnode.app.sample import NO_BLOCKS
 from fastnode.app.views import Views
@@ -112,6 +112,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         _serve_as(data.store, settings.release)
     chain = data.store.chain
     check_network(settings, chain)
+    check_release(settings, chain)
     log_block_budget(settings, chain)
     data.indexes.catch_up(data.store)
     views = Views(data.state, data.store.open_view())
@@ -371,6 +372,9 @@ def _way_out(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None
     """Way out of this node for transactions of clients."""
     if opened.is_sample:
         return WayOut(NO_BLOCKS)
+    limitation = opened.data.store.chain.release.limitation
+    if limitation is not None:
+        return WayOut(limitation)
     following = opened.following
     builds = opened.settings.local_network or (writing is not None and writing.on_accepted is not None)
     if builds or opened.fleet is not None or (following is not None and following.nodes.all):

@@ -15,7 +15,7 @@ from fastnode.api.chain import methods as chain_methods
 from fastnode.api.contracts import methods as contract_methods
 from fastnode.api.fastnode import methods as fastnode_methods
 from fastnode.api.logs import methods as log_methods
-from fastnode.api.outbox_witness import OutboxRoot
+from fastnode.api.outbox_witness import OutboxRoots
 from fastnode.api.simulation import methods as simulation_methods
 from fastnode.api.slashing import Slashing
 from fastnode.api.slashing import methods as slash_methods
@@ -26,13 +26,14 @@ from fastnode.api.txs import methods as tx_methods
 from fastnode.api.upstream import Questions
 from fastnode.api.upstream import methods as upstream_methods
 from fastnode.artifacts.store import ArtifactStore
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
+from fastnode.config.allow_list import AllowedElement
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Method
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
+from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.mempool.finding import FoundTx
 from fastnode.mempool.service import Mempool
 from fastnode.records import dataclass
@@ -84,7 +85,7 @@ class Services:
     #: Watches validators; None when that is not wanted.
     sentinel: Sentinel | None = None
     #: Root of an epoch's messages on L1; None when L1 is not read.
-    outbox_root: OutboxRoot | None = None
+    outbox_roots: OutboxRoots | None = None
     #: The local network that this node runs; None when it runs none.
     local_network: LocalNetwork | None = None
     #: This node's record on the peer-to-peer network; None when it is not on it.
@@ -114,7 +115,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
             tx_notes=None if local is None else local.notes,
             known_txs=services.known_txs,
             is_ready=lambda: services.no_transactions() is None,
-            outbox_root=services.outbox_root,
+            outbox_roots=services.outbox_roots,
             own_record=services.own_record,
         ),
         *state_methods.METHODS,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "admin_key_of",
     "check_network",
+    "check_release",
     "limits_of",
     "log_block_budget",
     "log_history",
@@ -50,8 +51,28 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
         logger.warning("the network's configuration names another release than that of the chain", extra=extra)
 
 
+def check_release(settings: Settings, chain: ChainInfo) -> None:
+    """SettingError for what a node cannot do on a chain of its release; says what else it does not."""
+    release = chain.release
+    if release.limitation is None:
+        return
+    for name, is_set in (
+        ("upstream-url", bool(settings.upstream_url)),
+        ("p2p-enabled", settings.p2p_enabled),
+        ("sequencer", settings.sequencer),
+        ("prover-node", settings.prover_node),
+        ("bus-url", bool(settings.bus_url)),
+    ):
+        if is_set:
+            raise SettingError(f"--{name}: {release.limitation}")
+    logger.warning(
+        "the chain is of a release that is followed from L1 alone",
+        extra=log_facts(release=release.name, reason=release.limitation),
+    )
+
+
 def _release(version: str) -> list[str]:
-    """Take the part that makes a difference: "4.1" of "v4.1.2"."""
+    """Take the part that makes a difference: "4.2" of "v4.2.0"."""
     return version.removeprefix("v").split(".")[:2]
 
 

@@ -114,7 +114,7 @@ class _Answers:
             "find at peers": self.find_at_peers,
             "validators stats": self.validators_stats,
             "validator stats": self.validator_stats,
-            "outbox root": self.outbox_root,
+            "outbox roots": self.outbox_roots,
             "standing in the fleet": self.standing_in_fleet,
             "simulate": self.simulate,
             "register": self.register,
@@ -163,11 +163,11 @@ class _Answers:
         assert view is not None
         return sentinel.validator_stats(view.chain, address, from_slot, to_slot)
 
-    def outbox_root(self, epoch: int) -> tuple[bool, bytes | str]:
+    def outbox_roots(self, epoch: int) -> tuple[bool, list[bytes] | str]:
         l1 = self._joined.opened.l1
         assert l1 is not None
         try:
-            return True, l1.outbox_root(epoch)
+            return True, l1.outbox_roots(epoch)
         except UpstreamError as error:
             return False, str(error)
 

@@ -331,7 +331,7 @@ def _public_methods(joined: Joined) -> list[Method]:
             is_paused=lambda: condition.is_paused,
             questions=questions,
             sentinel=joined.watching.sentinel,
-            outbox_root=None if opened.l1 is None else opened.l1.outbox_root,
+            outbox_roots=None if opened.l1 is None else opened.l1.outbox_roots,
             local_network=joined.local_network,
             own_record=None if joined.peers is None else joined.peers.record,
         ),

@@ -58,7 +58,7 @@ from fastnode.workers.remote import (
     RemoteSentinel,
     RemoteSimulator,
     ask_fleet_over,
-    outbox_root_over,
+    outbox_roots_over,
 )
 from fastnode.workers.replica import Replica, ReplicaOptions
 
@@ -243,7 +243,7 @@ class Worker:
                 is_paused=lambda: replica.facts.is_paused,
                 questions=questions,
                 sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
-                outbox_root=outbox_root_over(link) if settings.l1_rpc_urls is not None else None,
+                outbox_roots=outbox_roots_over(link) if settings.l1_rpc_urls is not None else None,
                 own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,
             ),
         )

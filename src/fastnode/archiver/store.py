@@ -101,8 +101,8 @@ class ArchiverStore:
         version, the genesis block hash or the genesis archive root differ.  StartError for a chain of a release that
         is not served.
         """
-        if not chain.release.is_served:
-            served = ", ".join(one.name for one in releases.known() if one.is_served)
+        if not (chain.release.is_served or chain.release.is_derived):
+            served = ", ".join(one.name for one in releases.known() if one.is_served or one.is_derived)
             raise StartError(f"the chain is of release {chain.release.name}, this node serves {served} only")
         if self.has_chain:
             self._refuse_other_chain(chain, genesis)

@@ -19,6 +19,7 @@ from fastnode.protocol.fields import FIELD_BYTES, field_from_int, hex_text
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.artifacts.store import ArtifactStore
+    from fastnode.protocol.releases import Release
 
 __all__ = ["Naming"]
 
@@ -62,6 +63,11 @@ class Naming:
         self._slots: dict[bytes, dict[bytes, str]] = {}
         self._keys: dict[bytes, None] = {}
         self._hashes_left = HASHES_MAX
+
+    @property
+    def release(self) -> Release:
+        """The release of the chain."""
+        return self._chain.chain.release
 
     def artifact_of(self, address: bytes) -> Artifact | None:
         """The artifact of the class that the contract has at the newest block; None if it is not known."""

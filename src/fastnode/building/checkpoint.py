@@ -20,6 +20,7 @@ from fastnode.protocol.checkpoint import (
     CheckpointHeader,
     L1PublishedData,
     PublishedCheckpoint,
+    accumulated_fees,
     block_headers_hash,
 )
 from fastnode.protocol.effects import Body, TxEffect
@@ -28,6 +29,7 @@ from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, Global
 from fastnode.protocol.kzg import BLOB_BYTES, KnownSum, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.state import WorldState
 
@@ -40,8 +42,11 @@ class CheckpointDraft:
     ``messages``: the L1 to L2 messages that it adds, without padding.
     """
 
-    def __init__(self, variables: GlobalVariables, number: int, messages: Sequence[bytes] = ()) -> None:
+    def __init__(
+        self, variables: GlobalVariables, number: int, messages: Sequence[bytes] = (), release: Release = FOUR
+    ) -> None:
         self._variables = variables
+        self._release = release
         self._sponge = BlobSponge()
         self._fields: list[bytes] = []
         self.number = number
@@ -115,7 +120,9 @@ class CheckpointDraft:
         self._commit_to_blobs(known)
         header = CheckpointHeader(
             last_archive_root=first.last_archive.root,
-            block_headers_hash=block_headers_hash([block.hash() for block in self.blocks]),
+            block_headers_hash=block_headers_hash(
+                [block.hash() for block in self.blocks], self._release.separators.block_headers
+            ),
             blobs_hash=blobs_hash([versioned_hash(commitment) for commitment in self.commitments]),
             in_hash=in_hash(self.messages),
             epoch_out_hash=epoch_out_hash([*earlier_out_hashes, self.out_hash]),
@@ -125,6 +132,7 @@ class CheckpointDraft:
             fee_recipient=variables.fee_recipient,
             gas_fees=variables.gas_fees,
             total_mana_used=sum(block.header.total_mana_used for block in self.blocks),
+            accumulated_fees=accumulated_fees(self.blocks, self._release),
         )
         checkpoint = Checkpoint(last.archive, header, tuple(self.blocks), self.number, fee_asset_price_modifier=0)
         return PublishedCheckpoint(checkpoint, l1, ())

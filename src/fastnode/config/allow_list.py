@@ -1,4 +1,4 @@
-"""Public calls that a transaction may make before its fee is secured: the defaults and the operator's entries.
+"""Public calls that a transaction may make before its fee is secured: entries, and those of the operator.
 
 Grammar of the setting (the network's own, so that an operator can keep the value):
 
@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from fastnode.protocol.constants import AUTH_REGISTRY_ADDRESS, FEE_JUICE_ADDRESS
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import BOOLEAN
@@ -27,7 +26,7 @@ from fastnode.values.schemas import Schema, object_of, reference
 from fastnode.values.texts import HexText
 from fastnode.values.value_type import ValueType, definitions_of, read_member
 
-__all__ = ["ALLOWED_ELEMENT", "ALLOW_LIST", "DEFAULT_ALLOW_LIST", "AllowedElement", "parse_allow_list"]
+__all__ = ["ALLOWED_ELEMENT", "ALLOW_LIST", "AllowedElement", "parse_allow_list"]
 
 SELECTOR_BYTES: Final = 4
 FIELD_BYTES: Final = 32
@@ -83,31 +82,6 @@ class AllowedElement:
 
 def _hex(value: bytes) -> str:
     return "0x" + value.hex()
-
-
-#: Calls that every node of release 4.x allows: authorizing a call (private and public form), and a fee payment
-#: out of a private balance.
-DEFAULT_ALLOW_LIST: Final = (
-    AllowedElement(
-        address=AUTH_REGISTRY_ADDRESS.to_bytes(FIELD_BYTES, "big"),
-        selector=bytes.fromhex("61966b7c"),  # _set_authorized((Field),Field,bool)
-        calldata_length=4,
-        only_self=True,
-        reject_null_msg_sender=True,
-    ),
-    AllowedElement(
-        address=AUTH_REGISTRY_ADDRESS.to_bytes(FIELD_BYTES, "big"),
-        selector=bytes.fromhex("b839de91"),  # set_authorized(Field,bool)
-        calldata_length=3,
-        reject_null_msg_sender=True,
-    ),
-    AllowedElement(
-        address=FEE_JUICE_ADDRESS.to_bytes(FIELD_BYTES, "big"),
-        selector=bytes.fromhex("e7f045ff"),  # _increase_public_balance((Field),u128)
-        calldata_length=3,
-        only_self=True,
-    ),
-)
 
 
 def parse_allow_list(text: str) -> tuple[AllowedElement, ...]:

@@ -34,6 +34,7 @@ from fastnode.protocol.checkpoint import (
     CheckpointHeader,
     L1PublishedData,
     PublishedCheckpoint,
+    accumulated_fees,
     block_headers_hash,
 )
 from fastnode.protocol.effects import Body, TxEffect
@@ -43,6 +44,7 @@ from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFee
 from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
+from fastnode.protocol.releases import FOUR, Release, shipped_contracts
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import CHAIN_FILE_VERSION, ChainFileSource, ChainFileWriter, bundled_chain
@@ -90,11 +92,15 @@ class SyntheticBlock:
 
 
 class SyntheticChain:
-    """One chain in the making: iterate over :meth:`lines` once, from begin to end."""
+    """One chain in the making: iterate over :meth:`lines` once, from begin to end.
 
-    def __init__(self, shape: ChainShape) -> None:
+    ``release``: of its rules; lines are written of 4.x only.
+    """
+
+    def __init__(self, shape: ChainShape, release: Release = FOUR) -> None:
         shape.check()
         self._shape = shape
+        self._release = release
         self._network = random.Random(f"fastnode synthetic network {shape.seed}")
         self._sample_chain, self._sample_genesis = _sample_records()
         self._content = ContentGenerator(shape, _sample_effects() if shape.wallets else ())
@@ -117,7 +123,7 @@ class SyntheticChain:
         """(kind, members) of every line of the chain file, as ``ChainFileWriter.write`` takes them."""
         yield b"chain", _members({"version": CHAIN_FILE_VERSION, **self._chain_record()})
         yield b"genesis", _members(self.genesis.to_json())
-        state = GrowingTrees(self.genesis)
+        state = GrowingTrees(self.genesis)  # of release 4.x
         for blocks in self._checkpoints_of_blocks(state):
             yield self._checkpoint_line(blocks)
         for made in self._blocks_of_checkpoint(state, self._shape.proposed):
@@ -211,7 +217,9 @@ class SyntheticChain:
         self._out_hashes = {epoch: [*earlier, checkpoint_out_hash([messages_of_block(block) for block in blocks])]}
         return CheckpointHeader(
             last_archive_root=first.last_archive.root,
-            block_headers_hash=block_headers_hash([block.hash() for block in blocks]),
+            block_headers_hash=block_headers_hash(
+                [block.hash() for block in blocks], self._release.separators.block_headers
+            ),
             blobs_hash=_blobs_hash(blocks) if self._shape.commitments else random_fields(self._network, 1),
             in_hash=in_hash(messages),
             epoch_out_hash=epoch_out_hash(self._out_hashes[epoch]),
@@ -221,6 +229,7 @@ class SyntheticChain:
             fee_recipient=variables.fee_recipient,
             gas_fees=variables.gas_fees,
             total_mana_used=sum(block.header.total_mana_used for block in blocks),
+            accumulated_fees=accumulated_fees(blocks, self._release),
         )
 
     def _l1_data(self, header: CheckpointHeader) -> L1PublishedData:
@@ -247,15 +256,17 @@ class SyntheticChain:
         slots = sorted(random_fields(self._network, 1) for _ in range(PREFILLED_ACCOUNTS))
         balance = PREFILLED_BALANCE.to_bytes(FIELD_BYTES, "big")
         prefilled = [PrefilledPublicData(slot, balance) for slot in slots]
-        built = genesis_of(prefilled)
+        built = genesis_of(prefilled, self._release.separators)
         sample = self._sample_genesis
+        file = self._release.contracts_file
+        shipped = None if file is None else shipped_contracts(file)
         record = {
             "header": built.header.to_json(),
             "blockHash": hex_text(built.record.block_hash),
             "archiveRoot": hex_text(built.archive.root),
             "prefilledPublicData": [leaf.to_json() for leaf in prefilled],
-            "contractClasses": sample["contractClasses"],
-            "contractInstances": sample["contractInstances"],
+            "contractClasses": sample["contractClasses"] if shipped is None else shipped["classes"],
+            "contractInstances": sample["contractInstances"] if shipped is None else shipped["instances"],
         }
         return GenesisRecord.from_json(record)
 
@@ -265,6 +276,11 @@ class SyntheticChain:
         return {
             "nodeInfo": {
                 **info,
+                **(
+                    {}
+                    if self._release.has_version(info["nodeVersion"])
+                    else {"nodeVersion": self._release.usual_version}
+                ),
                 "l1ChainId": L1_CHAIN_ID,
                 "rollupVersion": self.rollup_version,
                 "l1ContractAddresses": addresses,

@@ -28,9 +28,8 @@ from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, RpcCall
 from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import L1PublishedData
-from fastnode.protocol.constants import FEE_JUICE_ADDRESS
 from fastnode.protocol.ethereum import keccak_256
-from fastnode.protocol.fields import field_from_int
+from fastnode.protocol.releases import FOUR
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import (
@@ -63,7 +62,7 @@ _TIPS_SHIFT: Final = 128
 _LAG: Final = Function("LAG()", Kind.NUMBER)
 _CATCH_UP: Final = Function("catchUp(uint256)")
 _SEND: Final = Function("sendL2Message((bytes32,uint256),bytes32,bytes32)")
-_FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
+_FEE_JUICE: Final = FOUR.addresses.fee_juice
 
 
 def connect_l1(url: str, network: Network) -> L1Endpoint:

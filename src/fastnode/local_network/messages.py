@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.local_network.kept import OpenMessage
 from fastnode.protocol.constants import (
-    FEE_JUICE_ADDRESS,
     L1_TO_L2_MESSAGES_PER_CHECKPOINT,
     SEPARATOR_SECRET_HASH,
 )
-from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.hashing import poseidon2_hash_with_separator, sha256_to_field
 from fastnode.protocol.messages import L1ToL2Message, first_message_index
+from fastnode.protocol.releases import FOUR
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo, ChainView
@@ -25,7 +25,7 @@ __all__ = ["fee_juice_deposit", "message_hash", "messages_of_checkpoint", "open_
 
 #: Selector of ``claim(bytes32,uint256)``, which the fee juice contract expects in a deposit.
 _CLAIM_SELECTOR: Final = bytes.fromhex("63f44968")
-_FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
+_FEE_JUICE: Final = FOUR.addresses.fee_juice
 
 
 def message_hash(chain: ChainInfo, message: OpenMessage, index: int) -> bytes:

@@ -119,7 +119,7 @@ class Miner:
         mana: int,
         blob: KnownSum | None = None,
     ) -> None:
-        draft = CheckpointDraft(variables, number, messages)
+        draft = CheckpointDraft(variables, number, messages, view.chain.chain.release)
         draft.seal_block(self._state(), effects, mana)
         chain = view.chain
         epoch = variables.slot_number // chain.chain.epoch_duration

@@ -111,7 +111,7 @@ class _Check:
                 self._digest += _digest_of(tag_key, log)
 
     def _check_contracts(self, block: L2Block) -> None:
-        entries = contract_entries(block)
+        entries = contract_entries(block, self._chain.chain.release)
         for key, value in entries.published:
             if key not in self._published:
                 self._published.add(key)

@@ -21,6 +21,7 @@ from fastnode.log_index.head import IndexHead
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.contracts import ContractInstanceUpdate, contract_events
 from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.records import dataclass
 from fastnode.storage.database import WriteBatch
 
@@ -51,10 +52,12 @@ class ContractIndexWriter:
 
     def __init__(self) -> None:
         self.head: Final = IndexHead("contracts", layout.CONTRACT_HEAD)
+        #: Release of the chain, whose layouts its logs have.
+        self.release = FOUR
 
     def write(self, batch: WriteBatch, block: L2Block) -> None:
         self.head.advance(batch, block)
-        entries = contract_entries(block)
+        entries = contract_entries(block, self.release)
         for reason in entries.rejected:
             log.warning("block %d, %s; left out", block.number, reason)
         for key, value in entries.published:
@@ -66,7 +69,7 @@ class ContractIndexWriter:
 
     def undo(self, batch: WriteBatch, block: L2Block) -> None:
         self.head.retreat(batch, block)
-        entries = contract_entries(block)
+        entries = contract_entries(block, self.release)
         for key, value in entries.published:
             if batch.get(key) == value:
                 batch.delete(key)
@@ -83,12 +86,12 @@ class ContractEntries:
     rejected: list[str] = field(default_factory=list)
 
 
-def contract_entries(block: L2Block) -> ContractEntries:
-    """Everything that the contract events of a block add to the registry, also what is there already."""
+def contract_entries(block: L2Block, release: Release) -> ContractEntries:
+    """Everything that the contract events of a block of the release add to the registry, also what is there already."""
     entries = ContractEntries()
     number = layout.encode_number(block.number)
     for tx_index, effect in enumerate(block.body.tx_effects):
-        events = contract_events(effect)
+        events = contract_events(effect, release)
         for published in events.classes:
             record = {"l2BlockNumber": block.number, **published.to_json()}
             entries.published.append((layout.CONTRACT_CLASS + published.id, number + orjson.dumps(record)))

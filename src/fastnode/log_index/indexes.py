@@ -38,7 +38,8 @@ class ChainIndexes:
 
     def __init__(self, *, filter_bytes: int = TAG_FILTER_BYTES) -> None:
         self.known_tags = KnownTags(filter_bytes)
-        self.writers: tuple[_Writer, ...] = (LogIndexWriter(self.known_tags), ContractIndexWriter())
+        self._contracts = ContractIndexWriter()
+        self.writers: tuple[_Writer, ...] = (LogIndexWriter(self.known_tags), self._contracts)
 
     # ---- start -------------------------------------------------------------------------------
 
@@ -50,6 +51,7 @@ class ChainIndexes:
         """
         if not store.has_chain:
             return 0
+        self._contracts.release = store.chain.release
         with store.open_view() as view:
             starts = [self._end_of_index(store, view, writer) for writer in self.writers]
             count = view.tip_number - min(starts)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from fastnode.errors import Refused
 from fastnode.log_index.contracts import contract_class_id_at
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ class Ledger(Protocol):
 
 
 @functools.lru_cache(_BALANCE_SLOTS_KEPT)
-def balance_slot(address: bytes) -> bytes:
-    """Leaf of the public data tree with an account's fee juice."""
-    return fee_juice_balance_leaf_slot(address)
+def balance_slot(address: bytes, fee_juice: bytes = FOUR.addresses.fee_juice) -> bytes:
+    """Leaf of the public data tree with an account's fee juice; ``fee_juice``: address of that contract."""
+    return fee_juice_balance_leaf_slot(address, fee_juice)
 
 
 class ViewLedger:
@@ -75,7 +76,8 @@ class ViewLedger:
 
     def fee_juice_balance(self, address: bytes) -> int:
         state = self._require_state()
-        return int.from_bytes(state.public_data_value(balance_slot(address), state.tip.number), "big")
+        slot = balance_slot(address, self._chain.chain.release.addresses.fee_juice)
+        return int.from_bytes(state.public_data_value(slot, state.tip.number), "big")
 
     def block_of_tx(self, tx_hash: bytes) -> int | None:
         location = self._chain.tx_location(tx_hash)

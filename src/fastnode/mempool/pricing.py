@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastnode.protocol.constants import FEE_JUICE_ADDRESS
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import CallRequest, TxData
 
-_FEE_JUICE: Final = field_from_int(FEE_JUICE_ADDRESS)
+_FEE_JUICE: Final = FOUR.addresses.fee_juice
 #: Selector of the fee juice contract's ``_increase_public_balance((Field),u128)``.
 _INCREASE_BALANCE_SELECTOR: Final = field_from_int(0xE7F045FF)
 #: Selector, account, amount.

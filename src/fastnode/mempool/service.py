@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import orjson
 
-from fastnode.config.allow_list import DEFAULT_ALLOW_LIST, AllowedElement
+from fastnode.config.allow_list import AllowedElement
 from fastnode.errors import FastnodeError, Refused, SettingError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.kernels import encode
+from fastnode.mempool.allow_list import default_allow_list
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import Handover, PoolHandover, TxSink
@@ -169,6 +170,7 @@ class Mempool:
         self._on_accepted = on_accepted
         self._closed = closed
         self._rules_lock = threading.Lock()
+        self._usual_allow_list = default_allow_list(view.chain.chain.release)
         self._other_allow_list: tuple[AllowedElement, ...] = ()
         #: Transactions of clients that were refused, by the code of the error.
         self.rejections: Counter[str] = Counter()
@@ -207,7 +209,7 @@ class Mempool:
         caps = _caps_of(chain)
         rules = ValidationRules(
             network=NetworkIdentity.of_view(view.chain, vk_tree_root=options.vk_tree_root, learned=learned),
-            setup_allow_list=(*DEFAULT_ALLOW_LIST, *options.setup_allow_list_extension),
+            setup_allow_list=(*default_allow_list(chain.release), *options.setup_allow_list_extension),
             gas_caps=caps,
             transactions_permitted=not options.transactions_disabled,
         )
@@ -310,7 +312,7 @@ class Mempool:
     @property
     def allow_list(self) -> tuple[AllowedElement, ...]:
         """The protocol's entries, the operator's, and those of another node that are in neither."""
-        own = (*DEFAULT_ALLOW_LIST, *self.options.setup_allow_list_extension)
+        own = (*self._usual_allow_list, *self.options.setup_allow_list_extension)
         return (*own, *(element for element in self._other_allow_list if element not in own))
 
     def _set_rules(self, **changes: Any) -> None:

@@ -34,6 +34,7 @@ from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import first_message_index
+from fastnode.protocol.releases import Release
 
 __all__ = ["STRIPE_BYTES", "Stripe", "arrow_schema", "fields_of", "stripes"]
 
@@ -110,8 +111,9 @@ class _PerTransaction:
 class Stripe:
     """Rows of some blocks that follow each other; :meth:`take` makes tables of them and begins anew."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence[Table], release: Release) -> None:
         self._tables = tables
+        self._release = release
         self._clear()
 
     def _clear(self) -> None:
@@ -224,7 +226,7 @@ class Stripe:
             self._add_contracts(info, index, effect)
 
     def _add_contracts(self, info: BlockInfo, index: int, effect: dict[str, Any]) -> None:
-        events = contract_events(TxEffect.from_json(effect, "effect"))
+        events = contract_events(TxEffect.from_json(effect, "effect"), self._release)
         where = [info.number, info.timestamp, index, effect["txHash"]]
         for published in events.classes:
             self._add_class(where, published)
@@ -453,7 +455,7 @@ def stripes(
     view: ChainView, tables: Sequence[Table], first: int, last: int, *, stripe_bytes: int = STRIPE_BYTES
 ) -> Iterator[tuple[int, dict[str, pa.Table]]]:
     """(last block, tables) of blocks ``first`` to ``last``, stripe by stripe; no stripe has none."""
-    stripe = Stripe(tables)
+    stripe = Stripe(tables, view.chain.release)
     parent = _header(view, first - 1)
     checkpoint = _checkpoint_of(view, first)
     if first == 1:

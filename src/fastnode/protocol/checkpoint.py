@@ -49,6 +49,7 @@ from fastnode.protocol.fields import (
 )
 from fastnode.protocol.hashing import poseidon2_unbalanced_root, sha256_to_field
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, GasFees
+from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
 
 CHECKPOINT_HEADER_BYTES: Final = 316
@@ -177,6 +178,11 @@ def block_headers_hash(block_hashes: Sequence[bytes], separator: bytes = b"") ->
     ``separator``: that of the release; empty: it has none.
     """
     return poseidon2_unbalanced_root(block_hashes, separator)
+
+
+def accumulated_fees(blocks: Sequence[L2Block], release: Release) -> int | None:
+    """``accumulatedFees`` of a checkpoint of these blocks; None: its release does not count them."""
+    return sum(block.header.total_fees for block in blocks) if release.counts_fees else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,10 +79,8 @@ CHECKPOINT_END_PREFIX: Final = 2355328067
 
 # ---- protocol contracts and their events ----------------------------------------------------------
 
-AUTH_REGISTRY_ADDRESS: Final = 1
+#: Address of the only one of them that has the same in every release.
 CONTRACT_INSTANCE_REGISTRY_ADDRESS: Final = 2
-CONTRACT_CLASS_REGISTRY_ADDRESS: Final = 3
-FEE_JUICE_ADDRESS: Final = 5
 PROTOCOL_CONTRACTS_MAX: Final = 11
 
 #: Storage slot of the balances map in the fee juice contract.

@@ -12,11 +12,16 @@ class, salt, initialisation, deployer and public keys.  So the claims of a log o
 
 Events, by the log that carries them::
 
-    class published     class log of contract 3:   magic | id | version | artifact hash
+    class published     class log of the class registry (3, from release 5.x on 1):
+                                                   magic | id | version | artifact hash
                                                    | private functions root | byte length | chunks ...
     instance published  private log, siloed tag of contract 2:
-                                                   tag | address | version | salt | class id
+                        version 1                  tag | address | version | salt | class id
                                                    | initialization hash | four keys x, y | deployer
+                        version 2                  the same to initialization hash | immutables hash
+                                                   | nullifier key hash | incoming viewing key x, y
+                                                   | hashes of outgoing viewing, tagging, message signing, fallback key
+                                                   | deployer
     instance updated    public log of contract 2:  magic | address | previous class id | new class id
                                                    | timestamp of change
 """
@@ -24,7 +29,7 @@ Events, by the log that carries them::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode, poseidon2
@@ -33,7 +38,6 @@ from fastnode.protocol.constants import (
     BYTECODE_BYTES_PER_FIELD,
     CONTRACT_CLASS_LOG_FIELDS,
     CONTRACT_CLASS_PUBLISHED_MAGIC,
-    CONTRACT_CLASS_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_PUBLISHED_MAGIC,
     CONTRACT_INSTANCE_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_UPDATED_MAGIC,
@@ -70,6 +74,7 @@ from fastnode.protocol.fields import (
     split_fields,
 )
 from fastnode.protocol.hashing import poseidon2_hash_with_separator
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.siloing import silo_private_log_tag
 from fastnode.records import dataclass
 
@@ -80,7 +85,6 @@ HASHED_KEYS_VERSION: Final = 2
 POINT_BYTES: Final = 2 * FIELD_BYTES
 PUBLIC_BYTECODE_BYTES_MAX: Final = 96_000
 
-_CLASS_REGISTRY: Final = field_from_int(CONTRACT_CLASS_REGISTRY_ADDRESS)
 _INSTANCE_REGISTRY: Final = field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)
 _CLASS_PUBLISHED: Final = field_from_int(CONTRACT_CLASS_PUBLISHED_MAGIC)
 _INSTANCE_UPDATED: Final = field_from_int(CONTRACT_INSTANCE_UPDATED_MAGIC)
@@ -443,33 +447,34 @@ class ContractEvents:
     rejected: tuple[str, ...]
 
 
-def contract_events(effect: TxEffect) -> ContractEvents:
-    """All contract events of a tx.  An event whose id or address does not hold is rejected, the tx is not."""
+def contract_events(effect: TxEffect, release: Release = FOUR) -> ContractEvents:
+    """All contract events of a tx of this release.  An event whose id or address does not hold is rejected, the tx is
+    not."""
     classes: list[ContractClassPublic] = []
     instances: list[ContractInstance] = []
     updates: list[ContractInstanceUpdate] = []
     rejected: list[str] = []
     for class_log in effect.contract_class_logs:
-        if is_class_published(class_log):
+        if is_class_published(class_log, release):
             _collect(classes, rejected, decode_class_published, class_log)
     for private_log in effect.private_logs:
         if is_instance_published(private_log):
-            _collect(instances, rejected, decode_instance_published, private_log)
+            _collect(instances, rejected, decode_instance_published, private_log, release)
     for public_log in effect.public_logs:
         if is_instance_updated(public_log):
             _collect(updates, rejected, decode_instance_updated, public_log)
     return ContractEvents(tuple(classes), tuple(instances), tuple(updates), tuple(rejected))
 
 
-def _collect(found: list[Any], rejected: list[str], decode: Any, log: Any) -> None:
+def _collect(found: list[Any], rejected: list[str], decode: Any, *arguments: Any) -> None:
     try:
-        found.append(decode(log))
+        found.append(decode(*arguments))
     except DecodeError as error:
         rejected.append(str(error))
 
 
-def is_class_published(log: ContractClassLog) -> bool:
-    return log.contract_address == _CLASS_REGISTRY and log.fields.startswith(_CLASS_PUBLISHED)
+def is_class_published(log: ContractClassLog, release: Release = FOUR) -> bool:
+    return log.contract_address == release.addresses.class_registry and log.fields.startswith(_CLASS_PUBLISHED)
 
 
 def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
@@ -519,39 +524,61 @@ def is_instance_published(log: PrivateLog) -> bool:
     return log.fields[0] == INSTANCE_PUBLISHED_TAG
 
 
-def decode_instance_published(log: PrivateLog) -> ContractInstance:
+def decode_instance_published(log: PrivateLog, release: Release = FOUR) -> ContractInstance:
     """The instance that a log publishes; DecodeError when the log is malformed or the address does not hold."""
-    instance = read_instance_published(log)
+    instance = read_instance_published(log, release)
     if instance.computed_address() != instance.address:
         raise DecodeError(f"instance published: the address {hex_text(instance.address)} is not that of its content")
     return instance
 
 
-def read_instance_published(log: PrivateLog) -> ContractInstance:
+def read_instance_published(log: PrivateLog, release: Release = FOUR) -> ContractInstance:
     """Instance that a log publishes, its address unchecked; DecodeError when the log is malformed.
 
     How many of its fields were emitted is not looked at, as in release 4.x: the registry emits all that matter.
     """
-    _, address, _, salt, class_id, initialization_hash = log.fields[:6]
-    keys, deployer = log.fields[6:14], log.fields[14]
-    require_instance_version(log)
+    content = PublishedInstance.of_log(log, release)
+    keys = content.keys
+    if release.instance_version == CONTRACT_VERSION:
+        public_keys: PublicKeys | HashedPublicKeys = PublicKeys(
+            keys[0] + keys[1], keys[2] + keys[3], keys[4] + keys[5], keys[6] + keys[7]
+        )
+    else:
+        public_keys = HashedPublicKeys(keys[0], keys[1] + keys[2], *keys[3:])
     return ContractInstance(
-        address=address,
-        version=CONTRACT_VERSION,
-        salt=salt,
-        deployer=deployer,
-        current_contract_class_id=class_id,
-        original_contract_class_id=class_id,
-        initialization_hash=initialization_hash,
-        public_keys=PublicKeys(keys[0] + keys[1], keys[2] + keys[3], keys[4] + keys[5], keys[6] + keys[7]),
+        address=content.address,
+        version=release.instance_version,
+        salt=content.salt,
+        deployer=content.deployer,
+        current_contract_class_id=content.class_id,
+        original_contract_class_id=content.class_id,
+        initialization_hash=content.initialization_hash,
+        public_keys=public_keys,
+        immutables_hash=content.immutables_hash,
     )
 
 
-def require_instance_version(log: PrivateLog) -> None:
-    """DecodeError, in the words of release 4.x, for another version of the log that publishes an instance."""
-    version = _safe_integer(log.fields[2])
-    if version != CONTRACT_VERSION:
-        raise DecodeError(f"Unexpected contract instance version {version}")
+class PublishedInstance(NamedTuple):
+    """Fields of a log that publishes an instance; ``immutables_hash`` None in version 1."""
+
+    address: bytes
+    salt: bytes
+    class_id: bytes
+    initialization_hash: bytes
+    immutables_hash: bytes | None
+    keys: tuple[bytes, ...]
+    deployer: bytes
+
+    @classmethod
+    def of_log(cls, log: PrivateLog, release: Release) -> Self:
+        """DecodeError, in the words of release 4.x, for another version of the log than that of the release."""
+        _, address, version_field, salt, class_id, initialization_hash, *rest = log.fields
+        version = _safe_integer(version_field)
+        if version != release.instance_version:
+            raise DecodeError(f"Unexpected contract instance version {version}")
+        immutables_hash = rest.pop(0) if version == HASHED_KEYS_VERSION else None
+        keys, deployer = tuple(rest[:-2]), rest[-2]
+        return cls(address, salt, class_id, initialization_hash, immutables_hash, keys, deployer)
 
 
 def is_instance_updated(log: PublicLog) -> bool:

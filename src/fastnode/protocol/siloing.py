@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastnode.protocol.constants import (
-    FEE_JUICE_ADDRESS,
     FEE_JUICE_BALANCES_SLOT,
     SEPARATOR_NOTE_HASH_NONCE,
     SEPARATOR_PRIVATE_LOG_FIRST_FIELD,
@@ -16,6 +15,7 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.hashing import poseidon2_hash_with_separator
+from fastnode.protocol.releases import FOUR
 
 
 def silo_note_hash(contract_address: bytes, note_hash: bytes) -> bytes:
@@ -52,10 +52,10 @@ def storage_map_slot(map_slot: bytes, key: bytes) -> bytes:
     return poseidon2_hash_with_separator(SEPARATOR_PUBLIC_STORAGE_MAP_SLOT, (map_slot, key))
 
 
-def fee_juice_balance_leaf_slot(owner: bytes) -> bytes:
-    """The public data tree key of an address' fee juice balance."""
+def fee_juice_balance_leaf_slot(owner: bytes, fee_juice: bytes = FOUR.addresses.fee_juice) -> bytes:
+    """The public data tree key of an address' fee juice balance; ``fee_juice``: address of that contract."""
     slot = storage_map_slot(field_from_int(FEE_JUICE_BALANCES_SLOT), owner)
-    return public_leaf_slot(field_from_int(FEE_JUICE_ADDRESS), slot)
+    return public_leaf_slot(fee_juice, slot)
 
 
 def secret_hash(secret: bytes) -> bytes:

@@ -6,7 +6,8 @@
     g   = e_1, then g = H(g, e_i), at last g = H(g, z)
     y = sum g^(i-1) y_i,   C = sum g^(i-1) C_i,   Q = sum g^(i-1) Q_i
 
-H is Poseidon2, sums are of the scalar field and the group of BLS12-381.  Release 4.x.
+H is Poseidon2, sums are of the scalar field and the group of BLS12-381.  From release 5.x on each of the five H has a
+separator of its own before its inputs: of a challenge, of two challenges, of a value, of two values, of the factor.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fastnode.protocol.fields import FIELD_BYTES, field_from_int
 from fastnode.protocol.hashing import sha256_to_field
 from fastnode.protocol.kzg import blob_commitment, blobs_of_fields, versioned_hash
 from fastnode.protocol.kzg_proofs import BLS_ORDER, opening_at
+from fastnode.protocol.releases import FOUR, BlobSeparators
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
@@ -48,8 +50,10 @@ class BatchedBlob:
         return versioned_hash(self.commitment) + self.z + self.y + self.commitment + self.proof
 
 
-def batch(checkpoints: Sequence[bytes]) -> BatchedBlob:
+def batch(checkpoints: Sequence[bytes], separators: BlobSeparators = FOUR.blob_separators) -> BatchedBlob:
     """Batch the blob fields of each checkpoint of an epoch, joined, with their end markers.
+
+    ``separators``: of the chain's release.
 
     Takes some 0.1 s for each blob: not for the event loop.
     """
@@ -63,11 +67,13 @@ def batch(checkpoints: Sequence[bytes]) -> BatchedBlob:
             blobs.append(blob)
             commitments.append(commitment)
             cut = (commitment[:_COMMITMENT_CUT], commitment[_COMMITMENT_CUT:])
-            challenges.append(_hash(fields_hash, *(part.rjust(FIELD_BYTES, b"\0") for part in cut)))
-    z = _chain(challenges)
+            parts = (part.rjust(FIELD_BYTES, b"\0") for part in cut)
+            challenges.append(_hash(separators.challenge, fields_hash, *parts))
+    z = _chain(challenges, separators.challenges)
     openings = [opening_at(blob, int.from_bytes(z, "big")) for blob in blobs]
     values = [value for _, value in openings]
-    factor = int.from_bytes(_hash(_chain([_hash(*_limbs(value)) for value in values]), z), "big")
+    joined = _chain([_hash(separators.value, *_limbs(value)) for value in values], separators.values)
+    factor = int.from_bytes(_hash(separators.factor, joined, z), "big")
     factors = [pow(factor, power, BLS_ORDER) for power in range(len(blobs))]
     return BatchedBlob(
         commitments_hash=_commitments_hash(commitments),
@@ -87,10 +93,10 @@ def _hash(*fields: bytes) -> bytes:
     return poseidon2.hash_fields(b"".join(fields))
 
 
-def _chain(fields: Sequence[bytes]) -> bytes:
+def _chain(fields: Sequence[bytes], separator: bytes) -> bytes:
     first, *others = fields
     for field in others:
-        first = _hash(first, field)
+        first = _hash(separator, first, field)
     return first
 
 

@@ -122,7 +122,7 @@ def collect(chain: ChainView, epoch: int, start: int, end: int) -> EpochInputs:
         out_hash=out_hash,
         fees=fees,
         attestations=packed_attestations(orjson.loads(checkpoints[-1].attestations_json)),
-        blob=batch([checkpoint_blob_fields(content) for content in blocks]),
+        blob=batch([checkpoint_blob_fields(content) for content in blocks], chain.chain.release.blob_separators),
         blocks=blocks,
     )
 

@@ -16,7 +16,7 @@ from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
-from fastnode.public_execution.executor import BlockExecutor, DoesNotFitError
+from fastnode.public_execution.executor import BlockExecutor, DoesNotFitError, programs_of
 from fastnode.public_execution.fees import FeeTooLowError
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions
 from fastnode.public_execution.state import ViewState
@@ -97,7 +97,11 @@ def execute_block(
     leave a transaction out before it is executed.  ``after``: execute on the state after this block, not the newest.
     """
     executor = BlockExecutor(
-        ViewState(view, after), block, l1_to_l2_messages=l1_to_l2_messages, options=options or ExecutionOptions()
+        ViewState(view, after),
+        block,
+        l1_to_l2_messages=l1_to_l2_messages,
+        options=options or ExecutionOptions(),
+        programs=programs_of(view.chain.chain.release),
     )
     building = _Building(executor, limits or BlockLimits(), check)
     for tx in txs:

@@ -21,14 +21,14 @@ from fastnode.errors import CallHalted, DecodeError, TxExecutionError
 from fastnode.kernels import avm
 from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS, PROTOCOL_CONTRACTS_MAX
 from fastnode.protocol.contracts import (
+    PublishedInstance,
     decode_class_published,
     is_class_published,
     is_instance_published,
-    require_instance_version,
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int, hex_text
-from fastnode.protocol.releases import FOUR, MachineRules
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.siloing import public_leaf_slot, silo_nullifier, storage_map_slot
 from fastnode.public_execution.state import PublishedContract, StateJournal
 
@@ -69,9 +69,9 @@ class ProgramCache:
     A class id commits to its bytecode, so a program serves every state of the release that knows the class.
     """
 
-    def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT, *, machine: MachineRules = FOUR.machine) -> None:
-        self.machine = machine
-        self._rules = machine.arguments
+    def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT, *, release: Release = FOUR) -> None:
+        self.release = release
+        self._rules = release.machine.arguments
         self._programs: OrderedDict[bytes, avm.Program] = OrderedDict()
         self._bytes_left = bytecode_bytes_max
         self._lock = threading.Lock()
@@ -156,25 +156,35 @@ class Contracts:
         return program
 
 
-def publish(journal: StateJournal, class_logs: Iterable[ContractClassLog], private_logs: Iterable[PrivateLog]) -> None:
-    """Make known what logs of a transaction publish.  TxExecutionError for what does not hold, in the words of
-    release 4.x.
+def publish(
+    journal: StateJournal,
+    class_logs: Iterable[ContractClassLog],
+    private_logs: Iterable[PrivateLog],
+    release: Release = FOUR,
+) -> None:
+    """Make known what logs of a transaction of the release publish.  TxExecutionError for what does not hold, in the
+    words of release 4.x.
 
     An instance is taken as its log states it: the emitter of its nullifier has derived the address.  A contract of the
     protocol has no nullifier, and comes with the release.
     """
     try:
         for class_log in class_logs:
-            if is_class_published(class_log):
+            if is_class_published(class_log, release):
                 published = decode_class_published(class_log)
                 journal.add_contract_class(published.id, published.packed_bytecode)
         for log in private_logs:
             if is_instance_published(log):
-                require_instance_version(log)
-                if not _is_protocol_address(log.fields[1]):
-                    journal.add_contract(log.fields[1], PublishedContract(log.fields[4], log.fields[14], log.fields[5]))
+                content = PublishedInstance.of_log(log, release)
+                if not _is_protocol_address(content.address):
+                    journal.add_contract(content.address, _contract_of(content))
     except DecodeError as error:
         raise TxExecutionError(str(error)) from None
+
+
+def _contract_of(content: PublishedInstance) -> PublishedContract:
+    immutables_hash = ZERO_FIELD if content.immutables_hash is None else content.immutables_hash
+    return PublishedContract(content.class_id, content.deployer, content.initialization_hash, immutables_hash)
 
 
 # ---- storage of the registry ---------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fastnode.errors import ExecutionCancelled, FastnodeError, TxExecutionError
 from fastnode.protocol.effects import PublicDataWrite, TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GlobalVariables
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.contracts import ProgramCache, publish
 from fastnode.public_execution.fees import effective_fees, pay_private_fee, price_of
@@ -24,12 +25,18 @@ from fastnode.public_execution.state import BaseState, StateJournal
 from fastnode.public_execution.tracing import Trace
 from fastnode.public_execution.transaction import ExecutableTx, PrivateEffects
 
-__all__ = ["BlockExecutor", "DoesNotFitError"]
+__all__ = ["BlockExecutor", "DoesNotFitError", "programs_of"]
 
 _NO_GAS: Final = Gas(0, 0)
 _DEFAULTS: Final = ExecutionOptions()
-#: Programs stay decoded from block to block.
-_PROGRAMS: Final = ProgramCache()
+#: Programs stay decoded from block to block; by the name of their release.
+_PROGRAMS: Final[dict[str, ProgramCache]] = {}
+
+
+def programs_of(release: Release = FOUR) -> ProgramCache:
+    """Programs of a release that all executors of this process share."""
+    known = _PROGRAMS.get(release.name)
+    return _PROGRAMS.setdefault(release.name, ProgramCache(release=release)) if known is None else known
 
 
 class DoesNotFitError(FastnodeError):
@@ -46,14 +53,15 @@ class BlockExecutor:
         *,
         l1_to_l2_messages: Sequence[bytes] = (),
         options: ExecutionOptions = _DEFAULTS,
-        programs: ProgramCache = _PROGRAMS,
+        programs: ProgramCache | None = None,
     ) -> None:
         """``base`` is the state before the block.  ``l1_to_l2_messages``: what the block's checkpoint adds to their
-        tree, if the block is its first."""
+        tree, if the block is its first.  ``programs``: their release is that of the block; None: 4.x."""
         self._journal = StateJournal(base, l1_to_l2_messages)
         self._block = block
         self._options = options
-        self._programs = programs
+        self._programs = programs_of() if programs is None else programs
+        self._release = self._programs.release
         self._phases: PublicPhases | None = None
         self._is_cancelled = False
 
@@ -111,7 +119,7 @@ class BlockExecutor:
             journal.add_nullifier(nullifier)
         for write in effect.public_data_writes:
             journal.set_storage(write.leaf_slot, write.value)
-        publish(journal, effect.contract_class_logs, effect.private_logs)
+        publish(journal, effect.contract_class_logs, effect.private_logs, self._release)
         journal.close_tx()
 
     def _execute_public(
@@ -129,7 +137,7 @@ class BlockExecutor:
     def _execute_private(self, tx: ExecutableTx) -> ExecutedTx:
         fees = effective_fees(self._block.gas_fees, tx.max_fees_per_gas, tx.max_priority_fees_per_gas)
         fee = price_of(tx.gas_used, fees)
-        write = pay_private_fee(self._journal, tx.fee_payer, fee)
+        write = pay_private_fee(self._journal, tx.fee_payer, fee, self._release.addresses.fee_juice)
         everything = _joined(tx.setup, tx.app)
         self._insert_private(tx, everything)
         effect = TxEffect(
@@ -155,7 +163,7 @@ class BlockExecutor:
             if journal.has_nullifier(nullifier):
                 raise TxExecutionError(f"Transaction {hex_text(tx.tx_hash)} failed with duplicate nullifiers")
             journal.add_nullifier(nullifier)
-        publish(journal, effects.class_logs, effects.private_logs)
+        publish(journal, effects.class_logs, effects.private_logs, self._release)
 
 
 def _joined(first: PrivateEffects, second: PrivateEffects) -> PrivateEffects:

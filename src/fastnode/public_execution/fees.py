@@ -8,6 +8,7 @@ from fastnode.errors import TxExecutionError
 from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.state import StateJournal
 
@@ -49,16 +50,19 @@ def price_of(gas: Gas, fees: GasFees) -> int:
     return gas.da_gas * fees.fee_per_da_gas + gas.l2_gas * fees.fee_per_l2_gas
 
 
-def pay_fee(journal: StateJournal, payer: bytes, fee: int, *, is_enforced: bool) -> FeeWrite | None:
+def pay_fee(
+    journal: StateJournal, payer: bytes, fee: int, fee_juice: bytes = FOUR.addresses.fee_juice, *, is_enforced: bool
+) -> FeeWrite | None:
     """Take ``fee`` from ``payer``; None without a payer.  TxExecutionError when the payer cannot.
 
-    Not enforced, a payer may be short of it, and may be absent.
+    ``fee_juice``: address of the contract with the balances.  Not enforced, a payer may be short of the fee, and may be
+    absent.
     """
     if payer == ZERO_FIELD:
         if is_enforced:
             raise TxExecutionError("Fee payer cannot be 0 unless skipping fee enforcement for simulation")
         return None
-    leaf_slot = balance_slot(payer)
+    leaf_slot = balance_slot(payer, fee_juice)
     balance = int.from_bytes(journal.storage(leaf_slot), "big")
     if balance < fee:
         if is_enforced:
@@ -67,9 +71,11 @@ def pay_fee(journal: StateJournal, payer: bytes, fee: int, *, is_enforced: bool)
     return _write(journal, leaf_slot, balance - fee)
 
 
-def pay_private_fee(journal: StateJournal, payer: bytes, fee: int) -> FeeWrite:
+def pay_private_fee(
+    journal: StateJournal, payer: bytes, fee: int, fee_juice: bytes = FOUR.addresses.fee_juice
+) -> FeeWrite:
     """The same for a transaction without public calls, whose fee is always enforced."""
-    leaf_slot = balance_slot(payer)
+    leaf_slot = balance_slot(payer, fee_juice)
     balance = int.from_bytes(journal.storage(leaf_slot), "big")
     if balance < fee:
         raise TxExecutionError(f"Not enough balance for fee payer to pay for transaction (got {balance} needs {fee})")

@@ -21,6 +21,13 @@ __all__ = ["Checkpoint", "DebugLogEntry", "TxHost"]
 _L1_ADDRESS_BYTES: Final = 20
 #: Memory of all debug logs of a transaction; as JSON they would be larger than an answer may be.
 DEBUG_LOGS_BYTES_MAX: Final = 64 << 20
+#: Members of an instance, by the numbers that GETCONTRACTINSTANCE has for them.
+_MEMBERS: Final = {
+    avm.MEMBER_DEPLOYER: "deployer",
+    avm.MEMBER_CLASS_ID: "class_id",
+    avm.MEMBER_INITIALIZATION_HASH: "initialization_hash",
+    avm.MEMBER_IMMUTABLES_HASH: "immutables_hash",
+}
 _COUNTER_MASK: Final = (1 << 32) - 1
 #: Memory of one beside what it says.
 _DEBUG_LOG_BYTES: Final = 512
@@ -158,13 +165,8 @@ class TxHost:
         contract = self._contracts.current(address)
         if contract is None:
             return None
-        members = {
-            avm.MEMBER_DEPLOYER: contract.deployer,
-            avm.MEMBER_CLASS_ID: contract.class_id,
-            avm.MEMBER_INITIALIZATION_HASH: contract.initialization_hash,
-            avm.MEMBER_IMMUTABLES_HASH: contract.immutables_hash,
-        }
-        return members[member]
+        value: bytes = getattr(contract, _MEMBERS[member])
+        return value
 
     # ---- logs ------------------------------------------------------------------------------------
 

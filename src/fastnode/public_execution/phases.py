@@ -72,7 +72,7 @@ class PublicPhases:
         self._journal = journal
         self._block = block
         self._tx = tx
-        self._slots_max = programs.machine.written_slots
+        self._release = programs.release
         first_nullifier = tx.setup.nullifiers[0] if tx.setup.nullifiers else ZERO_FIELD
         contracts = Contracts(journal, block.timestamp, programs)
         reads_max = options.debug_log_memory_reads_max
@@ -125,7 +125,7 @@ class PublicPhases:
                 host.rollback(checkpoint)
         with _machine_failures():
             self._pay(fee, is_enforced=not skip_fee_enforcement)
-            host.effects.check_final_counts(self._slots_max)
+            host.effects.check_final_counts(self._release.machine.written_slots)
         if self._trace is not None:
             self._trace.finish()
         return self._result(revert_code, fee, teardown_used)
@@ -180,12 +180,13 @@ class PublicPhases:
                 raise _InsertionError("Maximum number of L2 to L1 messages reached")
             host.effects.messages.append(message)
         try:
-            publish(self._journal, effects.class_logs, effects.private_logs)
+            publish(self._journal, effects.class_logs, effects.private_logs, self._release)
         except TxExecutionError as error:
             raise TxExecutionError(f"{FAILURE_PREFIX}{_PUBLISHING_PREFIX}{error}") from None
 
     def _pay(self, fee: int, *, is_enforced: bool) -> None:
-        write = pay_fee(self._journal, self._tx.fee_payer, fee, is_enforced=is_enforced)
+        fee_juice = self._release.addresses.fee_juice
+        write = pay_fee(self._journal, self._tx.fee_payer, fee, fee_juice, is_enforced=is_enforced)
         if write is not None:
             self._host.effects.add_fee_write(*write)
 

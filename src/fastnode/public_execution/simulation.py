@@ -30,7 +30,7 @@ from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.answers import simulation_json
-from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions
 from fastnode.public_execution.state import BaseState, ViewState
 from fastnode.public_execution.transaction import ExecutableTx
@@ -116,7 +116,8 @@ class LocalSimulator:
         except DecodeError as error:
             raise ValueRefused(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
-        executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution)
+        programs = programs_of(view.chain.chain.release)
+        executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution, programs=programs)
         executed = self.execute(executor, executable, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
         naming = Naming(self._artifacts, view.chain, self._names.name_of, registered_only=True)
         return simulation_json(executed, block, naming)

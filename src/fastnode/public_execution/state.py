@@ -135,8 +135,8 @@ class ViewState:
         if stored is None:
             return None
         record = orjson.loads(stored)
-        names = ("originalContractClassId", "deployer", "initializationHash")
-        return PublishedContract(*[encode.from_hex(record[name]) for name in names])
+        names = ("originalContractClassId", "deployer", "initializationHash", "immutablesHash")
+        return PublishedContract(*[encode.from_hex(record[name]) for name in names if name in record])
 
 
 def _remember(reads: dict[bytes, _Value], key: bytes, value: _Value) -> None:

@@ -24,7 +24,7 @@ from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx
-from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.trace_answers import trace_json
 from fastnode.public_execution.tracing import Trace, TraceOptions
@@ -136,7 +136,12 @@ class Tracer:
     ) -> bytes:
         tx = _executable(found.tx)
         block = self._simulator.next_block(view)
-        executor = BlockExecutor(ViewState(view), block, options=self._simulator.options)
+        executor = BlockExecutor(
+            ViewState(view),
+            block,
+            options=self._simulator.options,
+            programs=programs_of(view.chain.chain.release),
+        )
         trace = Trace(options)
         executed = self._simulator.execute(
             executor, tx, skip_fee_enforcement=status == "simulated", asker=asker, trace=trace
@@ -169,7 +174,11 @@ def _executor_at(view: View, place: _Place, simulator: LocalSimulator) -> BlockE
         for index in range(before.message_count, end)
     ]
     executor = BlockExecutor(
-        before, block.header.global_variables, l1_to_l2_messages=messages, options=simulator.options
+        before,
+        block.header.global_variables,
+        l1_to_l2_messages=messages,
+        options=simulator.options,
+        programs=programs_of(view.chain.chain.release),
     )
     for effect in block.body.tx_effects[: place.index_in_block]:
         executor.repeat(effect)

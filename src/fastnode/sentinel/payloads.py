@@ -29,7 +29,7 @@ __all__ = [
     "payload_to_execute",
 ]
 
-#: Percentages are counted in thousandths, as release 4.1.2 does.
+#: Percentages are counted in thousandths, as release 4.x does.
 _THOUSAND: Final = 1000
 
 #: Seen on L1 alone, so that every node must know them.

@@ -94,7 +94,7 @@ def read_payloads(
 
 
 def slash_data(slashes: Sequence[Slash]) -> bytes:
-    """Arguments of a payload, in the order of the validators: release 4.1.2 sorts them so."""
+    """Arguments of a payload, in the order of the validators: release 4.x sorts them so."""
     ordered = sorted(slashes, key=lambda slash: slash.validator)
     return forms.slash_arguments(
         [slash.validator for slash in ordered],

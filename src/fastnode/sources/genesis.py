@@ -17,6 +17,7 @@ from fastnode.protocol.contracts import ContractClassPublic, ContractInstance
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.prefilled import NO_FUNDING, Funding
 from fastnode.sources.upstreams import Upstream
@@ -100,9 +101,11 @@ def _from_presets(
     )
 
 
-def build_genesis(prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any]) -> GenesisRecord:
-    """The record of a genesis: its trees are made, and hashed."""
-    built = genesis_of(prefilled)
+def build_genesis(
+    prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any], release: Release = FOUR
+) -> GenesisRecord:
+    """The record of a genesis of a release: its trees are made, and hashed."""
+    built = genesis_of(prefilled, release.separators)
     return GenesisRecord.from_json(
         {
             "header": built.header.to_json(),

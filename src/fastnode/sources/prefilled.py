@@ -14,6 +14,7 @@ from fastnode.errors import SettingError
 from fastnode.kernels import encode
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.genesis import PrefilledPublicData
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
 from fastnode.records import dataclass
 
@@ -47,8 +48,8 @@ class Funding:
     sponsored_fpc: bool = False
     test_accounts: bool = False
 
-    def choices(self) -> Iterator[tuple[str, list[PrefilledPublicData]]]:
-        """Names and leaves of every genesis that it may be, the likeliest first."""
+    def choices(self, release: Release = FOUR) -> Iterator[tuple[str, list[PrefilledPublicData]]]:
+        """Names and leaves of every genesis of a release that it may be, the likeliest first."""
         for own in (self.funds, {}) if self.funds else ({},):
             options = _both(self.test_accounts), _both(self.sponsored_fpc), (False, True)
             for tests, sponsor, banana in product(*options):
@@ -63,7 +64,7 @@ class Funding:
                     "the banana FPC" if banana else "",
                     "PREFUND_ADDRESSES" if own else "",
                 ]
-                yield " and ".join(filter(None, names)) or "no prefilled data", _leaves(funds)
+                yield " and ".join(filter(None, names)) or "no prefilled data", _leaves(funds, release)
 
 
 NO_FUNDING: Final = Funding({})
@@ -89,6 +90,7 @@ def _both(first: bool) -> tuple[bool, bool]:
     return first, not first
 
 
-def _leaves(funds: Mapping[bytes, int]) -> list[PrefilledPublicData]:
-    balances = {fee_juice_balance_leaf_slot(address): amount for address, amount in funds.items()}
+def _leaves(funds: Mapping[bytes, int], release: Release) -> list[PrefilledPublicData]:
+    fee_juice = release.addresses.fee_juice
+    balances = {fee_juice_balance_leaf_slot(address, fee_juice): amount for address, amount in funds.items()}
     return [PrefilledPublicData(slot, balances[slot].to_bytes(FIELD_BYTES, "big")) for slot in sorted(balances)]

@@ -10,8 +10,11 @@ from fastnode.protocol.releases import Release
 __all__ = ["choose_release"]
 
 
-def choose_release(vk_tree_root: bytes, contracts_hash: bytes, who: str) -> Release:
-    """The release of these roots; StartError when no record has them, or when it is not served."""
+def choose_release(vk_tree_root: bytes, contracts_hash: bytes, who: str, *, is_rollup: bool = False) -> Release:
+    """The release of these roots; StartError when no record has them, or when it is not followed from there.
+
+    ``is_rollup``: the rollup contract names them, and the chain is derived from L1; else another node does.
+    """
     release = releases.of_roots(vk_tree_root, contracts_hash)
     roots = f"verification keys {hex_text(vk_tree_root)}, protocol contracts {hex_text(contracts_hash)}"
     if release is None:
@@ -20,7 +23,8 @@ def choose_release(vk_tree_root: bytes, contracts_hash: bytes, who: str) -> Rele
             f"{who} is of a release that has no record here ({roots}; known: {known}): use a newer fastnode, or give "
             f"--release-record FILE if the release differs from these in values only"
         )
-    if not release.is_served:
+    if not (release.is_served or (is_rollup and release.is_derived)):
         served = ", ".join(one.name for one in releases.known() if one.is_served)
-        raise StartError(f"{who} is of release {release.name} ({roots}), this node serves {served} only")
+        whole = "follows" if is_rollup else "follows nodes of"
+        raise StartError(f"{who} is of release {release.name} ({roots}), this node {whole} {served} only")
     return release

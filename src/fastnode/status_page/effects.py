@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from fastnode.kernels import encode
-from fastnode.protocol.constants import (
-    CONTRACT_CLASS_REGISTRY_ADDRESS,
-    CONTRACT_INSTANCE_REGISTRY_ADDRESS,
-    FEE_JUICE_ADDRESS,
-)
+from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS
 from fastnode.protocol.fields import field_from_int
+from fastnode.protocol.releases import FOUR, Addresses
 from fastnode.status_page.findings import Fact, Table, hex_of
 
 if TYPE_CHECKING:
@@ -28,22 +25,28 @@ _KEYS_PER_LOG: Final = 4
 _ARGUMENTS_SHOWN: Final = 8
 _VALUE_LENGTH: Final = 70
 
-_KNOWN: Final = {
-    hex_of(address.to_bytes(32, "big")): name
-    for address, name in (
-        (CONTRACT_INSTANCE_REGISTRY_ADDRESS, "Instance registry"),
-        (CONTRACT_CLASS_REGISTRY_ADDRESS, "Class registry"),
-        (FEE_JUICE_ADDRESS, "Fee juice"),
-    )
-}
+_INSTANCE_REGISTRY: Final = field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)
 
 
 def contract_fact(address: str, naming: Naming | None = None) -> Fact:
     """A cell with a contract: by its name where that is known, else by its address."""
-    name = _KNOWN.get(address)
+    key = encode.from_hex(address)
+    name = _protocol_names(_addresses(naming)).get(key)
     if name is None and naming is not None:
-        name = naming.contract(encode.from_hex(address))
+        name = naming.contract(key)
     return Fact("Contract", name or address, address)
+
+
+def _addresses(naming: Naming | None) -> Addresses:
+    return FOUR.addresses if naming is None else naming.release.addresses
+
+
+def _protocol_names(addresses: Addresses) -> dict[bytes, str]:
+    return {
+        _INSTANCE_REGISTRY: "Instance registry",
+        addresses.class_registry: "Class registry",
+        addresses.fee_juice: "Fee juice",
+    }
 
 
 def tables_of(
@@ -66,7 +69,7 @@ def tables_of(
         ),
         ("Private logs", "privateLogs", _private_log_row),
         ("Messages to L1", "l2ToL1Msgs", lambda place, value: [_number(place), Fact("Message", value)]),
-        ("Published classes", "contractClassLogs", _class_log_row),
+        ("Published classes", "contractClassLogs", lambda place, log: _class_log_row(place, log, naming)),
     )
     return list(_made(effect, kinds))
 
@@ -77,7 +80,7 @@ def _slots_of(effect: dict[str, Any], naming: Naming, contracts: Iterable[bytes]
     naming.note_keys(
         encode.from_hex(value) for log in effect.get("publicLogs") or () for value in log["fields"][:_KEYS_PER_LOG]
     )
-    wanted = dict.fromkeys([field_from_int(FEE_JUICE_ADDRESS), *contracts, *logged])
+    wanted = dict.fromkeys([naming.release.addresses.fee_juice, *contracts, *logged])
     return {hex_of(leaf): found for leaf, found in naming.leaf_slots(wanted).items()}
 
 
@@ -143,8 +146,9 @@ def _private_log_row(place: int, log: dict[str, Any]) -> list[Fact]:
     return [_number(place), tag, Fact("Fields", str(log["emittedLength"]))]
 
 
-def _class_log_row(place: int, log: dict[str, Any]) -> list[Fact]:
+def _class_log_row(place: int, log: dict[str, Any], naming: Naming | None) -> list[Fact]:
     """Cells of a published class: the second field of its log is its id."""
     values = log["fields"]["fields"] if isinstance(log["fields"], dict) else log["fields"]
     named = Fact("Class", values[1], values[1]) if len(values) > 1 else Fact("Class", "none")
-    return [_number(place), contract_fact(log["contractAddress"]), named, Fact("Fields", str(log["emittedLength"]))]
+    contract = contract_fact(log["contractAddress"], naming)
+    return [_number(place), contract, named, Fact("Fields", str(log["emittedLength"]))]

@@ -23,7 +23,7 @@ __all__ = [
     "RemoteSentinel",
     "RemoteSimulator",
     "ask_fleet_over",
-    "outbox_root_over",
+    "outbox_roots_over",
 ]
 
 #: Seconds that another node's answer is kept here, against floods; in the primary it is as old as it may be.
@@ -123,13 +123,13 @@ def ask_fleet_over(link: Link) -> Callable[[bytes], RemoteStanding | None]:
     return ask
 
 
-def outbox_root_over(link: Link) -> Any:
-    """An OutboxRoot (api/outbox_witness.py)."""
+def outbox_roots_over(link: Link) -> Any:
+    """OutboxRoots (api/outbox_witness.py)."""
 
-    def outbox_root(epoch: int) -> bytes:
-        is_there, content = link.ask("outbox root", epoch)
+    def outbox_roots(epoch: int) -> list[bytes]:
+        is_there, content = link.ask("outbox roots", epoch)
         if not is_there:
             raise UpstreamUnavailable(content)
-        return bytes(content)
+        return [bytes(root) for root in content]
 
-    return outbox_root
+    return outbox_roots

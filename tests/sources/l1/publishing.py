@@ -22,11 +22,11 @@ from tests.sources.made_chain import Unit
 
 from fastnode.protocol.blobs import checkpoint_blob_fields
 from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint
-from fastnode.protocol.ethereum import keccak_256, payload_digest
+from fastnode.protocol.ethereum import SigningDomain, keccak_256, payload_digest
 from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, blobs_of_fields, versioned_hash
 from fastnode.protocol.kzg_proofs import blob_proof
 from fastnode.sources.l1.abi import hex_data
-from fastnode.sources.l1.proposals import PROPOSE_SELECTOR, Proposal
+from fastnode.sources.l1.proposals import PROPOSE_SELECTOR, PROPOSE_WITH_FEES_SELECTOR, Proposal
 from fastnode.sources.l1.propose_calls import MULTICALL3
 
 Json = dict[str, Any]
@@ -66,21 +66,31 @@ def header_words(header: CheckpointHeader) -> bytes:
         fees.fee_per_l2_gas,
         header.total_mana_used,
     ]
+    if header.accumulated_fees is not None:
+        parts.append(header.accumulated_fees)
     return b"".join(map(word, parts))
 
 
-def propose_data(published: PublishedCheckpoint, commitments: Sequence[bytes], indices: bytes, signed: bytes) -> bytes:
+def propose_call(
+    header: CheckpointHeader,
+    archive_root: bytes,
+    modifier: int,
+    commitments: Sequence[bytes],
+    indices: bytes,
+    signed: bytes,
+) -> bytes:
     """Call data of ``propose``."""
-    checkpoint = published.checkpoint
-    head = word(checkpoint.archive.root) + checkpoint.fee_asset_price_modifier.to_bytes(32, "big", signed=True)
+    head = word(archive_root) + modifier.to_bytes(32, "big", signed=True)
     attestations = attestations_bytes(indices, signed)
     signers = word(0)
-    offsets = [20 * 32, 20 * 32 + len(attestations)]
+    counts_fees = header.accumulated_fees is not None
+    head_bytes = (20 + counts_fees) * 32
+    offsets = [head_bytes, head_bytes + len(attestations)]
     blob_input = encoded_bytes(bytes([len(commitments)]) + b"".join(commitments))
     return (
-        PROPOSE_SELECTOR
+        (PROPOSE_WITH_FEES_SELECTOR if counts_fees else PROPOSE_SELECTOR)
         + head
-        + header_words(checkpoint.header)
+        + header_words(header)
         + word(offsets[0])
         + word(offsets[1])
         + word(27)
@@ -91,6 +101,12 @@ def propose_data(published: PublishedCheckpoint, commitments: Sequence[bytes], i
         + signers
         + blob_input
     )
+
+
+def propose_data(published: PublishedCheckpoint, commitments: Sequence[bytes], indices: bytes, signed: bytes) -> bytes:
+    checkpoint = published.checkpoint
+    root, modifier = checkpoint.archive.root, checkpoint.fee_asset_price_modifier
+    return propose_call(checkpoint.header, root, modifier, commitments, indices, signed)
 
 
 def multicall_data(calls: Sequence[tuple[bytes, bytes]]) -> bytes:
@@ -129,7 +145,7 @@ class Sheet:
     """A checkpoint ready to be proposed; tests change parts of it before they publish it."""
 
     published: PublishedCheckpoint
-    rollup: bytes
+    domain: SigningDomain
     indices: bytes = b""
     signed: bytes = b""
     blobs: list[bytes] = field(default_factory=list)
@@ -140,6 +156,17 @@ class Sheet:
         self.hashes = [versioned_hash(item) for item in self.commitments]
 
     @property
+    def rollup(self) -> bytes:
+        return self.domain.rollup
+
+    @property
+    def digest(self) -> bytes:
+        """Payload digest of the event."""
+        checkpoint = self.published.checkpoint
+        root, modifier = checkpoint.archive.root, checkpoint.fee_asset_price_modifier
+        return payload_digest(checkpoint.header, root, modifier, self.domain)
+
+    @property
     def call_data(self) -> bytes:
         return propose_data(self.published, self.commitments, self.indices, self.signed)
 
@@ -148,12 +175,11 @@ class Sheet:
         checkpoint = self.published.checkpoint
         if data is None:
             to, data = MULTICALL3, multicall_data([(self.rollup, self.call_data)])
-        digest = payload_digest(checkpoint.header, checkpoint.archive.root, checkpoint.fee_asset_price_modifier)
         attested = Proposal.from_call_data(self.call_data).attestations_hash
         return Published(
             checkpoint.number,
             checkpoint.archive.root,
-            event_data(self.hashes, digest, attested),
+            event_data(self.hashes, self.digest, attested),
             hex_data(hashlib.sha256(data + checkpoint.archive.root).digest()),
             hex_data(to or self.rollup),
             hex_data(data),
@@ -175,7 +201,7 @@ class PublishingL1(ScriptedL1):
 
     def sheet(self, published: Json | PublishedCheckpoint) -> Sheet:
         decoded = PublishedCheckpoint.from_json(published) if isinstance(published, dict) else published
-        return Sheet(decoded, self.rollup)
+        return Sheet(decoded, SigningDomain(self.chain_id, self.rollup))
 
     def publish(self, sheet: Sheet, transaction: Published | None = None, **changes: Any) -> Block:
         """A new block with the proposal; messages go to the checkpoint after the next one then."""

@@ -20,6 +20,7 @@ from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import Function
 from fastnode.sources.l1.multicall import BLOCK_HASH, BLOCK_NUMBER, BLOCK_TIMESTAMP, PARENT_HASH
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
+from fastnode.sources.l1.terms import STATE_SLOT
 
 Json = dict[str, Any]
 
@@ -66,6 +67,8 @@ class Block:
     archives: tuple[bytes, ...] = (bytes(32),)  # by checkpoint
     proven: int = 0
     outbox: tuple[tuple[int, bytes], ...] = ()
+    #: Of release 5.x: by epoch and number of checkpoints.
+    roots: tuple[tuple[tuple[int, int], bytes], ...] = ()
     minimum_fee: int = 1_000
     committees: tuple[tuple[int, tuple[bytes, ...]], ...] = ()
     proposals: tuple[Published, ...] = ()  # in this block
@@ -135,6 +138,8 @@ class ScriptedL1(ScriptedServer):
             "eth_getLogs": self._get_logs,
             "eth_call": self._call,
         }
+        #: Root of the verification keys, hash of the protocol contracts; None: storage is not read here.
+        self.circuits: tuple[bytes, bytes] | None = None
 
     # ---- what happens on L1 --------------------------------------------------------------------
 
@@ -200,6 +205,8 @@ class ScriptedL1(ScriptedServer):
         reply: Json = {"jsonrpc": "2.0", "id": call["id"]}
         try:
             handler = self._methods.get(method)
+            if method == "eth_getStorageAt" and self.circuits is not None:
+                handler = self._get_storage
             if handler is None:
                 raise RejectionError(-32601, f"the method {method} does not exist")
             return reply | {"result": self.tamper(method, parameters, handler(*parameters))}
@@ -222,6 +229,11 @@ class ScriptedL1(ScriptedServer):
                 if item.tx_hash == text:
                     return {"hash": text, "to": item.to, "input": item.input, "blockHash": "0x" + block.hash.hex()}
         return None
+
+    def _get_storage(self, contract: str, place: str, _tag: str) -> str:
+        words = dict(zip((STATE_SLOT + 3, STATE_SLOT + 4), self.circuits or (), strict=False))
+        value = words.get(int(place, 16), bytes(WORD)) if contract == self.addresses.rollup else bytes(WORD)
+        return "0x" + value.hex()
 
     def _block(self, tag: str) -> Block | None:
         if tag == "latest":
@@ -362,6 +374,10 @@ class ScriptedL1(ScriptedServer):
             contracts.OUTBOX_ROOT: (
                 self.addresses.outbox,
                 lambda block, epoch: [dict(block.outbox).get(epoch, bytes(WORD))],
+            ),
+            contracts.OUTBOX_ROOTS: (
+                self.addresses.outbox,
+                lambda block, epoch: [dict(block.roots).get((epoch, count), bytes(WORD)) for count in range(1, 33)],
             ),
         }
 

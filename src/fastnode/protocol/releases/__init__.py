@@ -21,11 +21,20 @@ import orjson
 
 from fastnode.protocol.releases.five import FIVE
 from fastnode.protocol.releases.four import FOUR
-from fastnode.protocol.releases.release import MachineRules, Release, Separators
+from fastnode.protocol.releases.release import (
+    Addresses,
+    BlobSeparators,
+    MachineRules,
+    Release,
+    Separators,
+    shipped_contracts,
+)
 
 __all__ = [
     "FIVE",
     "FOUR",
+    "Addresses",
+    "BlobSeparators",
     "MachineRules",
     "Release",
     "Separators",
@@ -34,6 +43,7 @@ __all__ = [
     "of_roots",
     "of_version",
     "read_file",
+    "shipped_contracts",
 ]
 
 _CHANGING: Final = threading.Lock()

@@ -5,11 +5,17 @@ A record is JSON::
     release                name, such as "4.x"
     major                  first number of its node versions
     versions               those that are known; the first is the one that a chain gets which nobody has named
-    served                 whether a node follows and serves it
+    served                 whether a node follows and serves it, with its transactions
+    derived                whether a node derives it from L1 and answers what is read of it
     phasedReceiptsBefore   receipts of lower versions say which part of a transaction reverted
     verifiers              published verifier programs: SHA-256 by version and platform
     separators             before the two children of nodes of trees (node, nullifierNode, publicDataNode), and of
-                           nodes over the blocks of a checkpoint (blockHeaders); absent: none
+                           nodes over the blocks of a checkpoint (blockHeaders); of blobs that are opened together
+                           (blobChallenge, blobChallenges, blobValue, blobValues, blobFactor); absent: none
+    addresses              of contracts that the node knows: authRegistry, classRegistry, feeJuice
+    contracts              file beside the records with the contracts of the genesis; absent: those of the sample chain
+    instanceVersion        of contract instances
+    rootsByCount           whether the outbox has a root for each number of checkpoints that an epoch was proven by
     contractsHash          of the protocol contracts
     machine                L2 gas for each field that is copied (copyGas) and of ECADD (pointGas); members of an
                            instance that GETCONTRACTINSTANCE knows; pointFlags: whether points of ECADD have a cell that
@@ -23,6 +29,7 @@ A record is JSON::
 
 from __future__ import annotations
 
+import lzma
 import re
 from collections.abc import Mapping
 from importlib import resources
@@ -33,7 +40,15 @@ import orjson
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
 from fastnode.records import dataclass
 
-__all__ = ["MachineRules", "Release", "Separators", "shipped_record"]
+__all__ = [
+    "Addresses",
+    "BlobSeparators",
+    "MachineRules",
+    "Release",
+    "Separators",
+    "shipped_contracts",
+    "shipped_record",
+]
 
 #: Nothing else may be in one: it goes into headers.
 _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:[.+-][0-9A-Za-z.+-]{0,64})?")
@@ -50,14 +65,53 @@ class Separators:
 
     @classmethod
     def from_record(cls, record: Mapping[str, int]) -> Self:
-        def field(name: str) -> bytes:
-            return field_from_int(int(record[name])) if name in record else b""
-
         return cls(
-            node=field("node"),
-            nullifier_node=field("nullifierNode"),
-            public_data_node=field("publicDataNode"),
-            block_headers=field("blockHeaders"),
+            node=_separator(record, "node"),
+            nullifier_node=_separator(record, "nullifierNode"),
+            public_data_node=_separator(record, "publicDataNode"),
+            block_headers=_separator(record, "blockHeaders"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobSeparators:
+    """Fields that are hashed first where the blobs of an epoch are opened together; empty: none is.
+
+    ``challenge``: of a blob; ``challenges``: of two that are joined; ``value``: of an opening; ``values``: of two
+    openings that are joined; ``factor``: of the factor that the openings are summed with.
+    """
+
+    challenge: bytes
+    challenges: bytes
+    value: bytes
+    values: bytes
+    factor: bytes
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, int]) -> Self:
+        return cls(
+            challenge=_separator(record, "blobChallenge"),
+            challenges=_separator(record, "blobChallenges"),
+            value=_separator(record, "blobValue"),
+            values=_separator(record, "blobValues"),
+            factor=_separator(record, "blobFactor"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Contracts that the node knows, 32 bytes each; the registry of instances is at 2 in every release."""
+
+    auth_registry: bytes
+    class_registry: bytes
+    fee_juice: bytes
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, str]) -> Self:
+        return cls(
+            auth_registry=_address(record["authRegistry"]),
+            class_registry=_address(record["classRegistry"]),
+            fee_juice=_address(record["feeJuice"]),
         )
 
 
@@ -99,9 +153,17 @@ class Release:
     major: int
     versions: tuple[str, ...]
     is_served: bool
+    is_derived: bool
     vk_tree_root: bytes
     contracts_hash: bytes
+    addresses: Addresses
+    #: File with the contracts that exist from genesis on; None: those of the sample chain.
+    contracts_file: str | None
+    instance_version: int
+    #: True when the outbox has a root for each number of checkpoints that an epoch was proven by.
+    has_roots_by_count: bool
     separators: Separators
+    blob_separators: BlobSeparators
     machine: MachineRules
     #: True when headers of checkpoints end with the fees of their blocks.
     counts_fees: bool
@@ -122,9 +184,15 @@ class Release:
                 major=int(record["major"]),
                 versions=versions,
                 is_served=bool(record["served"]),
+                is_derived=bool(record["derived"]),
                 vk_tree_root=_root(record["circuits"]["vkTreeRoot"]),
                 contracts_hash=_root(record["contractsHash"]),
+                addresses=Addresses.from_record(record["addresses"]),
+                contracts_file=record.get("contracts"),
+                instance_version=int(record["instanceVersion"]),
+                has_roots_by_count=bool(record["rootsByCount"]),
                 separators=Separators.from_record(record["separators"]),
+                blob_separators=BlobSeparators.from_record(record["separators"]),
                 machine=MachineRules.from_record(record["machine"]),
                 counts_fees=bool(record["countsFees"]),
                 circuits=record["circuits"],
@@ -140,6 +208,16 @@ class Release:
     def roots(self) -> tuple[bytes, bytes]:
         """Values by which a rollup contract tells its release: root of the verification keys, hash of the contracts."""
         return self.vk_tree_root, self.contracts_hash
+
+    @property
+    def limitation(self) -> str | None:
+        """Sentence that says what a node does not do on chains of this release; None: it does everything."""
+        if self.is_served:
+            return None
+        return (
+            f"transactions of release {self.name} are neither taken nor judged nor executed here, and no node of it is "
+            f"followed: its chain comes from L1 alone"
+        )
 
     @property
     def usual_version(self) -> str:
@@ -165,6 +243,21 @@ def shipped_record(name: str) -> Mapping[str, Any]:
     text = resources.files("fastnode").joinpath("data", "releases", f"{name}.json").read_bytes()
     record: Mapping[str, Any] = orjson.loads(text)
     return record
+
+
+def shipped_contracts(file: str) -> Mapping[str, list[Any]]:
+    """``classes`` and ``instances``, as JSON has them, of a file that comes with the package."""
+    packed = resources.files("fastnode").joinpath("data", "releases", file).read_bytes()
+    contracts: Mapping[str, list[Any]] = orjson.loads(lzma.decompress(packed))
+    return contracts
+
+
+def _separator(record: Mapping[str, int], name: str) -> bytes:
+    return field_from_int(int(record[name])) if name in record else b""
+
+
+def _address(text: str) -> bytes:
+    return field_from_int(int(text, 16))
 
 
 def _root(text: str) -> bytes:

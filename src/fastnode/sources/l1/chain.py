@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import StartError, UpstreamRejection
-from fastnode.protocol.fields import hex_text
+from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS
+from fastnode.protocol.fields import field_from_int, hex_text
+from fastnode.protocol.releases import Release, shipped_contracts
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
 from fastnode.sources.genesis import MORE_FUNDING, build_genesis, check_contracts
 from fastnode.sources.l1 import contracts
@@ -69,30 +71,40 @@ def chain_of_l1(
     l1_constants: dict[str, Any],
     *,
     real_proofs: bool,
+    release: Release | None = None,
     version: str | None = None,
     genesis_file: Path | None = None,
     funding: Funding = NO_FUNDING,
 ) -> tuple[ChainRecord, GenesisRecord]:
-    """Chain and genesis of the rollup.  ``version``: that the node goes by; None: the usual one of the release.
+    """Chain and genesis of the rollup.  ``release``: None: that of the chain that comes with the package; ``version``:
+    that the node goes by; None: the usual one of the release.
 
     ``funding``: of the genesis, where no file has it.  StartError when it is unknown.
     """
     if genesis_file is not None:
-        return _from_file(genesis_file, facts, l1_constants)
+        return _from_file(genesis_file, facts, l1_constants, release)
     with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         sample, sample_genesis = source.chain, source.genesis
+    release = release or sample.release
+    if release.contracts_file is None:
+        named = sample.node_info["protocolContractAddresses"]
+        classes = [item for _, item in sample_genesis.contract_classes]
+        instances = [item for _, item in sample_genesis.contract_instances]
+    else:
+        named = _addresses_of(release)
+        contracts_of_release = shipped_contracts(release.contracts_file)
+        classes, instances = contracts_of_release["classes"], contracts_of_release["instances"]
     node_info = {
-        "nodeVersion": version or sample.release.usual_version,
+        "nodeVersion": version or release.usual_version,
         "l1ChainId": facts.chain_id,
         "rollupVersion": facts.version,
         "l1ContractAddresses": addresses,
-        "protocolContractAddresses": sample.node_info["protocolContractAddresses"],
+        "protocolContractAddresses": named,
         "realProofs": real_proofs,
     }
     tried = []
-    for name, prefilled in funding.choices():
-        classes = [item for _, item in sample_genesis.contract_classes]
-        genesis = build_genesis(prefilled, classes, [item for _, item in sample_genesis.contract_instances])
+    for name, prefilled in funding.choices(release):
+        genesis = build_genesis(prefilled, classes, instances, release)
         if genesis.archive_root == facts.genesis_archive_root:
             return ChainRecord(node_info, l1_constants), genesis
         tried.append(f"{hex_text(genesis.archive_root)} ({name})")
@@ -102,10 +114,24 @@ def chain_of_l1(
     )
 
 
-def _from_file(file: Path, facts: RollupFacts, l1_constants: dict[str, Any]) -> tuple[ChainRecord, GenesisRecord]:
+def _addresses_of(release: Release) -> dict[str, str]:
+    """``protocolContractAddresses`` of a node."""
+    addresses = release.addresses
+    return {
+        "classRegistry": hex_text(addresses.class_registry),
+        "feeJuice": hex_text(addresses.fee_juice),
+        "instanceRegistry": hex_text(field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)),
+    }
+
+
+def _from_file(
+    file: Path, facts: RollupFacts, l1_constants: dict[str, Any], release: Release | None
+) -> tuple[ChainRecord, GenesisRecord]:
     with ChainFileSource(file) as source:
         chain, genesis = source.chain, source.genesis
     what = difference(facts, chain.node_info, chain.l1_constants, str(file))
+    if what is None and release not in (None, chain.release):
+        what = f"the rollup on L1 is of release {release.name}, {file} is of {chain.release.name}"
     if what is None and genesis.archive_root != facts.genesis_archive_root:
         ours = hex_text(facts.genesis_archive_root)
         what = f"the rollup on L1 begins with the archive root {ours}, {file} has {hex_text(genesis.archive_root)}"

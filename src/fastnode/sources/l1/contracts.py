@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fastnode.protocol.constants import CHECKPOINTS_PER_EPOCH_MAX
 from fastnode.sources.l1.abi import Event, Function, Kind
 
 _N, _A, _B32, _B16, _FLAG = Kind.NUMBER, Kind.ADDRESS, Kind.BYTES32, Kind.BYTES16, Kind.BOOLEAN
@@ -81,6 +82,9 @@ INBOX_STATE: Final = Function("getState()", _B16, _N, _N)
 MESSAGE_SENT: Final = Event("MessageSent(uint256,uint256,bytes32,bytes16)", (_N, _B32), (_N, _B16))
 #: Root of the messages of an epoch, zero if there is none yet.
 OUTBOX_ROOT: Final = Function("getRootData(uint256)", _B32)
+#: From release 5.x on: root of the messages of the first 1, 2, .. checkpoints of an epoch, zero where the epoch was not
+#: proven by so many.
+OUTBOX_ROOTS: Final = Function("getRoots(uint256)", *[_B32] * CHECKPOINTS_PER_EPOCH_MAX)
 
 # ---- votes --------------------------------------------------------------------------------------
 

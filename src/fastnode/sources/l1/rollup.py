@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from fastnode.errors import SettingError, UpstreamFault, UpstreamRejection
 from fastnode.kernels import encode
+from fastnode.protocol import releases
 from fastnode.protocol.ethereum import SigningDomain
+from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, from_quantity, hex_data
@@ -85,6 +87,11 @@ class RollupFacts:
             "genesisArchiveRoot": hex_data(self.genesis_archive_root),
             "rollupManaLimit": self.mana_limit,
         }
+
+    @property
+    def release(self) -> Release | None:
+        """The release that the circuits are of; None where L1 does not say them, or none is known."""
+        return None if self.circuits is None else releases.of_roots(*self.circuits)
 
     @property
     def signing_domain(self) -> SigningDomain:

@@ -35,7 +35,7 @@ from fastnode.sources.l1.inbox import Inbox
 from fastnode.sources.l1.observer import L1Observer
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
 from fastnode.sources.l1.schedule import BlockSchedule
-from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_root
+from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_roots
 from fastnode.sources.l1.terms import SlashingRounds
 
 __all__ = ["L1Options", "L1Reader"]
@@ -51,7 +51,7 @@ MESSAGE_WAIT_S: Final = 5.0
 #: A second question for the same messages within this time means that the first answer could not be used.
 DOUBT_S: Final = 30.0
 _DOUBTS_MAX: Final = 256
-#: Outbox roots that are kept until the next L1 block.
+#: Epochs whose outbox roots are kept until the next L1 block.
 ROOTS_MAX: Final = 256
 
 
@@ -105,7 +105,7 @@ class L1Reader:
         self._reason: str | None = "L1 has not been asked yet"
         self._reason_since = time.monotonic()
         self._refusal: str | None = None
-        self._roots: dict[int, tuple[tuple[int, int], bytes]] = {}  # by epoch: number and time of L1 block, root
+        self._roots: dict[int, tuple[tuple[int, int], list[bytes]]] = {}  # by epoch: number and time of L1 block, roots
         self._asked: OrderedDict[int, float] = OrderedDict()
         self.committees = Committees(options.committee_epochs)
         #: Told of the last block that stays when what was not proven in time is given up; in the thread that ingests.
@@ -288,8 +288,9 @@ class L1Reader:
         except UpstreamUnavailable:
             return None
 
-    def outbox_root(self, epoch: int) -> bytes:
-        """Root of an epoch's messages to L1, zero if there is none yet.  UpstreamUnavailable."""
+    def outbox_roots(self, epoch: int) -> list[bytes]:
+        """Roots of an epoch's messages to L1, zero for none: one, or one for each number of checkpoints that the epoch
+        may have been proven by.  UpstreamUnavailable."""
         facts, observer = self._facts, self._observer
         if facts is None or observer is None or observer.state is None:
             raise UpstreamUnavailable("L1 has not answered yet")
@@ -299,12 +300,12 @@ class L1Reader:
         # Clients must not be able to spend what a provider grants.
         if kept is not None and kept[0] == newest:
             return kept[1]
-        root = self._client.run(lambda endpoint: outbox_root(endpoint, facts, epoch))
+        roots = self._client.run(lambda endpoint: outbox_roots(endpoint, facts, epoch))
         with self._changed:
             if len(self._roots) >= ROOTS_MAX:
                 self._roots.clear()
-            self._roots[epoch] = (newest, root)
-        return root
+            self._roots[epoch] = (newest, roots)
+        return roots
 
     @property
     def trouble(self) -> str | None:

@@ -26,7 +26,7 @@ __all__ = [
     "L1State",
     "archives_of",
     "fee_state_of",
-    "outbox_root",
+    "outbox_roots",
     "read_state",
 ]
 
@@ -227,7 +227,8 @@ def archives_of(endpoint: L1Endpoint, facts: RollupFacts, numbers: list[int]) ->
     return [contracts.ARCHIVE_AT.decode(answer)[0] for answer in answers]
 
 
-def outbox_root(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> bytes:
-    """Root of the messages of an epoch, zero if there is none."""
-    root: bytes = endpoint.read(facts.outbox, contracts.OUTBOX_ROOT, epoch)[0]
-    return root
+def outbox_roots(endpoint: L1Endpoint, facts: RollupFacts, epoch: int) -> list[bytes]:
+    """Roots of the messages of an epoch, zero for none: one, or one for each number of checkpoints, from 1 on."""
+    release = facts.release
+    function = contracts.OUTBOX_ROOTS if release is not None and release.has_roots_by_count else contracts.OUTBOX_ROOT
+    return list(endpoint.read(facts.outbox, function, epoch))

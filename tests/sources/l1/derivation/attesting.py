@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from coincurve import PrivateKey
 from tests.sources.l1.publishing import Sheet
 
-from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
+from fastnode.protocol.ethereum import attested_digest, keccak_256
 
 
 def address_of(key: PrivateKey) -> bytes:
@@ -19,9 +19,7 @@ def sign(
 ) -> None:
     """Attest with some members' keys; ``bent`` changes each signature (r 32 | s 32 | v 1)."""
     checkpoint = sheet.published.checkpoint
-    digest = signed_digest(
-        payload_digest(checkpoint.header, checkpoint.archive.root, checkpoint.fee_asset_price_modifier)
-    )
+    digest = attested_digest(checkpoint.header, sheet.digest)
     bits, data = 0, b""
     for place, key in enumerate(committee):
         if place in signers:

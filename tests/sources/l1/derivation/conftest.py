@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, serve
 from tests.sources.made_chain import SHAPE, MadeChain, made_chain
 
 from fastnode.development.synthetic_chain import ChainShape
+from fastnode.protocol.releases import FIVE, FOUR, Release
 
 
 @pytest.fixture
@@ -25,12 +27,19 @@ def shape() -> ChainShape:
     return SHAPE
 
 
+@pytest.fixture(params=[FOUR, FIVE] if os.environ.get("FASTNODE_LONG") == "1" else [FOUR], ids=lambda one: one.name)
+def release(request: pytest.FixtureRequest) -> Release:
+    """Of the made chain."""
+    release: Release = request.param
+    return release
+
+
 @pytest.fixture
-def chain(tmp_path: Path, shape: ChainShape) -> Iterator[MadeChain]:
+def chain(tmp_path: Path, shape: ChainShape, release: Release) -> Iterator[MadeChain]:
     """Three checkpoints of one, two and one blocks."""
     directory = tmp_path / "made"
     directory.mkdir()
-    with made_chain(directory, shape) as chain:
+    with made_chain(directory, shape, release) as chain:
         for blocks in (1, 2, 1):
             chain.checkpoint(blocks)
         yield chain

@@ -16,11 +16,14 @@ from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
 
 from fastnode.errors import SettingError, StartError
+from fastnode.protocol.releases import Release
 
 
 @pytest.fixture
-def upstream(chain: MadeChain) -> Iterator[ScriptedUpstream]:
+def upstream(chain: MadeChain, release: Release) -> Iterator[ScriptedUpstream]:
     """Not a fastnode."""
+    if not release.is_served:
+        pytest.skip(f"no node of {release.name} is followed")
     with scripted_upstream(chain, is_fastnode=False) as upstream:
         yield upstream
 
