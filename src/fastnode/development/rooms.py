@@ -6,14 +6,11 @@ only rooms listed before it; ``imports`` narrows that where a room must not know
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["BEGIN", "END", "ROOMS", "SUB_ROOMS", "Room", "allowed_imports", "render", "render_page"]
+from fastnode.development.marked_pages import renew, renew_named_file
 
-BEGIN: Final = "<!-- rooms: made by scripts/make-docs -->"
-END: Final = "<!-- end of rooms -->"
+__all__ = ["ROOMS", "SUB_ROOMS", "Room", "allowed_imports", "render", "render_page"]
 
 
 class Room(NamedTuple):
@@ -148,14 +145,9 @@ def render() -> str:
 
 
 def render_page(page: str) -> str:
-    """``page`` with the table between the marks renewed; ValueError if it has no marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("the page lacks the marks of the table of rooms")
-    return f"{before}{BEGIN}\n{render()}\n{END}{after}"
+    """``page`` with the table between its marks renewed; ValueError if it has no marks."""
+    return renew(page, "rooms", render())
 
 
 if __name__ == "__main__":
-    file = Path(sys.argv[1])
-    file.write_text(render_page(file.read_text(encoding="utf-8")), encoding="utf-8")
+    renew_named_file(render_page)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Final, cast
 
 from fastnode.api.local_network import methods
+from fastnode.development.marked_pages import renew, renew_named_file
 from fastnode.jsonrpc.methods import Method
 
 __all__ = ["render_page"]
 
-TABLE_START: Final = "<!-- methods: made by scripts/make-docs -->\n"
-TABLE_END: Final = "<!-- end of methods -->\n"
 _SAME_AS: Final = "The same as "
 
 
-def render_page(text: str) -> str:
-    """``text`` with a current table between the two marks; ValueError if it has no marks."""
-    before, _, rest = text.partition(TABLE_START)
-    _, _, after = rest.partition(TABLE_END)
-    if not rest or not after:
-        raise ValueError("the page lacks the marks of the table of methods")
+def render_page(page: str) -> str:
+    """``page`` with the table between its marks renewed; ValueError if it has no marks."""
     # Only names and signatures are used: there is no network to call.
     nothing = cast(Any, None)
-    return "".join((before, TABLE_START, _table(methods(nothing, nothing, nothing)), TABLE_END, after))
+    return renew(page, "methods", _table(methods(nothing, nothing, nothing)))
 
 
 def _table(all_methods: Iterable[Method]) -> str:
@@ -44,9 +37,8 @@ def _table(all_methods: Iterable[Method]) -> str:
         )
         summary = method.summary.replace("|", "\\|")
         lines.append(f"| `{method.name}` | {names} | {summary} | {', '.join(others.get(method.name, []))} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    file = Path(sys.argv[1])
-    file.write_text(render_page(file.read_text(encoding="utf-8")), encoding="utf-8")
+    renew_named_file(render_page)

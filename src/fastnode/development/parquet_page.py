@@ -1,17 +1,13 @@
-"""The columns of the tables in docs/analysis.md, written by ``python -m fastnode.parquet.documentation FILE``."""
+"""The columns of the tables in docs/analysis.md, written by ``python -m fastnode.development.parquet_page FILE``."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Final
 
+from fastnode.development.marked_pages import renew, renew_named_file
 from fastnode.parquet.tables import TABLES
 
 __all__ = ["render", "render_page"]
-
-BEGIN: Final = "<!-- tables: made by scripts/make-docs -->"
-END: Final = "<!-- end of tables -->"
 
 _TYPES: Final = {
     "int": "`BIGINT`",
@@ -36,14 +32,9 @@ def render() -> str:
 
 
 def render_page(page: str) -> str:
-    """``page`` with the tables between the marks renewed; ValueError if it has no marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("the page lacks the marks of the tables")
-    return f"{before}{BEGIN}\n{render()}\n{END}{after}"
+    """``page`` with the tables between its marks renewed; ValueError if it has no marks."""
+    return renew(page, "tables", render())
 
 
 if __name__ == "__main__":
-    file = Path(sys.argv[1])
-    file.write_text(render_page(file.read_text(encoding="utf-8")), encoding="utf-8")
+    renew_named_file(render_page)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from fastnode.app.local_network_page import render_page
+from fastnode.development.local_network_page import render_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "local-network.md"
 
