@@ -31,6 +31,12 @@ KEY = "a-key-that-an-operator-made"
 LAST_BLOCK = 16
 LONG_CHAIN_BLOCKS = 100_000
 PATIENCE_S = 60.0
+#: Names of the files that a page had asked for when its first numbers were shown.
+ASKED_BEFORE = (
+    "performance.getEntriesByType('resource')"
+    ".filter((entry) => entry.startTime < performance.getEntriesByName('shown')[0].startTime)"
+    ".map((entry) => entry.name.split('/').at(-1)).sort()"
+)
 
 
 class Site:

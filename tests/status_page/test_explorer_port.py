@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 import pytest
 from tests.status_page.chromium import Chromium
-from tests.status_page.conftest import LAST_BLOCK, Site
+from tests.status_page.conftest import ASKED_BEFORE, LAST_BLOCK, Site
 
 from fastnode.config.settings import Settings
 
@@ -69,12 +69,15 @@ def test_a_browser_shows_the_newest_blocks_and_asks_for_nothing_else(
         async with browser.page() as page:
             await page.resize(1200, 1000)
             await page.open(url_of(shown))
-            await page.wait("document.querySelector('#result-title').textContent === 'Found for newest'")
+            await page.wait("performance.getEntriesByName('shown').length")
+            assert await page.text("#result-title") == "Found for newest"
             found = await page.text("#result")
             assert "Newest blocks" in found
             assert str(LAST_BLOCK) in found
             assert not await page.evaluate("document.querySelector('#node').checkVisibility()")
-            assert not any("overview" in url for url in page.requested)
+            assert not any("overview" in url or "find" in url for url in page.requested)
+            assert await page.evaluate(ASKED_BEFORE) == ["elements.js", "explorer.js", "page.css", "page.js"]
+            assert await page.evaluate("document.querySelectorAll('#result tbody tr').length") > 0
             assert page.errors == []
 
     runner.run(scenario())

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 from tests.status_page.chromium import Chromium, Page
-from tests.status_page.conftest import KEY, LAST_BLOCK, LONG_CHAIN_BLOCKS
+from tests.status_page.conftest import ASKED_BEFORE, KEY, LAST_BLOCK, LONG_CHAIN_BLOCKS
 
 from fastnode.log import log_facts
 from fastnode.status_page import overview
@@ -24,8 +24,6 @@ PHONE = (360, 740)
 TABLET = (768, 1024)
 DESKTOP = (1200, 1000)
 IS_SHOWN = "!document.querySelector('#page').hidden"
-#: Time for the whole page, from the click to the numbers.
-LOAD_MS_MAX = 200
 #: Folder for screenshots of the documentation, if somebody wants new ones.
 PICTURES = os.environ.get("FASTNODE_SCREENSHOTS")
 
@@ -181,27 +179,72 @@ def test_a_node_that_is_gone_is_said_to_be_gone(start_site: Any, short_chain: Pa
     site.run(scenario())
 
 
-async def loads(page: Page, url: str, blocks: int) -> list[int]:
-    """Milliseconds from the click to the numbers, of some loads."""
-    times: list[int] = []
-    for _ in range(20):
-        await page.open(url)
-        await page.wait(IS_SHOWN)
-        assert f"{blocks:,}" in await page.text("#tips")
-        times.append(round(await page.evaluate("performance.getEntriesByName('shown')[0].startTime")))
-    return times
+FROM_THE_NODE = (
+    "performance.getEntriesByType('resource').filter((entry) => entry.transferSize)"
+    ".map((entry) => entry.name.split('/').at(-1).split('?')[0])"
+)
 
 
-@pytest.mark.long
-def test_the_page_of_a_long_chain_is_there_at_once(site: Any, long_site: Any, visit: Any) -> None:
+def test_the_first_numbers_wait_for_three_files_and_for_no_question(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
-        own = long_site.node.view
-        long_site.show(site.node.view)
-        short = await loads(page, long_site.url, LAST_BLOCK)
-        long_site.show(own)
-        long = await loads(page, long_site.url, LONG_CHAIN_BLOCKS)
-        print(f"ms to the numbers: {short} with {LAST_BLOCK} blocks, {long} with {LONG_CHAIN_BLOCKS:,}")
-        assert min(long) < LOAD_MS_MAX
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        assert str(LAST_BLOCK) in await page.text("#tips")
+        assert await page.evaluate(ASKED_BEFORE) == ["elements.js", "page.css", "page.js"]
+
+    visit(scenario)
+
+
+def test_a_page_that_was_seen_before_comes_without_its_files(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait("performance.getEntriesByName('complete').length")
+        await page.open(open_site.url)
+        await page.wait("performance.getEntriesByName('complete').length")
+        assert set(await page.evaluate(FROM_THE_NODE)) <= {"overview"}
+
+    visit(scenario)
+
+
+def test_the_log_begins_at_its_end_and_stays_there(open_site: Any, visit: Any) -> None:
+    for number in range(60):
+        logging.getLogger("fastnode.test").info("line %s of many", number)
+    is_at_end = "((log) => log.scrollTop > 0 && log.scrollHeight - log.scrollTop - log.clientHeight < 30)"
+
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(f"{is_at_end}(document.querySelector('#log'))")
+        logging.getLogger("fastnode.test").info("one more line")
+        await page.wait("document.querySelector('#log').innerText.includes('one more line')")
+        assert await page.evaluate(f"{is_at_end}(document.querySelector('#log'))")
+
+    visit(scenario)
+
+
+#: Keeps back what is found for 3 until somebody calls goOn.
+SLOW_FETCH = """
+((fetch) => {
+  window.fetch = async (...wanted) => {
+    const answer = await fetch(...wanted);
+    if (wanted[0].endsWith("find?q=3")) await new Promise((resolve) => { window.goOn = resolve; });
+    return answer;
+  };
+})(window.fetch)
+"""
+
+
+def test_an_answer_that_comes_after_the_next_question_is_not_shown(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        await page.evaluate(SLOW_FETCH)
+        await page.evaluate("location.hash = '#find=3'")
+        await page.wait("window.goOn !== undefined")
+        await page.evaluate("location.hash = '#find=4'")
+        await page.wait("document.querySelector('#result-title').textContent === 'Found for 4'")
+        await page.evaluate("window.goOn(); new Promise((resolve) => setTimeout(resolve, 50))")
+        assert await page.text("#result-title") == "Found for 4"
+        assert await page.evaluate("document.querySelector('#query').value") == "4"
 
     visit(scenario)
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Callable
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
+import aiohttp
+import orjson
 import pytest
+from tests.status_page.conftest import LAST_BLOCK
 
-from fastnode.status_page import pages
+from fastnode.errors import Refused
+from fastnode.status_page import files, pages
+from fastnode.status_page.files import NAMES, Document
+from fastnode.status_page.overview import Overview
 from fastnode.status_page.pages import open_paths
 
 DATA = ("status-page/overview", "status-page/find?q=1", "status-page/block?number=1")
@@ -45,19 +54,110 @@ def test_without_an_admin_key_everybody_gets_the_page(open_site: Any) -> None:
     assert [open_site.get(path, key=None)[0] for path in DATA] == [HTTPStatus.OK] * len(DATA)
 
 
-def test_the_page_and_its_files_do_not_depend_on_the_chain(site: Any, open_site: Any) -> None:
+def test_without_the_key_the_page_and_its_files_do_not_depend_on_the_chain(
+    site: Any, start_site: Callable[..., Any], sample_chain: Path
+) -> None:
+    other = start_site(sample_chain, admin_api_key_hash="0" * 64)
     for path in sorted(open_paths()):
         name = path.decode().lstrip("/")
-        ours, theirs = site.get(name, key=None)[2], open_site.get(name, key=None)[2]
-        assert ours.replace(b'data-sign-in="yes"', b'data-sign-in="no"') == theirs
+        assert site.get(name, key=None)[2] == other.get(name, key=None)[2]
 
 
-def test_no_answer_sets_a_cookie_or_may_be_kept_or_framed_or_read_by_another_site(site: Any) -> None:
-    for path in ("", "status-page/page.js", "status-page/page.css", *DATA):
+def data_in(page: bytes) -> Any:
+    """Data that came with the page; None if it has to ask."""
+    found = re.search(rb'<script id="first" type="application/json">(.*?)</script>', page, re.DOTALL)
+    return None if found is None else orjson.loads(found[1])
+
+
+def test_the_page_comes_with_its_first_numbers_for_those_who_may_see_them(site: Any, open_site: Any) -> None:
+    expected = site.json("status-page/overview").keys()
+    assert data_in(site.get("", key=None)[2]) is None
+    for page in (site.get("")[2], open_site.get("", key=None)[2]):
+        first = data_in(page)
+        assert first.keys() == expected
+        assert first["chain"]["tips"]["proposed"]["block"] == LAST_BLOCK
+
+
+def test_no_text_in_the_first_numbers_ends_their_block() -> None:
+    text = "</script><script>1</script><!-- <script> & \u2028"
+    page = Document(shows_node=True).respond({}, orjson.dumps({"text": text})).body
+    assert isinstance(page, bytes)
+    assert data_in(page) == {"text": text}
+    assert page.count(b"<script>") == 0
+
+
+def test_a_page_that_finds_no_room_for_its_numbers_asks_for_them(
+    open_site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Any, *, after: int = 0) -> bytes:
+        raise Refused("too many wait")
+
+    monkeypatch.setattr(Overview, "render", refuse)
+    status, _, body = open_site.get("")
+    assert (status, data_in(body)) == (HTTPStatus.OK, None)
+    assert open_site.get("status-page/overview")[0] == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def names_in(page: bytes) -> set[str]:
+    """Paths of files that the page names."""
+    return set(re.findall(r'(?:href|src)="(status-page/[^"]+)"', page.decode()))
+
+
+def test_files_that_the_page_names_are_kept_for_ever_and_others_never(site: Any) -> None:
+    named = names_in(site.get("", key=None)[2])
+    assert {name.rpartition("/")[2] for name in named} == {"icon.svg", "page.css", "elements.js", "page.js"}
+    (folder,) = {name.rpartition("/")[0] for name in named}
+    kept = [name.rpartition("/")[2] for name in map(bytes.decode, open_paths()) if name.startswith(f"/{folder}/")]
+    assert len(kept) == len(NAMES)
+    for name in kept:
+        _, headers, body = site.get(f"{folder}/{name}", key=None)
+        assert headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert headers["Vary"] == "Accept-Encoding"
+        _, headers, same = site.get(f"status-page/{name}", key=None)
+        assert (headers["Cache-Control"], same) == ("no-store", body)
+    assert site.get(f"status-page/{'0' * 16}/page.js")[0] == HTTPStatus.NOT_FOUND
+
+
+def test_the_folder_of_the_files_is_named_by_all_that_is_in_them() -> None:
+    contents = {name: b"text of " + name.encode() for name in NAMES}
+    folders = {files._digest(contents)}
+    for name, content in contents.items():
+        folders.add(files._digest(contents | {name: content + b" "}))
+    first, second = NAMES[:2]  # the same bytes, told apart at another place
+    moved = {first: contents[first] + contents[second][:1], second: contents[second][1:]}
+    folders.add(files._digest(contents | moved))
+    assert len(folders) == len(NAMES) + 2
+
+
+@pytest.mark.parametrize("path", ["", "status-page/page.js", "status-page/overview", "status-page/block?number=1"])
+def test_who_asks_for_gzip_gets_it(open_site: Any, path: str) -> None:
+    async def fetch(accepted: str) -> tuple[str | None, bytes]:
+        headers = {"Accept-Encoding": accepted}
+        async with (
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.get(open_site.url + path, headers=headers) as answer,
+        ):
+            assert answer.headers["Vary"] == "Accept-Encoding"
+            return answer.headers.get("Content-Encoding"), await answer.read()
+
+    coding, packed = open_site.run(fetch("gzip, deflate, br, zstd"))
+    _, plain = open_site.run(fetch("identity"))
+    assert coding == "gzip"
+    assert len(packed) < len(plain)
+    assert gzip.decompress(packed)[:9] == plain[:9]  # the time is behind that
+    for other in ("identity", "br", "gzip;q=0", "br, zstd;q=0.5"):
+        coding, body = open_site.run(fetch(other))
+        assert coding is None
+        assert body[:9] == plain[:9]
+
+
+def test_no_answer_sets_a_cookie_or_may_be_framed_or_read_by_another_site_nor_data_be_kept(site: Any) -> None:
+    for path in ("", "status-page/page.js", "status-page/page.css", *DATA, *names_in(site.get("")[2])):
         _, headers, _ = site.get(path)
         assert "Set-Cookie" not in headers
         assert "Access-Control-Allow-Origin" not in headers
-        assert headers["Cache-Control"] == "no-store"
+        if path.count("/") < 2:  # else a file, which says nothing of the node
+            assert headers["Cache-Control"] == "no-store"
         assert headers["X-Frame-Options"] == "DENY"
         assert headers["X-Content-Type-Options"] == "nosniff"
         policy = headers["Content-Security-Policy"]
@@ -116,8 +216,6 @@ def test_a_block_that_is_too_long_for_a_browser_is_refused(site: Any, monkeypatc
 
 def test_the_public_port_has_no_page(site: Any) -> None:
     async def fetch() -> int:
-        import aiohttp
-
         async with aiohttp.ClientSession() as session, session.get(site.public_url) as answer:
             return answer.status
 

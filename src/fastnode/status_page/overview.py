@@ -57,6 +57,13 @@ class Overview:
         self._sources = sources
         self._started_at = time.time()
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules of the page that the first numbers of this node need, beside those of every node."""
+        sources = self._sources
+        writes = sources.proposing() is not None
+        return ("local-network.js",) * (sources.local_network is not None) + ("proposing.js",) * writes
+
     def render(self, *, after: int = 0) -> bytes:
         """The object; of the log, the lines behind number ``after``.  Takes about a millisecond."""
         sources = self._sources

@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from http import HTTPStatus
-from importlib import resources
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -22,56 +21,22 @@ import orjson
 from fastnode.errors import Refused
 from fastnode.http.messages import Response, header_fields
 from fastnode.status_page.explorer import Explorer
+from fastnode.status_page.files import CAUTION, FOLDER, NOT_KEPT, Document, page_files, respond
 from fastnode.status_page.overview import Overview
 from fastnode.view import View
 
 __all__ = ["StatusPage", "open_paths"]
 
 ROOT: Final = b"/"
-FOLDER: Final = b"/status-page/"
 OVERVIEW: Final = FOLDER + b"overview"
 FIND: Final = FOLDER + b"find"
 BLOCK: Final = FOLDER + b"block"
 TRACE: Final = FOLDER + b"trace"
 
-_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_PAGE: Final = "page.html"
-_FILES: Final = (
-    "page.css",
-    "page.js",
-    "explorer.js",
-    "trace.js",
-    "local-network.js",
-    "proposing.js",
-    "charts.js",
-    "elements.js",
-    "icon.svg",
-)
-#: Place in the page that says whether a key has to be entered.
-_SIGN_IN: Final = b'data-sign-in="no"'
-_SIGN_IN_FIRST: Final = b'data-sign-in="yes"'
-#: Place in the page that says what it shows.
-_WHOLE: Final = b'data-shows="node"'
-_EXPLORER_ONLY: Final = b'data-shows="chain"'
-
-#: Answer to a request without the key; nothing in it depends on the node.
-_OPEN_PATHS: Final = frozenset({ROOT, *(FOLDER + name.encode() for name in _FILES)})
-
-#: Only this port's own files, no inline code, no frames around it, and no HTML made from text.
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
-)
-_CAUTION: Final = header_fields(
-    ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", _POLICY),
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-)
-_JSON: Final = _CAUTION + header_fields(("Content-Type", "application/json; charset=utf-8"))
+_JSON: Final = CAUTION + NOT_KEPT + header_fields(("Content-Type", "application/json; charset=utf-8"))
+#: First question of the explorer's own port.
+_LANDING: Final = "newest"
+_LANDING_MODULES: Final = ("explorer.js",)
 #: Longest answer for a browser: only a whole block can be longer.
 ANSWER_BYTES_MAX: Final = 32 << 20
 _QUERY_MEMBERS_MAX: Final = 8
@@ -80,8 +45,11 @@ _DIGITS_MAX: Final = 15
 
 
 def open_paths(prefix: str = "") -> frozenset[bytes]:
-    """Paths that are answered without the key, also under ``prefix``, where the page is at ``prefix/``."""
-    return _OPEN_PATHS.union(prefix.encode("ascii") + path for path in _OPEN_PATHS)
+    """Paths that are answered without the key, also under ``prefix``, where the page is at ``prefix/``.
+
+    Nothing in these answers depends on the node."""
+    paths = {ROOT, *page_files().by_path}
+    return frozenset(paths.union(prefix.encode("ascii") + path for path in paths))
 
 
 class StatusPage:
@@ -107,33 +75,43 @@ class StatusPage:
         self._knows_key = knows_key
         self._executor = executor
         self._busy_executor = busy_executor or executor
-        self._files = {FOLDER + name.encode(): _load(name) for name in _FILES}
-        page = _load(_PAGE)
-        assert isinstance(page.body, bytes)
-        assert _SIGN_IN in page.body
-        assert _WHOLE in page.body
-        body = page.body if overview is not None else page.body.replace(_WHOLE, _EXPLORER_ONLY, 1)
-        self._page = page._replace(body=body)
-        self._sign_in = page._replace(status=HTTPStatus.UNAUTHORIZED, body=body.replace(_SIGN_IN, _SIGN_IN_FIRST, 1))
+        self._files = page_files().by_path
+        self._document = Document(shows_node=overview is not None)
 
     def on_get(
         self, path: bytes, target: bytes, headers: Mapping[bytes, bytes]
     ) -> Response | Coroutine[Any, Any, Response] | None:
         """The answer to a GET or HEAD; None for a path that is not one of the page's."""
         if path == ROOT:
-            return self._page if self._knows_key(headers) else self._sign_in
+            return self._on_page(headers) if self._knows_key(headers) else self._document.ask_for_key(headers)
         if not path.startswith(FOLDER):
             return None
         file = self._files.get(path)
         if file is not None:
-            return file
+            return file.respond(headers)
         if path == OVERVIEW and self._overview is not None:
-            return self._in_thread(self._executor, self._on_overview, _members(target))
+            return self._in_thread(self._executor, self._on_overview, _members(target), headers)
         if path == TRACE:
             threads = self._explorer.trace_threads or self._executor
-            return self._in_thread(threads, self._on_trace, _members(target))
+            return self._in_thread(threads, self._on_trace, _members(target), headers)
         answer = {FIND: self._on_find, BLOCK: self._on_block}.get(path)
-        return None if answer is None else self._in_thread(self._busy_executor, answer, _members(target))
+        return None if answer is None else self._in_thread(self._busy_executor, answer, _members(target), headers)
+
+    async def _on_page(self, headers: Mapping[bytes, bytes]) -> Response:
+        """The page with what it shows at first, so that it need not ask for it."""
+        overview = self._overview
+
+        def make() -> Response:
+            if overview is None:
+                data = self._explorer.find(self._view(), _LANDING)
+                return self._document.respond(headers, data, _LANDING_MODULES)
+            return self._document.respond(headers, overview.render(), overview.modules)
+
+        executor = self._busy_executor if overview is None else self._executor
+        try:
+            return await asyncio.get_running_loop().run_in_executor(executor, make)
+        except Refused:  # there is no room for it: the page asks by itself and says so
+            return self._document.respond(headers, None)
 
     def _on_overview(self, query: Mapping[str, str]) -> bytes:
         assert self._overview is not None
@@ -154,24 +132,21 @@ class StatusPage:
         executor: Executor | None,
         answer: Callable[[Mapping[str, str]], bytes | None],
         query: Mapping[str, str],
+        headers: Mapping[bytes, bytes],
     ) -> Response:
+        def make() -> Response:
+            body = answer(query)
+            if body is None:
+                return Response(HTTPStatus.NOT_FOUND, _JSON, orjson.dumps({"message": "not found"}))
+            if len(body) > ANSWER_BYTES_MAX:
+                message = f"{len(body)} bytes are too many for a page; ask the public port"
+                return Response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _JSON, orjson.dumps({"message": message}))
+            return respond(HTTPStatus.OK, _JSON, body, headers)
+
         try:
-            body = await asyncio.get_running_loop().run_in_executor(executor, answer, query)
+            return await asyncio.get_running_loop().run_in_executor(executor, make)
         except Refused as error:  # there is no room for it
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON, orjson.dumps({"message": error.message}))
-        if body is None:
-            return Response(HTTPStatus.NOT_FOUND, _JSON, orjson.dumps({"message": "not found"}))
-        if len(body) > ANSWER_BYTES_MAX:
-            message = f"{len(body)} bytes are too many for a page; ask the public port"
-            return Response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _JSON, orjson.dumps({"message": message}))
-        return Response(HTTPStatus.OK, _JSON, body)
-
-
-def _load(name: str) -> Response:
-    file = resources.files("fastnode.status_page") / "assets" / name
-    kind = _TYPES[name[name.rindex(".") :]]
-    fields = _CAUTION + header_fields(("Content-Type", f"{kind}; charset=utf-8"))
-    return Response(HTTPStatus.OK, fields, file.read_bytes())
 
 
 def _members(target: bytes) -> dict[str, str]:

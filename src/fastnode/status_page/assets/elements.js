@@ -1,5 +1,15 @@
 // Elements and texts.  Whatever comes from the node becomes text, never markup.
 
+const provided = {};
+
+/** Hand out the functions of a module that is here: an import would give them one picture of the screen later. */
+export function provide(name, functions) {
+  provided[name] = functions;
+}
+
+/** The functions of a module; loaded if it is not here yet. */
+export const use = (name) => provided[name] ?? import(`./${name}.js`);
+
 export const byId = (id) => document.getElementById(id);
 
 /** An element with attributes and children, which are elements or texts. */
@@ -24,7 +34,20 @@ export function fillList(list, pairs) {
   ]));
 }
 
-export const whole = (value) => Math.round(value).toLocaleString("en");
+// Not toLocaleString: the browser's tables of languages take longer to load than all numbers of the page to write.
+const grouped = (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ",");
+
+export const whole = (value) => grouped(String(Math.round(value)));
+
+const DECIMALS = 18;
+
+/** An amount of the smallest unit, in whole ones with up to four decimals. */
+export function whole18(text) {
+  const digits = text.padStart(DECIMALS + 1, "0");
+  const units = grouped(digits.slice(0, -DECIMALS));
+  const rest = digits.slice(-DECIMALS, -DECIMALS + 4).replace(/0+$/, "");
+  return rest ? `${units}.${rest}` : units;
+}
 
 export function short(hash) {
   return hash.length > 11 ? hash.slice(0, 6) + "…" + hash.slice(-4) : hash;

@@ -1,6 +1,6 @@
 // What the explorer found: facts, and JSON that is indented as it is, with links where there is more to find.
 
-import { ago, byId, clock, dateAndTime, findLink, make, short } from "./elements.js";
+import { ago, byId, clock, dateAndTime, findLink, make, provide, short } from "./elements.js";
 
 const SHOWN_MAX = 300000;
 const LINKS_MAX = 2000;
@@ -186,26 +186,4 @@ export async function showBlock(ask, number) {
   show(`Block ${number}, whole`, [back, saveButton(json, `block-${number}.json`), copyButton(json, `block ${number}`), jsonBlock(json, `Block ${number}`)]);
 }
 
-/** A slash goes to the search, whose text is then selected; Escape closes what was found. */
-export function listenToKeys(close) {
-  byId("query").addEventListener("focus", () => byId("query").select());
-  window.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const isTyping = event.target instanceof Element && event.target.matches("input, textarea, select");
-    if (event.key === "/" && !isTyping && byId("query").checkVisibility()) {
-      event.preventDefault();
-      byId("query").focus();
-    } else if (event.key === "Escape" && !byId("result").hidden) {
-      event.preventDefault();
-      close();
-    }
-  });
-}
-
-export function closeResult() {
-  document.title = "fastnode";
-  byId("result").hidden = true;
-  byId("result-body").replaceChildren();
-  byId("query").value = "";
-  byId("query").focus();
-}
+provide("explorer", { showBlock, showFound });

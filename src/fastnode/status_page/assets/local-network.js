@@ -1,17 +1,8 @@
 // A local network: its accounts, and buttons that call the methods of the admin port.
 
-import { byId, fillList, findLink, make } from "./elements.js";
+import { byId, fillList, findLink, make, provide, whole18 } from "./elements.js";
 
-const DECIMALS = 18;
 let shownAccounts = "", shownSnapshots = "";
-
-/** An amount of the smallest unit, in whole ones with up to four decimals. */
-export function whole18(text) {
-  const digits = text.padStart(DECIMALS + 1, "0");
-  const units = digits.slice(0, -DECIMALS).replace(/\B(?=(\d{3})+$)/g, ",");
-  const rest = digits.slice(-DECIMALS, -DECIMALS + 4).replace(/0+$/, "");
-  return rest ? `${units}.${rest}` : units;
-}
 
 export function showLocalNetwork(network) {
   byId("local-network").hidden = !network;
@@ -64,3 +55,5 @@ export function connectButtons(call, refresh) {
     act("fastnode_revert", [name], (done) => done ? `The chain is as at snapshot ${name}.` : `There is no snapshot ${name} any more.`);
   });
 }
+
+provide("local-network", { connectButtons, showLocalNetwork });

@@ -1,17 +1,16 @@
 // The status page: asks for the key if one is needed, then for the overview every other second.
+//
+// The first numbers come with the page itself and need this module and elements.js alone.  All others are loaded when
+// they are wanted, or when the numbers are on the screen.
 
-import { CallHistory, draw } from "./charts.js";
-import { ago, bytes, byId, clock, dateAndTime, duration, fillList, findLink, latency, make, rate, short, whole } from "./elements.js";
-import { closeResult, listenToKeys, showBlock, showFound } from "./explorer.js";
-import { showTrace } from "./trace.js";
-import { connectButtons, showLocalNetwork } from "./local-network.js";
-import { showProposing } from "./proposing.js";
+import { ago, bytes, byId, clock, dateAndTime, duration, fillList, findLink, latency, make, rate, short, use, whole } from "./elements.js";
 
 const INTERVAL_MS = 2000;
 // Of a local network: its blocks come while the page is open.
 const LOCAL_INTERVAL_MS = 500;
 const LOG_LINES = 200;
 const SHOWS_CHAIN_ONLY = document.documentElement.dataset.shows === "chain";
+const LANDING = "#find=newest"; // the node sends what is found for it with the page
 const TIPS = ["proposed", "checkpointed", "proven", "finalized"];
 
 let key = null; // here and nowhere else: neither cookie nor storage
@@ -19,9 +18,20 @@ let startedAt = null;
 let lastLine = 0;
 let timer = null;
 let intervalMs = INTERVAL_MS;
-let history = new CallHistory();
+let newest = null; // the overview that is shown
+// Modules, when they are loaded.
+let charts = null, localNetwork = null, proposing = null;
+let history = null;
 
 class Refused extends Error {}
+class Superseded extends Error {}
+
+/** The JSON text that came with the page; null the next time, and for a page that comes before the key. */
+function takeFirst() {
+  const first = document.getElementById("first");
+  first?.remove();
+  return first === null ? null : first.textContent;
+}
 
 /** The JSON text at a path of the page; null for nothing found, if that may be. */
 async function ask(path, { isOptional = false } = {}) {
@@ -83,13 +93,22 @@ byId("sign-in").addEventListener("submit", (event) => {
 byId("sign-out").addEventListener("click", () => location.replace(location.pathname));
 
 async function open() {
-  if (SHOWS_CHAIN_ONLY) showChainOnly();
-  else if (!(await refresh())) return;
+  const first = takeFirst();
+  if (SHOWS_CHAIN_ONLY) {
+    showChainOnly();
+    // What is here already is shown at once; what has to be asked for comes into a page that is there.
+    if (first !== null && location.hash === LANDING) await explore(first);
+    else explore();
+  } else if (!(await refresh(first))) return;
   byId("sign-in").hidden = true;
   byId("page").hidden = false;
-  performance.mark("shown");
   byId("sign-out").hidden = key === null;
-  explore();
+  performance.mark("shown");
+  if (!SHOWS_CHAIN_ONLY) explore();
+  requestAnimationFrame(() => {
+    byId("log").scrollTop = byId("log").scrollHeight;
+    setTimeout(loadRest);
+  });
 }
 
 // The explorer's own port: nothing of the node is asked for.
@@ -97,18 +116,31 @@ function showChainOnly() {
   byId("node").hidden = true;
   byId("health").textContent = "explorer";
   byId("software").textContent = "Blocks and transactions of an Aztec chain, as a node has verified them";
-  if (!location.hash) window.history.replaceState(null, "", "#find=newest");
+  if (!location.hash) window.history.replaceState(null, "", LANDING);
+}
+
+/** Load what the numbers on the screen did not have to wait for. */
+async function loadRest() {
+  const explorers = [use("explorer"), use("trace")];
+  if (!SHOWS_CHAIN_ONLY) {
+    charts ??= await use("charts");
+    history ??= new charts.CallHistory();
+    if (newest !== null) showCalls(newest);
+  }
+  await Promise.all(explorers);
+  performance.mark("complete");
 }
 
 // ---- the overview -------------------------------------------------------------------------------
 
-async function refresh() {
+/** Show the overview that the node sends, or the given one; false when it wants a key. */
+async function refresh(given = null) {
   clearTimeout(timer);
   timer = setTimeout(tick, intervalMs);
   try {
-    const text = await ask(`overview?after=${lastLine}`);
-    const state = JSON.parse(text);
+    const state = JSON.parse(given ?? await ask(`overview?after=${lastLine}`));
     clock.ahead = state.now - Date.now() / 1000;
+    await loadParts(state);
     show(state);
     byId("problem").hidden = true;
     return true;
@@ -122,6 +154,15 @@ async function refresh() {
     setHealth("no answer", "bad");
     return true;
   }
+}
+
+/** Load the modules of what not every node has. */
+async function loadParts(overview) {
+  if (overview.localNetwork && localNetwork === null) {
+    localNetwork = await use("local-network");
+    localNetwork.connectButtons(call, refresh);
+  }
+  if (overview.proposing) proposing ??= await use("proposing");
 }
 
 function tick() {
@@ -140,19 +181,20 @@ function setHealth(text, kind) {
 }
 
 function show(overview) {
+  newest = overview;
   if (startedAt !== overview.startedAt) {
     if (startedAt !== null) {
       // Another process: its counters and its log begin anew.
       byId("log").replaceChildren();
-      history = new CallHistory();
+      history = charts && new charts.CallHistory();
     }
     startedAt = overview.startedAt;
     lastLine = 0;
   }
   intervalMs = overview.localNetwork ? LOCAL_INTERVAL_MS : INTERVAL_MS;
   showSoftware(overview);
-  showLocalNetwork(overview.localNetwork);
-  showProposing(overview.proposing);
+  localNetwork?.showLocalNetwork(overview.localNetwork);
+  proposing?.showProposing(overview.proposing);
   showTips(overview);
   showBlocks(overview);
   showSync(overview);
@@ -327,13 +369,14 @@ function showCalls({ calls, now }) {
     byId("calls-note").textContent = "Calls are not counted: the node was started with --metrics-port 0.";
     return;
   }
+  if (history === null) return; // it is loaded after the first numbers
   const rows = history.add(now, calls);
   const names = history.lines();
   const seconds = rows.reduce((sum, row) => sum + row.perSecond, 0);
   byId("calls-note").textContent = `${rate(seconds)} calls per second now.`;
   const rates = history.rates(names), latencies = history.latencies(names, calls.boundsNs);
-  draw(byId("rate-chart"), rates, rate);
-  draw(byId("latency-chart"), latencies, latency);
+  charts.draw(byId("rate-chart"), rates, rate);
+  charts.draw(byId("latency-chart"), latencies, latency);
   byId("rate-chart").setAttribute("aria-label", `Calls per second of the last three minutes: ${rate(seconds)} now`);
   byId("latency-chart").setAttribute("aria-label", "Latency of the last three minutes, 99th percentile by method; the table below has the present values");
   byId("calls").replaceChildren(...rows.map((row) => {
@@ -368,13 +411,24 @@ function showLog(lines) {
 
 // ---- the explorer -------------------------------------------------------------------------------
 
-async function explore() {
-  const [, what, text] = /^#(find|block|trace)=(.*)$/.exec(location.hash) ?? [];
-  if (what === undefined || byId("page").hidden) return;
+/** Show what the address names; `given` is the answer of the node if it came already. */
+async function explore(given = null) {
+  const hash = location.hash;
+  const [, what, text] = /^#(find|block|trace)=(.*)$/.exec(hash) ?? [];
+  if (what === undefined) return;
+  // An answer that comes after the next question is not shown.
+  const askNow = async (...wanted) => {
+    const answer = given ?? await ask(...wanted);
+    if (location.hash !== hash) throw new Superseded();
+    return answer;
+  };
   try {
     const query = decodeURIComponent(text);
-    await { find: showFound, block: showBlock, trace: showTrace }[what](ask, query);
+    if (what === "trace") await (await use("trace")).showTrace(askNow, query);
+    else if (what === "block") await (await use("explorer")).showBlock(askNow, query);
+    else await (await use("explorer")).showFound(askNow, query);
   } catch (error) {
+    if (error instanceof Superseded) return;
     if (error instanceof Refused) askForKey("The key is not accepted any more.");
     else {
       byId("problem").textContent = `That could not be looked up: ${error.message}.`;
@@ -383,7 +437,9 @@ async function explore() {
   }
 }
 
-window.addEventListener("hashchange", explore);
+window.addEventListener("hashchange", () => {
+  if (!byId("page").hidden) explore();
+});
 
 byId("search").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -394,13 +450,28 @@ byId("search").addEventListener("submit", (event) => {
 
 function close() {
   window.history.replaceState(null, "", location.pathname);
-  closeResult();
+  document.title = "fastnode";
+  byId("result").hidden = true;
+  byId("result-body").replaceChildren();
+  byId("query").value = "";
+  byId("query").focus();
 }
 
 byId("close-result").addEventListener("click", close);
-listenToKeys(close);
+byId("query").addEventListener("focus", () => byId("query").select());
 
-connectButtons(call, refresh);
+// A slash goes to the search, whose text is then selected; Escape closes what was found.
+window.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const isTyping = event.target instanceof Element && event.target.matches("input, textarea, select");
+  if (event.key === "/" && !isTyping && byId("query").checkVisibility()) {
+    event.preventDefault();
+    byId("query").focus();
+  } else if (event.key === "Escape" && !byId("result").hidden) {
+    event.preventDefault();
+    close();
+  }
+});
 
 if (document.documentElement.dataset.signIn === "yes") askForKey();
 else open();

@@ -1,7 +1,6 @@
 // What the node writes to L1: slots and why they were missed, proofs, accounts that pay, signatures.
 
-import { byId, dateAndTime, fillList, make, short, whole } from "./elements.js";
-import { whole18 } from "./local-network.js";
+import { byId, dateAndTime, fillList, make, provide, short, whole, whole18 } from "./elements.js";
 
 const OUTCOMES = { proposed: "good", missed: "bad", yielded: "warn", empty: "quiet", others: "quiet" };
 let shownSlots = "", shownAccounts = "";
@@ -81,3 +80,5 @@ function inFlight({ what, nonce, attempts, isCancelled }) {
   const tried = attempts > 1 ? `, attempt ${whole(attempts)}` : "";
   return `${what} (nonce ${whole(nonce)}${tried}${isCancelled ? ", cancelled" : ""})`;
 }
+
+provide("proposing", { showProposing });
