@@ -218,7 +218,7 @@ def test_a_short_history_gives_way_when_what_is_final_is_known_late(
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr("fastnode.world_state.state.SHORT_HISTORY_CHECKPOINTS", 5)
-    monkeypatch.setattr("fastnode.world_state.state.PRUNED_BLOCKS_PER_COMMIT", rng.choice([1, 3, 64]))
+    monkeypatch.setattr("fastnode.world_state.state.PRUNED_BLOCKS_PER_STEP", rng.choice([1, 3, 64]))
     before = rng.randrange(1, 5)
     with opened(tmp_path, chain) as (data, ingestor):
         _add_checkpoints(ingestor, chain, before)

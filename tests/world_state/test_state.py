@@ -464,6 +464,9 @@ def test_history_that_an_undo_may_need_is_kept_however_short_the_window(tmp_path
         assert state.view.oldest == 4
         state.undo_above(90)
         state.settle(70)
+        assert 4 < state.view.oldest < 70, "some blocks at a time"
+        while state.prune():
+            pass
         assert state.view.oldest == 70
         state.undo_above(70)
         assert state.check() == []

@@ -17,6 +17,7 @@ from fastnode.app.node_settings import admin_key_of
 from fastnode.app.opened import listen
 from fastnode.app.priorities import come_last
 from fastnode.app.servers import ServerParts, rpc_server, tell_events
+from fastnode.app.upkeep import Upkeep
 from fastnode.archiver.commit import ChainCommit
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.methods import Method
@@ -68,7 +69,9 @@ async def serve(joined: Joined, stack: AsyncExitStack, hooks: tuple[list[Hook], 
     StartError when a port cannot be had; SettingError for rate limits that make no sense."""
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     stack.callback(failure.cancel)
-    ingestion = _open_ingestion(joined, failure)
+    upkeep = _open_upkeep(joined)
+    ingestion = _open_ingestion(joined, failure, upkeep)
+    stack.push_async_callback(asyncio.to_thread, upkeep.close)
     stack.push_async_callback(_stop_ingestion, joined, ingestion)
     stack.push_async_callback(asyncio.to_thread, joined.uploads.close)
     public, reported, admin = _open_servers(joined)
@@ -146,7 +149,19 @@ async def _announce_stop(joined: Joined) -> None:
 # ---- ingestion -------------------------------------------------------------------------------------
 
 
-def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionThread:
+def _open_upkeep(joined: Joined) -> Upkeep:
+    views, ingestor = joined.views, joined.ingestor
+    upkeep = Upkeep(
+        ingestor,
+        joined.opened.data.state,
+        joined.opened.control,
+        on_pruned=lambda: views.publish(ChainCommit(ingestor.view)),
+    )
+    joined.condition.mention(upkeep.troubles)
+    return upkeep
+
+
+def _open_ingestion(joined: Joined, failure: asyncio.Future[None], upkeep: Upkeep) -> IngestionThread:
     opened, ingestor, views = joined.opened, joined.ingestor, joined.views
     loop = asyncio.get_running_loop()
     condition = joined.condition
@@ -162,6 +177,10 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionT
     def fail(error: BaseException) -> None:
         loop.call_soon_threadsafe(set_failure, error)
 
+    def on_caught_up() -> None:
+        views.publish(ChainCommit(ingestor.view))
+        upkeep.start()
+
     ingestion = IngestionThread(
         opened.data,
         ingestor,
@@ -169,7 +188,7 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None]) -> IngestionT
         opened.control,
         joined.local_network or joined.follower,
         on_begun=(lambda: None) if opened.seat is None else come_last,
-        on_caught_up=lambda: views.publish(ChainCommit(ingestor.view)),
+        on_caught_up=on_caught_up,
         on_done=on_loaded,
         on_failure=fail,
     )

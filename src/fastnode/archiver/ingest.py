@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, Final
 
@@ -537,6 +538,19 @@ class Ingestor:
                 if self._state is not None:
                     self._state.settle(tips.finalized.block.number)
                 self._commit({}, proven=proven, finalized=finalized)
+
+    # ---- beside the blocks ---------------------------------------------------------------
+
+    @contextmanager
+    def between_blocks(self) -> Iterator[bool]:
+        """Work of another thread on what is stored; False when blocks are written now, and it has to come again."""
+        if not self._lock.acquire(blocking=False):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._lock.release()
 
     # ---- undo ----------------------------------------------------------------------------
 

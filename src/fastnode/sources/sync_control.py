@@ -8,7 +8,8 @@
     stop(), from any state: STOPPING; the worker leaves with StopRequested at its next pass point
     leave(), by the worker: it will never touch the chain again; pausing then succeeds at once
 
-The worker passes between two records, so a paused chain consists of whole blocks.
+The worker passes between two records, so a paused chain consists of whole blocks.  Other threads write beside it in
+short steps (:meth:`SyncControl.aside`), and pausing waits for the one that goes on.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class SyncControl:
         self._worker_has_left = False
         self._operation: str | None = None
         self._is_woken = False
+        self._aside = 0
         #: Wakes a worker that waits elsewhere than in :meth:`sleep`.
         self.on_pausing: Callable[[], None] = lambda: None
 
@@ -81,6 +83,22 @@ class SyncControl:
                 self._state = SyncState.PAUSED
             self._changed.notify_all()
 
+    # ---- beside the worker -------------------------------------------------------------------
+
+    @contextmanager
+    def aside(self) -> Iterator[bool]:
+        """A step of another thread that writes: True if it may be done now.  It must not wait for the worker."""
+        with self._changed:
+            may_write = self._state is SyncState.RUNNING
+            self._aside += may_write
+        try:
+            yield may_write
+        finally:
+            if may_write:
+                with self._changed:
+                    self._aside -= 1
+                    self._changed.notify_all()
+
     # ---- the other side ----------------------------------------------------------------------
 
     def wake(self) -> None:
@@ -98,7 +116,8 @@ class SyncControl:
         self.on_pausing()
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._state is not SyncState.PAUSING, timeout=max(0.0, deadline - time.monotonic())
+                lambda: self._state is not SyncState.PAUSING and not self._aside,
+                timeout=max(0.0, deadline - time.monotonic()),
             )
 
     def resume(self) -> bool:

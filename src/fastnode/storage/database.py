@@ -389,6 +389,13 @@ class SharedDatabase:
         nowhere = b"\xff" * (KEY_BYTES_MAX + 1)
         self._database.compact_range(start=nowhere, stop=nowhere)
 
+    def merge(self, first: bytes, last: bytes) -> None:
+        """Merge the tables with keys of a range, as far down as they overlap; what was removed is gone then.
+
+        As long as that takes no table is merged of LevelDB's own accord.
+        """
+        self._database.compact_range(start=first, stop=last)
+
     def compact(self) -> None:
         """Merge everything into sorted tables."""
         # Without bounds plyvel merges nothing.

@@ -18,7 +18,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from fastnode.storage.leveldb_manifest import read_manifest
+from fastnode.storage.leveldb_manifest import Manifest, read_manifest
 
 __all__ = ["CURRENT", "DATABASE_FILE", "LOG_SUFFIX", "TABLE_SUFFIXES", "fault_of_files", "is_database", "oldest_log"]
 
@@ -77,7 +77,12 @@ def fault_of_files(path: Path) -> str | None:
 
 def oldest_log(path: Path) -> int:
     """Number of the oldest log of the database ``path`` that counts.  OSError or ValueError for damaged files."""
-    return read_manifest((path / (path / CURRENT).read_text("ascii").strip()).read_bytes()).log_number
+    return manifest_of(path).log_number
+
+
+def manifest_of(path: Path) -> Manifest:
+    """The tables of the database ``path``, also of one that is open.  OSError or ValueError for damaged files."""
+    return read_manifest((path / (path / CURRENT).read_text("ascii").strip()).read_bytes())
 
 
 def _fault_of_table(path: Path, number: int, size: int) -> str | None:

@@ -39,6 +39,9 @@ _ADDED: Final = 7
 _TEXTS: Final = {1}
 _NUMBERS: Final = {3, 4, 9}
 
+#: Bytes that LevelDB appends to each key: a number of the change, and its kind.
+_SUFFIX_BYTES: Final = 8
+
 #: A table as level and number.
 _Place = tuple[int, int]
 
@@ -49,6 +52,8 @@ class Manifest:
 
     #: Bytes of each table, by its number.
     tables: dict[int, int] = field(default_factory=dict)
+    #: First and last key of each table, by its number.
+    ranges: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     #: The oldest log that holds something that is in no table; 0 before there is any.
     log_number: int = 0
 
@@ -61,7 +66,7 @@ def live_tables(manifest: bytes) -> set[int]:
 def read_manifest(manifest: bytes) -> Manifest:
     """A record whose end is not written yet does not count.  ValueError for what is no manifest, and for one that
     has a table twice: LevelDB would read it twice."""
-    tables: dict[_Place, int] = {}
+    tables: dict[_Place, _Table] = {}
     live: set[int] = set()
     found = Manifest()
     for record in _records(manifest):
@@ -69,14 +74,16 @@ def read_manifest(manifest: bytes) -> Manifest:
         for place in change.removed:
             if tables.pop(place, None) is not None:
                 live.discard(place[1])
-        for place, size in change.added:
+        for table in change.added:
+            place = table.place
             if place[1] in live:
                 raise ValueError(f"table {place[1]} twice")
             live.add(place[1])
-            tables[place] = size
+            tables[place] = table
         if change.log_number is not None:
             found.log_number = change.log_number
-    found.tables = {number: size for (_, number), size in tables.items()}
+    found.tables = {number: table.size for (_, number), table in tables.items()}
+    found.ranges = {number: (table.first, table.last) for (_, number), table in tables.items()}
     return found
 
 
@@ -102,10 +109,18 @@ def _records(manifest: bytes) -> Iterator[bytes]:
             yield b"".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    place: _Place
+    size: int
+    first: bytes
+    last: bytes
+
+
 @dataclass(slots=True)
 class _Change:
     removed: set[_Place] = field(default_factory=set)
-    added: list[tuple[_Place, int]] = field(default_factory=list)
+    added: list[_Table] = field(default_factory=list)
     log_number: int | None = None
 
 
@@ -114,21 +129,21 @@ def _read_change(fields: _Fields) -> _Change:
     while not fields.is_at_end:
         tag = fields.number()
         if tag in _TEXTS:
-            fields.skip_text()
+            fields.text()
         elif tag == _LOG:
             change.log_number = fields.number()
         elif tag in _NUMBERS:
             fields.number()
         elif tag == _COMPACTION:
             fields.number()
-            fields.skip_text()
+            fields.text()
         elif tag == _REMOVED:
             change.removed.add((fields.number(), fields.number()))
         elif tag == _ADDED:
             place = (fields.number(), fields.number())
-            change.added.append((place, fields.number()))
-            fields.skip_text()
-            fields.skip_text()
+            size = fields.number()
+            first, last = fields.text()[:-_SUFFIX_BYTES], fields.text()[:-_SUFFIX_BYTES]
+            change.added.append(_Table(place, size, first, last))
         else:
             raise ValueError(f"a field of tag {tag}")
     return change
@@ -157,8 +172,10 @@ class _Fields:
             if byte < 0x80:
                 return value
 
-    def skip_text(self) -> None:
+    def text(self) -> bytes:
         length = self.number()
+        begin = self._position
         self._position += length
         if self._position > len(self._record):
             raise ValueError("a record that ends too early")
+        return self._record[begin : self._position]

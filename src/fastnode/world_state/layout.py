@@ -8,6 +8,7 @@ key order and *the greatest key not above k* is one seek.
     M"genesis"                       genesis block hash 32 | genesis archive root 32
     M"tip"                           newest block u32 | oldest block with history u32
     M"reset"                         empty; there while all trees are being removed
+    M"dropped"                       bytes of dropped history that may still be on the disk, u64; absent for none
     B block                          block record: five trees x (root 32 | size u48), id order |
                                      block hash 32 | checkpoint number u32
     V tree leaf                      index u48 | block u32          first place of a leaf in an append-only tree
@@ -56,6 +57,7 @@ SCHEMA_KEY = b"Mschema"
 GENESIS_KEY = b"Mgenesis"
 TIP_KEY = b"Mtip"
 RESET_KEY = b"Mreset"
+DROPPED_KEY = b"Mdropped"
 
 BLOCK = b"B"
 VALUE = b"V"

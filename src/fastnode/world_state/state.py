@@ -22,6 +22,7 @@ from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.releases import FOUR, Separators
 from fastnode.storage.database import WRITE_BUFFER_BYTES, DatabaseMemory, SharedDatabase
+from fastnode.storage.giving_back import ENTRY_BYTES, GivingBack
 from fastnode.storage.migration import bring_up_to_date
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.apply import (
@@ -38,6 +39,7 @@ from fastnode.world_state.genesis import compute_genesis
 from fastnode.world_state.layout import (
     BLOCK,
     CHANGED,
+    DROPPED_KEY,
     GENESIS_KEY,
     MIGRATIONS,
     RESET_KEY,
@@ -67,8 +69,10 @@ REMEDY: Final = "remove the folder, and the next start rebuilds it from the chai
 #: At start, what the newest blocks replaced goes back into the memory: this many blocks or leaves, whichever is less.
 REMEMBERED_BLOCKS: Final = 1024
 REMEMBERED_LEAVES: Final = 20_000
-#: History is dropped a few blocks at a time, so that lowering the setting never makes one block take long.
-PRUNED_BLOCKS_PER_COMMIT: Final = 64
+#: History is dropped a few blocks at a time, so that lowering the setting never makes one block take long, nor a start.
+PRUNED_BLOCKS_PER_STEP: Final = 16
+#: A step ends with the block that takes it beyond so many entries: some 20 ms.
+PRUNED_ENTRIES_PER_STEP: Final = 4000
 #: History of fewer checkpoints gives way to runs when as many or more are to come: as many as the network's nodes keep.
 SHORT_HISTORY_CHECKPOINTS: Final = 64
 KEYS_REMOVED_PER_BATCH: Final = 10_000
@@ -164,6 +168,8 @@ class WorldState:
     def _open(self) -> None:
         newest, oldest = unpack_tip(self._required(TIP_KEY))
         tip = BlockRecord.unpack(newest, self._required(BLOCK + u32(newest)))
+        #: Dropped history that is still on the disk.
+        self.giving_back = GivingBack(self._database, DROPPED_KEY)
         self._publish(tip, oldest)
         self._forest.open(self.view.snapshot, tip.sizes)
         self._loaded = False
@@ -301,30 +307,52 @@ class WorldState:
         if prepared.first != tip.number + 1:
             raise DatabaseError(f"block {prepared.first} was prepared, the world state is at block {tip.number}")
         self.load_nodes()
-        batch, oldest = prepared.batch, self.view.oldest
+        pruned: list[Change] = []
+        oldest = self.view.oldest
         if not prepared.has_history:
             self._forget_history()
             oldest = record.number
         elif self._history > 0:
             pruned, oldest = self._prune(record)
-            batch = batch + pruned
-        self._database.write([*batch, (TIP_KEY, pack_tip(record.number, oldest))])
+        self._write_pruned(prepared.batch, pruned, record.number, oldest)
         # Memory first: a reader never asks the memory about blocks newer than its view.
         prepared.publish(self._forest)
         self._publish(record, oldest)
 
     def settle(self, finalized: int) -> None:
-        """Keep what a return to block ``finalized`` needs, also beyond the history setting, and drop the rest.
+        """Keep what a return to block ``finalized`` needs, also beyond the history setting, and drop some of the rest
+        (:meth:`prune`).
 
         Until this is called no block counts as one that may be taken back.
         """
         self._finalized = finalized
-        while self._history > 0:
-            pruned, oldest = self._prune(self.view.tip)
-            if oldest == self.view.oldest:
-                return
-            self._database.write([*pruned, (TIP_KEY, pack_tip(self.view.tip.number, oldest))])
-            self._publish(self.view.tip, oldest)
+        self.prune()
+
+    def prune(self) -> bool:
+        """Drop the history of some blocks that is beyond the setting; False if there is none.
+
+        To be called by the thread that commits, or while it does not; :meth:`commit` drops as much.
+        """
+        if self._history <= 0:
+            return False
+        pruned, oldest = self._prune(self.view.tip)
+        if oldest == self.view.oldest:
+            return False
+        self._write_pruned([], pruned, self.view.tip.number, oldest)
+        self._publish(self.view.tip, oldest)
+        return True
+
+    def _write_pruned(self, batch: list[Change], pruned: list[Change], number: int, oldest: int) -> None:
+        dropped_bytes = ENTRY_BYTES * len(pruned)
+        if pruned:
+            pruned.append(self.giving_back.entry(dropped_bytes))
+        self._database.write([*batch, *pruned, (TIP_KEY, pack_tip(number, oldest))])
+        self.giving_back.count(dropped_bytes)
+
+    def end_giving_back(self) -> None:
+        """Write that :attr:`giving_back` has merged everything; as :meth:`prune`."""
+        tip = TIP_KEY, pack_tip(self.view.tip.number, self.view.oldest)
+        self._database.write([self.giving_back.end(), tip])
 
     def undo_above(self, block_number: int) -> None:
         """Return to the trees after ``block_number``; no-op when not above it.
@@ -423,8 +451,8 @@ class WorldState:
         """Entries that fall out of the history when ``newest`` becomes the tip, and the oldest block that stays."""
         batch: list[Change] = []
         view, oldest = self.view, self.view.oldest
-        for _ in range(PRUNED_BLOCKS_PER_COMMIT):
-            if oldest >= min(view.tip.number, self._finalized):
+        for _ in range(PRUNED_BLOCKS_PER_STEP):
+            if oldest >= min(view.tip.number, self._finalized) or len(batch) > PRUNED_ENTRIES_PER_STEP:
                 break
             # The block before the first kept checkpoint stays too: it is what an undo of that checkpoint returns to.
             if view.record(oldest + 1).checkpoint_number > newest.checkpoint_number - self._history:
@@ -437,9 +465,9 @@ class WorldState:
         """Drop all that leads back from the newest block."""
         while self.view.oldest < self.view.tip.number:
             tip, before = self.view.tip, self.view.oldest
-            oldest = min(before + PRUNED_BLOCKS_PER_COMMIT, tip.number)
-            dropped = chain.from_iterable(map(self._history_of, range(before + 1, oldest + 1)))
-            self._database.write([*dropped, (TIP_KEY, pack_tip(tip.number, oldest))])
+            oldest = min(before + PRUNED_BLOCKS_PER_STEP, tip.number)
+            dropped = list(chain.from_iterable(map(self._history_of, range(before + 1, oldest + 1))))
+            self._write_pruned([], dropped, tip.number, oldest)
             self._publish(tip, oldest)
 
     def _history_of(self, number: int) -> Iterator[Change]:

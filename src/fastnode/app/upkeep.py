@@ -1,0 +1,107 @@
+"""Upkeep of the disk while the node serves: old history is dropped, and its room given back.
+
+    a step     drops some blocks' history, if blocks are not being written and nobody has paused the node
+    when no block is left to drop, and what was dropped is a fair part of the database:
+    a step     merges some tables, with no lock held; reads and new blocks go on beside it
+
+Each step ends within about a second, and is followed by a pause that is longer than it took.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from fastnode.archiver.ingest import Ingestor
+from fastnode.errors import DatabaseFull, DatabaseUnreadable, DatabaseUnwritable
+from fastnode.log import log_facts
+from fastnode.loop import Loop
+from fastnode.sources.sync_control import SyncControl
+from fastnode.world_state.state import WorldState
+
+__all__ = ["Upkeep"]
+
+logger = logging.getLogger("fastnode.app")
+
+#: Pause while there is nothing to do, in seconds.
+IDLE_S: Final = 30.0
+#: Pause after a step, compared with how long it took.
+PAUSE_TIMES: Final = 4
+#: Longest pause after a step.
+PAUSE_S_MAX: Final = 10.0
+#: Pause while blocks are written.
+BUSY_S: Final = 0.05
+#: Pause after a write or a merge that the disk refused.
+REFUSED_S: Final = 60.0
+
+
+class Upkeep:
+    """``on_pruned`` is called when history was dropped, before its room is given back: it publishes a view without."""
+
+    def __init__(
+        self, ingestor: Ingestor, state: WorldState, control: SyncControl, *, on_pruned: Callable[[], None]
+    ) -> None:
+        self._ingestor = ingestor
+        self._state = state
+        self._control = control
+        self._on_pruned = on_pruned
+        self._has_pruned = False
+        self._is_started = False
+        self._loop = Loop("fastnode-upkeep", self._step, what="dropped history is not given back to the disk")
+
+    def start(self) -> None:
+        """When the state has caught up with the chain; again is as once."""
+        if not self._is_started:
+            self._is_started = True
+            self._loop.start()
+
+    def close(self) -> None:
+        """Waits for the step that goes on.  May be called more than once."""
+        self._loop.close()
+
+    def troubles(self) -> dict[str, str | None]:
+        return {"upkeep": self._loop.trouble}
+
+    def _step(self) -> float:
+        begun = time.monotonic()
+        try:
+            did = self._prune() or self._give_back()
+        except (DatabaseFull, DatabaseUnwritable, DatabaseUnreadable) as error:
+            # Its database says so of itself, for the node's health.
+            logger.warning("upkeep waits", extra=log_facts(reason=str(error)))
+            return REFUSED_S
+        if did is None:
+            return BUSY_S
+        return min(PAUSE_S_MAX, PAUSE_TIMES * (time.monotonic() - begun)) if did else IDLE_S
+
+    def _prune(self) -> bool | None:
+        """False if there is nothing to drop; None if that cannot be told now."""
+        with self._control.aside() as may_write, self._ingestor.between_blocks() as is_free:
+            if not (may_write and is_free):
+                return None if may_write else False
+            if self._state.prune():
+                self._has_pruned = True
+                return True
+            if self._has_pruned:
+                self._has_pruned = False
+                logger.info("history dropped", extra=log_facts(oldest_block=self._state.view.oldest))
+            return False
+
+    def _give_back(self) -> bool | None:
+        giving_back = self._state.giving_back
+        if not giving_back.is_due:
+            return False
+        if not giving_back.has_begun:
+            with self._ingestor.between_blocks() as is_free:
+                if not is_free:
+                    return None
+                self._on_pruned()
+        if giving_back.merge_next() is not None:
+            return True
+        with self._control.aside() as may_write, self._ingestor.between_blocks() as is_free:
+            if not (may_write and is_free):
+                return None
+            self._state.end_giving_back()
+        return True
