@@ -11,14 +11,33 @@ import pytest
 from tests.conftest import PATIENCE_S
 
 from fastnode.interpreter import (
+    FREED_AT_ONCE,
     GIVING_WAY_S,
     REPEATING_INTERVAL_S,
     ROUND_INTERVAL_S,
     SWITCH_INTERVAL_S,
     BusyPlace,
     LoopFirst,
+    free_in_turns,
     step_aside,
 )
+
+
+def test_a_long_list_is_emptied_from_its_end() -> None:
+    freed: list[int] = []
+
+    class Item:
+        def __init__(self, number: int) -> None:
+            self._number = number
+
+        def __del__(self) -> None:
+            freed.append(self._number // FREED_AT_ONCE)
+
+    items = [Item(number) for number in range(3 * FREED_AT_ONCE)]
+    free_in_turns(items)
+    assert items == []
+    assert freed == sorted(freed, reverse=True)
+    assert len(freed) == 3 * FREED_AT_ONCE
 
 
 def test_one_thread_has_the_place_at_a_time() -> None:

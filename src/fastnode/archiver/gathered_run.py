@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -72,7 +73,7 @@ class GatheredRun:
     def __init__(self, store: ArchiverStore) -> None:
         self._store = store
         self.batch = store.write_batch()
-        self.blocks: list[GatheredBlock] = []
+        self.blocks: deque[GatheredBlock] = deque()
         self._slots: list[Entry] = []  # of checkpoints, which come in their order
         self._size = RunSize()
         self._due_at = time.monotonic() + SECONDS_MAX

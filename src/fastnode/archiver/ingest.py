@@ -456,8 +456,9 @@ class Ingestor:
             self._publish(tuple(item.block for item in run.blocks))
             self._state.settle(self.view.tips.finalized.block.number)
             seconds = time.perf_counter() - begun
-            for item in run.blocks:
-                self._report(item.info, seconds / len(run.blocks))
+            count = len(run.blocks)
+            while run.blocks:  # freed one by one, or they would hold the interpreter together
+                self._report(run.blocks.popleft().info, seconds / count)
 
     def _write_run(self, run: GatheredRun, state: StateApplier, prepared: Any) -> None:
         """The chain first: the trees cannot be taken back into a run, and catch up with the chain at a start."""

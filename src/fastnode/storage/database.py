@@ -27,7 +27,7 @@ from typing import Any, Final, Self
 import plyvel
 
 from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnreadable, DatabaseUnwritable, DataDirectoryError
-from fastnode.interpreter import step_aside
+from fastnode.interpreter import free_in_turns, step_aside
 from fastnode.kernels import checked_reads
 from fastnode.records import dataclass
 from fastnode.storage.damage import Damage
@@ -299,6 +299,7 @@ class SharedDatabase:
         self._require_room(changes)
         if self._on_write is None:
             self._write(changes, sync=True)
+            free_in_turns(changes)
             return
         with self._writing:
             self._write(changes, sync=True)

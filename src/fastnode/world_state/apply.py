@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from fastnode.errors import BlockRejected
+from fastnode.interpreter import free_in_turns
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import (
     L1_TO_L2_MESSAGES_PER_CHECKPOINT,
@@ -57,6 +58,11 @@ class PreparedBlock:
         forest.public_data.publish(self.public_data)
         for tree, growth in self.growths:
             tree.publish(growth)
+
+    def free(self) -> None:
+        """Give the memory of a run back once it is published, which takes turns: see free_in_turns."""
+        for items in (self.batch, self.nullifiers.leaves, self.public_data.leaves):
+            free_in_turns(items)
 
 
 @dataclass(frozen=True, slots=True)

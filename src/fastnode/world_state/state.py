@@ -318,6 +318,8 @@ class WorldState:
         # Memory first: a reader never asks the memory about blocks newer than its view.
         prepared.publish(self._forest)
         self._publish(record, oldest)
+        if not prepared.has_history:
+            prepared.free()
 
     def settle(self, finalized: int) -> None:
         """Keep what a return to block ``finalized`` needs, also beyond the history setting, and drop some of the rest
