@@ -533,6 +533,60 @@ def test_the_numbers_of_a_long_chain_fit_on_a_phone(long_site: Any, visit: Any) 
     visit(scenario)
 
 
+CHARTS = (
+    "['#rate-chart', '#latency-chart'].map((id) => document.querySelector(id)).map((chart) =>"
+    " ({ scale: chart.getBoundingClientRect().width / chart.viewBox.baseVal.width,"
+    " sticksOut: [...chart.querySelectorAll('text')].some((text) => text.getBoundingClientRect().right >"
+    " chart.getBoundingClientRect().right + 1) }))"
+)
+
+
+@pytest.mark.parametrize("size", [PHONE, TABLET, DESKTOP], ids=["phone", "tablet", "desktop"])
+def test_labels_of_charts_have_the_size_of_text_at_any_width(open_site: Any, visit: Any, size: tuple[int, int]) -> None:
+    async def scenario(page: Page) -> None:
+        await page.resize(*size, is_phone=size is PHONE)
+        await page.open(open_site.url)
+        await page.wait("performance.getEntriesByName('complete').length")
+        for chart in await page.evaluate(CHARTS):
+            assert 0.95 < chart["scale"] < 1.05
+            assert not chart["sticksOut"]
+
+    visit(scenario)
+
+
+def test_an_empty_list_says_so_and_the_search_says_what_is_shown(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        assert "There are none now." in await search(page, "pending")
+        assert "There are none now." not in await search(page, "blocks")
+        await page.click('#blocks a[href="#block=3"]')
+        await page.wait("document.querySelector('#result-title').textContent === 'Block 3, whole'")
+        assert await page.evaluate("document.querySelector('#query').value") == "3"
+
+    visit(scenario)
+
+
+def test_hashes_alone_are_written_as_code_and_selectors_are_not_broken(open_site: Any, visit: Any) -> None:
+    async def scenario(page: Page) -> None:
+        await page.resize(*TABLET)
+        await page.open(open_site.url)
+        await page.wait(IS_SHOWN)
+        await search(page, FEE_JUICE)
+        coded = await page.evaluate(
+            "[...document.querySelectorAll('#result dd .hash, #result td .hash')].map((item) => item.textContent)"
+        )
+        assert coded
+        assert all(text.startswith("0x") for text in coded)
+        lines = await page.evaluate(
+            "[...document.querySelectorAll('#result td[data-name=Selector] .hash')]"
+            ".map((item) => item.getClientRects().length)"
+        )
+        assert set(lines) == {1}
+
+    visit(scenario)
+
+
 def test_everything_can_be_reached_and_named_without_a_mouse(open_site: Any, visit: Any) -> None:
     async def scenario(page: Page) -> None:
         await page.open(open_site.url)
@@ -697,7 +751,7 @@ def test_pictures_for_the_documentation(start_site: Any, sample_chain: Path, bro
                 await asyncio.sleep(0.4)
             await page.evaluate("scrollTo(0, 0)")
             # The first line names a directory of this machine.
-            await page.evaluate("document.querySelector('#log li').remove()")
+            await page.evaluate("document.querySelector('#log div').remove()")
             await page.resize(DESKTOP[0], 1460)
             await page.screenshot(folder / "status-page.png")
             await page.resize(*PHONE, is_phone=True)

@@ -1,7 +1,7 @@
 // Rates and latencies by method: from counters that only rise to lines that are drawn.
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 600, HEIGHT = 144, LEFT = 46, TOP = 8, BOTTOM = 18;
+const USUAL_WIDTH = 600, HEIGHT = 144, LEFT = 46, TOP = 8, BOTTOM = 18;
 const SAMPLES = 90;
 const LINES = 5;
 const OTHERS = "all others";
@@ -102,17 +102,19 @@ function element(name, attributes, text = null) {
 
 /** Draw lines into an svg; null is a gap.  `show` names the values at the axis. */
 export function draw(svg, lines, show) {
-  svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+  // One unit is one pixel, so that labels have their size on a phone too.
+  const width = Math.round(svg.clientWidth) || USUAL_WIDTH;
+  svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   const values = lines.flat().filter((value) => value !== null);
   const top = Math.max(...values, 0) || 1;
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - TOP);
-  const x = (index, length) => LEFT + ((SAMPLES - length + index) / (SAMPLES - 1)) * (WIDTH - LEFT - 4);
+  const x = (index, length) => LEFT + ((SAMPLES - length + index) / (SAMPLES - 1)) * (width - LEFT - 4);
   const parts = [];
-  for (const share of [0, 0.5, 1]) {
-    parts.push(element("line", { x1: LEFT, x2: WIDTH - 4, y1: y(top * share), y2: y(top * share) }));
+  for (const share of lines.length ? [0, 0.5, 1] : [0]) {
+    parts.push(element("line", { x1: LEFT, x2: width - 4, y1: y(top * share), y2: y(top * share) }));
     parts.push(element("text", { x: LEFT - 6, y: y(top * share) + 4, "text-anchor": "end" }, show(top * share)));
   }
-  parts.push(element("text", { x: WIDTH - 4, y: HEIGHT - 4, "text-anchor": "end" }, "now"));
+  parts.push(element("text", { x: width - 4, y: HEIGHT - 4, "text-anchor": "end" }, "now"));
   lines.forEach((line, number) => {
     let path = "", isDrawing = false;
     line.forEach((value, index) => {
@@ -125,8 +127,8 @@ export function draw(svg, lines, show) {
     parts.push(element("path", { d: path, class: `c${number}` }));
   });
   if (!lines.length) {
-    const place = { x: (LEFT + WIDTH) / 2, y: HEIGHT / 2, "text-anchor": "middle" };
-    parts.push(element("text", place, "No calls in this time: lines begin with the first one"));
+    const place = { x: (LEFT + width) / 2, y: HEIGHT / 2, "text-anchor": "middle" };
+    parts.push(element("text", place, "No calls in this time"));
   }
   svg.replaceChildren(...parts);
 }

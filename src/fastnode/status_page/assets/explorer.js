@@ -68,7 +68,7 @@ function download(json, name) {
 }
 
 function saveButton(json, name) {
-  const button = make("button", { type: "button" }, "Save as file");
+  const button = make("button", { type: "button", class: "copy" }, "Save as file");
   button.addEventListener("click", () => download(json, name));
   return button;
 }
@@ -102,6 +102,7 @@ function copyButton(text, name) {
 }
 
 const HASH = /^0x[0-9a-f]{40,}$/;
+const HEX = /^0x[0-9a-f]+(:\S+)?$/;
 
 /** A time with its age; in a table the age alone, with the time when it is pointed at. */
 function timeOf(timestamp, isShort) {
@@ -114,7 +115,8 @@ function timeOf(timestamp, isShort) {
 function factValue(fact, isShort = false) {
   if (/^@[0-9]+$/.test(fact.value)) return timeOf(Number(fact.value.slice(1)), isShort);
   const text = isShort && HASH.test(fact.value) ? short(fact.value) : fact.value;
-  const shown = fact.query === null ? make("span", { class: "hash" }, text) : findLink(fact.query, text);
+  const shown = fact.query === null ? make("span", {}, text) : findLink(fact.query, text);
+  if (HEX.test(fact.value)) shown.className = isShort && text.length < 14 ? "hash whole" : "hash";
   if (text !== fact.value) shown.title = fact.value;
   else if (fact.query !== null && HASH.test(fact.query) && fact.query !== text) shown.title = fact.query;
   return shown;
@@ -148,6 +150,7 @@ function findingParts(finding) {
   const parts = [make("h3", {}, finding.title)];
   if (finding.facts.length) parts.push(list);
   if (finding.table !== null && finding.table.rows.length) parts.push(tableOf(finding.table));
+  else if (finding.table !== null && !finding.facts.length) parts.push(make("p", { class: "quiet" }, "There are none now."));
   parts.push(...finding.tables.map(tableOf));
   if (finding.more.length) {
     parts.push(make("p", { class: "row wrap" }, ...finding.more.map((fact) => findLink(fact.query, `${fact.name}: ${fact.value}`))));
@@ -167,7 +170,6 @@ export function show(title, parts) {
 
 /** Show what a text means; `ask` fetches JSON text from a path. */
 export async function showFound(ask, query) {
-  byId("query").value = query;
   const answer = JSON.parse(await ask("find?q=" + encodeURIComponent(query)));
   const parts = answer.found.flatMap(findingParts);
   if (answer.message !== null) parts.push(make("p", {}, answer.message));
@@ -183,7 +185,8 @@ export async function showBlock(ask, number) {
     return;
   }
   const back = make("p", {}, findLink(number, "What is known of it"));
-  show(`Block ${number}, whole`, [back, saveButton(json, `block-${number}.json`), copyButton(json, `block ${number}`), jsonBlock(json, `Block ${number}`)]);
+  const buttons = make("p", { class: "row" }, saveButton(json, `block-${number}.json`), copyButton(json, `block ${number}`));
+  show(`Block ${number}, whole`, [back, buttons, jsonBlock(json, `Block ${number}`)]);
 }
 
 provide("explorer", { showBlock, showFound });

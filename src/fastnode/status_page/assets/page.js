@@ -424,6 +424,7 @@ async function explore(given = null) {
   };
   try {
     const query = decodeURIComponent(text);
+    byId("query").value = query;
     if (what === "trace") await (await use("trace")).showTrace(askNow, query);
     else if (what === "block") await (await use("explorer")).showBlock(askNow, query);
     else await (await use("explorer")).showFound(askNow, query);
