@@ -105,7 +105,7 @@ class Hub:
         for sock in (listener, self._stopped[0]):
             self._come.register(sock, select.POLLIN)
         self._accepting = Loop("fastnode-workers", self._accept, what="workers cannot connect", longest_s=0.5)
-        #: What was told last, and when.
+        #: Facts told last, and when.
         self._told: tuple[Facts | None, float] = None, 0.0
         self._telling = Loop("fastnode-worker-facts", self._tell, what="workers are not told how the node is")
 
