@@ -189,3 +189,27 @@ def test_a_url_without_an_answer_is_named_without_its_password() -> None:
     with pytest.raises(SettingError, match=r"http://127\.0\.0\.1:1/x cannot be fetched: ") as failure:
         resolved("http://user:s3cret@127.0.0.1:1/x")
     assert "s3cret" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "chain_id", "registry"),
+    [
+        ("mainnet", 1, "0x35b22e09ee0390539439e24f06da43d83f90e298"),
+        ("testnet", 11155111, "0xa0bfb1b494fb49041e5c6e8c2c1be09cd171c6ba"),
+    ],
+)
+def test_networks_of_the_records_need_no_configuration(name: str, chain_id: int, registry: str) -> None:
+    found = resolve(Settings, flags={"network": name}, environment={}, config_file=None)
+    assert (found.values.l1_chain_id, found.values.registry_address) == (chain_id, registry)
+    assert found.origins["registry-address"] == Origin("network", name)
+    other = {"network": name, "registry-address": "0x" + "12" * 20}
+    assert resolve(Settings, flags=other, environment={}, config_file=None).values.registry_address == "0x" + "12" * 20
+
+
+def test_a_configuration_goes_before_the_records(tmp_path: Path) -> None:
+    path = tmp_path / "networks.json"
+    path.write_text(json.dumps({"mainnet": CONFIG}))
+    found = resolve(
+        Settings, flags={"network": "mainnet", "network-config": str(path)}, environment={}, config_file=None
+    )
+    assert found.values.registry_address == EXPECTED["registry-address"]

@@ -15,6 +15,7 @@ from fastnode.errors import TxExecutionError
 from fastnode.protocol.effects import PrivateLog
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import FIVE, FOUR, Release
 from fastnode.protocol.tx_data import CallRequest, Gas
 from fastnode.public_execution.contracts import ProgramCache
 from fastnode.public_execution.executor import BlockExecutor
@@ -31,8 +32,8 @@ APP_LOG = PrivateLog((field_from_int(77),) * 16, 16)
 FREE = GasFees(0, 0)
 
 
-def execute(tx: ExecutableTx, *, fees: GasFees = FREE) -> ExecutedTx:
-    executor = BlockExecutor(MemoryState(), replace(BLOCK, gas_fees=fees), programs=ProgramCache())
+def execute(tx: ExecutableTx, *, fees: GasFees = FREE, release: Release = FOUR) -> ExecutedTx:
+    executor = BlockExecutor(MemoryState(), replace(BLOCK, gas_fees=fees), programs=ProgramCache(release=release))
     return executor.execute(tx, skip_fee_enforcement=True)
 
 
@@ -98,6 +99,26 @@ def test_a_failing_setup_call_is_an_error_of_the_tx() -> None:
     text = rf"^C\+\+ simulation failed: AVM simulation failed: \[SETUP\] .* Enqueued call to 0x{ADDRESS.hex()} failed$"
     with pytest.raises(TxExecutionError, match=text):
         execute(replace(made(REVERTS), setup_calls=(CALL,), app_calls=()))
+
+
+def test_a_nullifier_that_exists_reverts_the_app_logic_before_5_x_and_stops_the_tx_from_then_on() -> None:
+    """As the native machines of both do; in the setup part it stops the transaction in both."""
+    tx = replace(ExecutableTx.of(tx_running(RETURNS)), app_calls=(NOBODYS,))
+    first = tx.setup.nullifiers[0]
+    bare = replace(tx, setup=tx.setup._replace(class_logs=(), private_logs=()))
+    in_app = replace(bare, app=tx.app._replace(nullifiers=(first,)))
+    in_setup = replace(bare, setup=bare.setup._replace(nullifiers=(first, first)))
+    duplicate = f"Attempted to emit duplicate siloed nullifier 0x{first.hex()}."
+    start = "C++ simulation failed: AVM simulation failed: "
+    assert execute(in_app).effect.revert_code == 1
+    for wrong, release, reason in (
+        (in_setup, FOUR, start + duplicate),
+        (in_setup, FIVE, f"{start}[NR_NULLIFIER_INSERTION] UNRECOVERABLE ERROR! Nullifier collision: {duplicate}"),
+        (in_app, FIVE, f"{start}[R_NULLIFIER_INSERTION] UNRECOVERABLE ERROR! Nullifier collision: {duplicate}"),
+    ):
+        with pytest.raises(TxExecutionError) as refusal:
+            execute(wrong, release=release)
+        assert str(refusal.value) == reason
 
 
 def test_calls_after_the_first_that_fails_are_not_run() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from fastnode.config.network_config import recorded_network
 from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError
 from fastnode.extras import advice_if_missing
@@ -50,7 +51,8 @@ def check_settings(settings: Settings) -> None:
         raise SettingError("--workers: a local network is one process; leave one of --workers and --local-network out")
     if settings.workers and settings.bus_share_limits:
         raise SettingError("--bus-share-limits counts what one process grants: leave it out, or --workers")
-    if settings.network is not None and settings.network_config is None:
+    is_named_only = settings.network is not None and settings.network_config is None
+    if is_named_only and not recorded_network(settings.network or ""):
         raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
     _check_packages(settings)
     _check_files(settings)

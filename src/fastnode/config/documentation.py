@@ -32,6 +32,7 @@ Every setting can be given in four places. The first one that has it wins:
 The configuration of a network (`--network-config FILE|URL`, JSON) comes between the file and the default;
 `--network NAME` chooses one if it holds several. It gives
 {network_config}.
+Without one, `--network mainnet` and `--network testnet` give `l1-chain-id` and `registry-address`.
 
 `fastnode config show` prints every value and where it came from. A bad value, an unknown key in the settings file and
 an unknown environment name that begins with `SVC_` stop the start with one line. An environment name of the last column

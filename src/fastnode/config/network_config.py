@@ -19,13 +19,14 @@ import orjson
 
 from fastnode.errors import SettingError, UpstreamError
 from fastnode.files import system_reason
+from fastnode.protocol.releases import known_network
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject
 from fastnode.values.texts import FileOrUrl, Text
 from fastnode.values.value_type import ValueType, read_member
 
-__all__ = ["NETWORK_CONFIG_SETTINGS", "read_network_config"]
+__all__ = ["NETWORK_CONFIG_SETTINGS", "read_network_config", "recorded_network"]
 
 #: All networks together are a few kilobytes.
 _BYTES_MAX: Final = 1 << 20
@@ -85,6 +86,12 @@ def read_network_config(location: str, network: str | None) -> dict[str, Any]:
         except Reject as error:
             raise SettingError(f"network configuration {shown}: {error.path[1:]} {error.reason}") from None
     return {setting: given[field] for field, setting in NETWORK_CONFIG_SETTINGS.items() if field in given}
+
+
+def recorded_network(name: str) -> dict[str, Any]:
+    """The same for a network that the records of releases know by its name; empty for another one."""
+    record = known_network(name) or {}
+    return {setting: record[field] for field, setting in NETWORK_CONFIG_SETTINGS.items() if field in record}
 
 
 def _read(path: Path) -> bytes:

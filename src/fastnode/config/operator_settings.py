@@ -26,7 +26,8 @@ class OperatorSettings:
         None,
         Text(metavar="NAME"),
         ROLLUP,
-        "Which network of the network configuration is meant, if it has several.",
+        "Which network of the network configuration is meant, if it has several. Without a network configuration "
+        "mainnet and testnet are known: their chain of L1 and the registry on it.",
         environment=("NETWORK",),
     )
     network_config: str | None = setting(

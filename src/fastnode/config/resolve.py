@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from fastnode.config.network_config import read_network_config
+from fastnode.config.network_config import read_network_config, recorded_network
 from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
 from fastnode.errors import SettingError
@@ -83,6 +83,9 @@ def resolve(
     if network_config is not None:
         values_of_network = read_network_config(network_config, network)
         documents.append(_Document("network", FileOrUrl().to_text(network_config), values_of_network))
+    elif network is not None:
+        documents.append(_Document("network", network, recorded_network(network)))
+    if network_config is not None or network is not None:
         found = {setting.name: _find(setting, flags, environment, documents) for setting in settings}
     values = {setting.attribute: found[setting.name][0] for setting in settings}
     origins = {name: origin for name, (_, origin) in found.items()}

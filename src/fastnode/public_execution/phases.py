@@ -168,7 +168,7 @@ class PublicPhases:
             if not host.effects.has_room_for_nullifier:
                 raise _InsertionError("Maximum number of nullifiers reached")
             if host.nullifier_exists(nullifier):
-                raise _InsertionError(f"Attempted to emit duplicate siloed nullifier {hex_text(nullifier)}.")
+                raise self._collision(nullifier, is_in_setup=is_unique)
             host.insert_nullifier(nullifier)
         insert_note_hash = host.insert_note_hash if is_unique else host.insert_siloed_note_hash
         for note_hash in effects.note_hashes:
@@ -183,6 +183,16 @@ class PublicPhases:
             publish(self._journal, effects.class_logs, effects.private_logs, self._release)
         except TxExecutionError as error:
             raise TxExecutionError(f"{FAILURE_PREFIX}{_PUBLISHING_PREFIX}{error}") from None
+
+    def _collision(self, nullifier: bytes, *, is_in_setup: bool) -> FastnodeError:
+        """Error for a nullifier of the private part that exists already."""
+        reason = f"Attempted to emit duplicate siloed nullifier {hex_text(nullifier)}."
+        if self._release.machine.collisions_revert:
+            return _InsertionError(reason)
+        place = "NR" if is_in_setup else "R"
+        return TxExecutionError(
+            f"{FAILURE_PREFIX}[{place}_NULLIFIER_INSERTION] UNRECOVERABLE ERROR! Nullifier collision: {reason}"
+        )
 
     def _pay(self, fee: int, *, is_enforced: bool) -> None:
         fee_juice = self._release.addresses.fee_juice

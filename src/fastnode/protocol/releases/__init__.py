@@ -14,8 +14,9 @@ whose differences are values only; :func:`add` takes it before anything asks.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -40,6 +41,7 @@ __all__ = [
     "Separators",
     "add",
     "known",
+    "known_network",
     "of_roots",
     "of_version",
     "read_file",
@@ -76,6 +78,11 @@ def read_file(path: Path) -> Release:
 def of_roots(vk_tree_root: bytes, contracts_hash: bytes) -> Release | None:
     """The release of a rollup that names these two values; None: none that is known."""
     return next((release for release in _known if release.roots == (vk_tree_root, contracts_hash)), None)
+
+
+def known_network(name: str) -> Mapping[str, Any] | None:
+    """The network of this name in the newest record that has it; None: no record has."""
+    return next((release.networks[name] for release in reversed(_known) if name in release.networks), None)
 
 
 def of_version(version: str) -> Release | None:

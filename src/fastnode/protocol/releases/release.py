@@ -7,6 +7,7 @@ A record is JSON::
     versions               those that are known; the first is the one that a chain gets which nobody has named
     served                 whether a node follows and serves it, with its transactions
     derived                whether a node derives it from L1 and answers what is read of it
+    networks               networks that run it, by name: chain of L1 (l1ChainId) and registry on it (registryAddress)
     phasedReceiptsBefore   receipts of lower versions say which part of a transaction reverted
     verifiers              published verifier programs: SHA-256 by version and platform
     separators             before the two children of nodes of trees (node, nullifierNode, publicDataNode), and of
@@ -21,7 +22,8 @@ A record is JSON::
                            instance that GETCONTRACTINSTANCE knows; pointFlags: whether points of ECADD have a cell that
                            says that they are infinity; boundsReads: whether copies halt where they read beyond memory,
                            else zeros are there; writtenSlots: slots of storage that a transaction may write, with that
-                           of its fee
+                           of its fee; collisionsRevert: whether a nullifier of the revertible private part that exists
+                           reverts the app logic, else no block can include the transaction
     countsFees             whether headers of checkpoints end with the fees of their blocks
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof
@@ -125,6 +127,7 @@ class MachineRules:
     point_flags: bool
     bounds_reads: bool
     written_slots: int
+    collisions_revert: bool
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -135,6 +138,7 @@ class MachineRules:
             point_flags=bool(record["pointFlags"]),
             bounds_reads=bool(record["boundsReads"]),
             written_slots=int(record["writtenSlots"]),
+            collisions_revert=bool(record["collisionsRevert"]),
         )
 
     @property
@@ -154,6 +158,8 @@ class Release:
     versions: tuple[str, ...]
     is_served: bool
     is_derived: bool
+    #: As in the record, by name of the network.
+    networks: Mapping[str, Mapping[str, Any]]
     vk_tree_root: bytes
     contracts_hash: bytes
     addresses: Addresses
@@ -185,6 +191,7 @@ class Release:
                 versions=versions,
                 is_served=bool(record["served"]),
                 is_derived=bool(record["derived"]),
+                networks=record["networks"],
                 vk_tree_root=_root(record["circuits"]["vkTreeRoot"]),
                 contracts_hash=_root(record["contractsHash"]),
                 addresses=Addresses.from_record(record["addresses"]),

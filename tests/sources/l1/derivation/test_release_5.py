@@ -22,7 +22,8 @@ from tests.mempool.sample_tx import sample_tx
 from tests.protocol.releases.test_five import fixture_header
 from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.derivation.attesting import address_of, sign
-from tests.sources.l1.publishing import PublishingL1, propose_call, served
+from tests.sources.l1.publishing import PublishingL1, propose_call, publish, served
+from tests.sources.made_chain import made_chain
 
 from fastnode.app.following import Following
 from fastnode.app.node_settings import check_release
@@ -35,6 +36,7 @@ from fastnode.development.synthetic_chain import ChainShape, SyntheticChain
 from fastnode.development.synthetic_content import ContentGenerator
 from fastnode.errors import SettingError, StartError
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
+from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.checkpoint import L1PublishedData, PublishedCheckpoint
 from fastnode.protocol.constants import CONTRACT_CLASS_PUBLISHED_MAGIC
 from fastnode.protocol.contracts import (
@@ -48,7 +50,8 @@ from fastnode.protocol.ethereum import SigningDomain
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int, hex_text, split_fields
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.kzg import blobs_hash, versioned_hash
-from fastnode.protocol.releases import FIVE
+from fastnode.protocol.releases import FIVE, FOUR
+from fastnode.public_execution.executor import programs_of
 from fastnode.sources.l1.proposals import Proposal
 
 Json = dict[str, Any]
@@ -262,6 +265,30 @@ def test_signatures_for_another_chain_are_no_attestations(tmp_path: Path, l1: Pu
         finally:
             with l1.lock:
                 l1.blocks = before
+
+
+def test_two_releases_are_followed_in_one_process(tmp_path: Path, l1: PublishingL1, made: Made) -> None:
+    (tmp_path / "made").mkdir()
+    with ExitStack() as stack:
+        older = stack.enter_context(made_chain(tmp_path / "made"))
+        other_l1 = stack.enter_context(
+            served(PublishingL1(older.chain_record["nodeInfo"], older.chain_record["l1Constants"]))
+        )
+        other_l1.circuits = FOUR.roots
+        other = settings_of(other_l1) | {"genesis": older.write_genesis(tmp_path / "genesis.jsonl")}
+        four = stack.enter_context(following(tmp_path / "four", **other))
+        five = derive(tmp_path / "five", l1, made, stack)
+        for _ in range(3):
+            older.checkpoint(2)
+            publish(other_l1, older.units[-1])
+        four.wait(lambda: four.tips.checkpointed == older.tips().checkpointed)
+        assert [node.data.store.chain.release for node in (four, five)] == [FOUR, FIVE]
+        for node in (four, five):
+            assert check_data(node.data).problems == []
+        payer = field_from_int(7)
+        balances = [balance_slot(payer, release.addresses.fee_juice) for release in (FOUR, FIVE)]
+        assert balances[0] != balances[1]
+        assert programs_of(FOUR) is not programs_of(FIVE)
 
 
 def test_a_node_says_what_it_answers_of_5_x_and_what_not(
