@@ -307,31 +307,6 @@ def test_pages_install_what_is_there_and_nothing_from_an_index() -> None:
             )
 
 
-def test_every_flag_that_a_page_names_exists() -> None:
-    from fastnode.cli.app import root
-    from fastnode.config.settings import Settings, rows
-
-    known = {"--help", "--version", "--debug"}
-    for setting in rows(Settings):
-        known |= {setting.flag, f"--no-{setting.name}", *setting.other_flags}
-
-    def collect(command: object) -> None:
-        for parameter in getattr(command, "params", []):
-            known.update(parameter.opts)
-        for sub in getattr(command, "commands", {}).values():
-            collect(sub)
-
-    collect(root)
-    for name in (
-        "README.md",
-        *(f"docs/{page}.md" for page in ("getting-started", "operations", "performance", "security")),
-    ):
-        # Commands of figures are those of benchmarks.
-        page = re.sub(r"<!-- figures: .*?<!-- end of figures -->", "", (PROJECT / name).read_text(), flags=re.DOTALL)
-        for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", page):
-            assert flag in known, f"{name} names {flag}"
-
-
 def test_the_table_of_rooms_in_the_architecture_is_the_one_that_the_test_of_imports_uses() -> None:
     page = (PROJECT / "docs" / "architecture.md").read_text()
     assert page == rooms.render_page(page), "run scripts/make-docs"
