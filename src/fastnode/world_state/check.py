@@ -12,9 +12,10 @@ from fastnode.errors import DatabaseError
 from fastnode.kernels import indexed_tree, poseidon2, tree_nodes
 from fastnode.world_state.append_only import ZERO_LEAF, AppendOnlyTree
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.history_check import check_block_before
+from fastnode.world_state.history_check import Blocks, check_changed_leaves, check_edges, check_versions
 from fastnode.world_state.indexed import IndexedTree
-from fastnode.world_state.layout import HASH_BYTES, NODE, TILE, u48
+from fastnode.world_state.layout import HASH_BYTES
+from fastnode.world_state.stored_nodes import Array, entries, nodes_of_tiles
 from fastnode.world_state.trees import Tree, zero_nodes
 from fastnode.world_state.view import WorldStateView
 
@@ -45,7 +46,7 @@ class _Check:
         self._forest = forest
         self._view = view
         self._progress = progress
-        self._done = 0
+        self._done: float = 0
         self._all = sum(view.tip.sizes) + view.tip.number - view.oldest
         self._faults: list[str] = []
 
@@ -55,11 +56,28 @@ class _Check:
         for indexed in self._forest.indexed:
             self._check_tree(_StampedNodes(self._view, indexed.tree), self._indexed_leaves(indexed))
         # History is compared with the newest nodes, so those have to be right.
-        if not self._faults:
-            for number in range(self._view.tip.number, self._view.oldest, -1):
-                self._faults.extend(check_block_before(self._forest, self._view, number))
-                self._advance(1)
+        if not self._faults and self._view.oldest < self._view.tip.number:
+            try:
+                self._check_history()
+            except (DatabaseError, ValueError) as error:
+                self._faults.append(f"block {self._view.oldest}: {error}")
         return self._faults
+
+    def _check_history(self) -> None:
+        blocks, begin = Blocks(self._view), self._done
+        share = (blocks.tip - blocks.oldest) / len(self._forest.in_order)
+        for tree in self._forest.append_only:
+            self._faults.extend(check_edges(tree, blocks, self._advance_from(begin, share)))
+            begin += share
+        for indexed in self._forest.indexed:
+            leaf_sum = check_changed_leaves(indexed, blocks, self._faults)
+            self._faults.extend(check_versions(indexed, blocks, leaf_sum, self._advance_from(begin, share)))
+            begin += share
+        self._advance_to(self._all)
+
+    def _advance_from(self, begin: float, share: float) -> Callable[[float], None]:
+        """A function that is told the part that is done of ``share``."""
+        return lambda part: self._advance_to(begin + part * share)
 
     def _check_tree(self, nodes: _Nodes, leaves: Iterator[tuple[bytes, Stamps]]) -> None:
         tree = nodes.tree
@@ -79,8 +97,11 @@ class _Check:
 
     def _advance(self, steps: int) -> None:
         self._done += steps
+        self._advance_to(self._done)
+
+    def _advance_to(self, done: float) -> None:
         if self._progress is not None:
-            self._progress(self._done, self._all)
+            self._progress(int(done), self._all)
 
     # ---- leaves, as runs of 2 ** CHUNK_LEVELS hashes -------------------------------------------
 
@@ -89,19 +110,25 @@ class _Check:
         size, snapshot = self._view.tip.sizes[tree.tree.id], self._view.snapshot
         found = 0
         for start in range(0, size, 1 << CHUNK_LEVELS):
-            leaves = list(tree.leaves(snapshot, start, min(size, start + (1 << CHUNK_LEVELS))))
-            for index, leaf in enumerate(leaves, start):
-                if leaf == ZERO_LEAF:
-                    continue
-                place = tree.find(snapshot, leaf)
-                if place is not None and place[0] == index:
-                    found += 1
-                elif place is None or place[0] > index or next(tree.leaves(snapshot, place[0], place[0] + 1)) != leaf:
-                    self._fault(tree.tree, f"leaf {index} is not found by its value 0x{leaf.hex()}")
-            yield b"".join(leaves), _NO_STAMPS
+            stop = min(size, start + (1 << CHUNK_LEVELS))
+            indexes, stored = nodes_of_tiles(snapshot, tree.tree, HASH_BYTES, start, stop)[0]
+            row = _filled(indexes, stored, start, stop - start, ZERO_LEAF)
+            for place in np.flatnonzero(row.any(axis=1)).tolist():
+                found += self._is_listed(tree, start + place, row[place].tobytes())
+            yield row.tobytes(), _NO_STAMPS
         listed = tree.count_places(snapshot)
         if listed != found:
             self._fault(tree.tree, f"{listed} values are listed, {found} of them are leaves")
+
+    def _is_listed(self, tree: AppendOnlyTree, index: int, leaf: bytes) -> bool:
+        """True if the leaf is the first of its value."""
+        snapshot = self._view.snapshot
+        listed = tree.find(snapshot, leaf)
+        if listed is not None and listed[0] == index:
+            return True
+        if listed is None or listed[0] > index or next(tree.leaves(snapshot, listed[0], listed[0] + 1)) != leaf:
+            self._fault(tree.tree, f"leaf {index} is not found by its value 0x{leaf.hex()}")
+        return False
 
     def _indexed_leaves(self, tree: IndexedTree) -> Iterator[tuple[bytes, Stamps]]:
         """Leaf hashes from the leaf records, after a look at their links."""
@@ -152,10 +179,7 @@ class _Check:
             if len(row) // HASH_BYTES % 2:
                 row += nodes.zero(current)
                 stamps = np.append(stamps, np.uint32(0)) if len(stamps) else stamps
-            if is_zero:
-                row = nodes.zero(current + 1) * (len(row) // (2 * HASH_BYTES))
-            else:
-                row = poseidon2.hash_nodes(row, nodes.tree.separator)
+            row = nodes.zero(current + 1) * (len(row) // (2 * HASH_BYTES)) if is_zero else nodes.parents(current, row)
             stamps = np.maximum(stamps[0::2], stamps[1::2])
         return row, stamps
 
@@ -171,73 +195,59 @@ class _Nodes:
         self._snapshot = view.snapshot
         self._size = view.tip.sizes[tree.id]
         self._zeros = zero_nodes(tree)
-        #: Stored nodes below TILE_LEVELS of the leaves in work, by level and index.
-        self._low: list[dict[int, bytes]] = []
+        #: Stored nodes below TILE_LEVELS of the leaves in work, by level: indexes, and a row each.
+        self._low: list[tuple[Array, Array]] = []
 
     def zero(self, level: int) -> bytes:
         """The zero node of a level."""
         return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
 
+    def parents(self, level: int, row: bytes) -> bytes:
+        """The nodes above pairs of a level.  Most places of a transaction are empty: nothing is hashed above them."""
+        pairs = np.frombuffer(row, np.uint8).reshape(-1, 2 * HASH_BYTES)
+        is_full = (pairs != np.frombuffer(2 * self.zero(level), np.uint8)).any(axis=1)
+        if is_full.all():
+            return poseidon2.hash_nodes(row, self.tree.separator)
+        parents = np.empty((len(pairs), HASH_BYTES), np.uint8)
+        parents[:] = np.frombuffer(self.zero(level + 1), np.uint8)
+        hashes = poseidon2.hash_nodes(pairs[is_full].tobytes(), self.tree.separator)
+        parents[is_full] = np.frombuffer(hashes, np.uint8).reshape(-1, HASH_BYTES)
+        return parents.tobytes()
+
     def read_tiles(self, first: int, count: int) -> None:
         """Take the tiles of ``count`` leaves from leaf ``first`` on into work."""
-        self._low = [{} for _ in range(tree_nodes.TILE_LEVELS)]
-        prefix = TILE + self.tree.prefix
-        last = (first + count - 1) >> tree_nodes.TILE_LEVELS
-        with self._snapshot.scan_range(
-            prefix + u48(first >> tree_nodes.TILE_LEVELS), prefix + u48(last + 1)
-        ) as entries:
-            for key, tile in entries:
-                index = int.from_bytes(key[len(prefix) :], "big")
-                for position, node in tree_nodes.unpack_tile(tile, self.node_bytes).items():
-                    # The reverse of tile_position: levels begin at 0, 32, 48, 56 and 60.
-                    level = tree_nodes.TILE_LEVELS + 1 - (63 - position).bit_length()
-                    if level >= tree_nodes.TILE_LEVELS:
-                        raise ValueError(f"tile {index} holds more than its leaves have")
-                    place = position - (64 - (64 >> level))
-                    self._low[level][(index << (tree_nodes.TILE_LEVELS - level)) + place] = node
+        self._low = nodes_of_tiles(self._snapshot, self.tree, self.node_bytes, first, first + count)
 
     def compare(self, level: int, first: int, row: bytes, stamps: Stamps) -> None:
         """Hold the stored nodes of ``level`` from index ``first`` on against a row from the leaves."""
         count = self._count(level, first, len(row) // HASH_BYTES)
         stored = self._stored(level, first, count)
-        if self._is_same(stored, level, first, count, row, stamps):
-            return
-        for index in range(first, first + count):
-            place = index - first
-            expected = row[place * HASH_BYTES : (place + 1) * HASH_BYTES]
-            node = stored.get(index, self._absent(level))
-            if not self._is_node(node, expected, stamps, place):
-                self.faults.append(
-                    f"node ({level}, {index}) is stored as 0x{node.hex()}, the leaves give 0x{expected.hex()}"
-                )
-                return
+        expected = self._expected(row, stamps)[:count]
+        is_other = (stored != expected).any(axis=1)
+        if is_other.any():
+            place = int(np.argmax(is_other))
+            self.faults.append(
+                f"node ({level}, {first + place}) is stored as 0x{stored[place].tobytes().hex()}, the leaves give "
+                f"0x{expected[place].tobytes().hex()}"
+            )
+
+    def _stored(self, level: int, first: int, count: int) -> Array:
+        if level < tree_nodes.TILE_LEVELS:
+            indexes, nodes = self._low[level]
+        else:
+            indexes, _, nodes = entries(self._snapshot, self.tree, level, first, first + count, self.node_bytes)
+        return _filled(indexes, nodes, first, count, self._absent(level))
+
+    def _expected(self, row: bytes, _stamps: Stamps) -> Array:
+        return np.frombuffer(row, np.uint8).reshape(-1, HASH_BYTES)
 
     def _count(self, level: int, first: int, count: int) -> int:
         """Number of stored nodes of the row: the complete ones."""
         return max(0, min(count, (self._size >> level) - first))
 
-    def _stored(self, level: int, first: int, count: int) -> dict[int, bytes]:
-        if level < tree_nodes.TILE_LEVELS:
-            low = self._low[level]
-            return {index: low[index] for index in range(first, first + count) if index in low}
-        prefix = NODE + self.tree.prefix + bytes([level])
-        with self._snapshot.scan_range(prefix + u48(first), prefix + u48(first + count)) as entries:
-            return {int.from_bytes(key[len(prefix) :], "big"): node for key, node in entries}
-
-    def _is_same(
-        self, stored: dict[int, bytes], level: int, first: int, count: int, row: bytes, stamps: Stamps
-    ) -> bool:
-        """True if all of a row is as stored: the usual case, compared in one step."""
-        absent = self._absent(level)
-        joined = b"".join([stored.get(index, absent) for index in range(first, first + count)])
-        return joined == row[: count * HASH_BYTES]
-
     def _absent(self, level: int) -> bytes:
         """The value of a node that is not stored."""
         return self.zero(level)
-
-    def _is_node(self, node: bytes, expected: bytes, stamps: Stamps, place: int) -> bool:
-        return node == expected
 
 
 class _StampedNodes(_Nodes):
@@ -251,17 +261,17 @@ class _StampedNodes(_Nodes):
     def _absent(self, level: int) -> bytes:
         return self.zero(level) + bytes(4)
 
-    def _is_same(
-        self, stored: dict[int, bytes], level: int, first: int, count: int, row: bytes, stamps: Stamps
-    ) -> bool:
-        absent = self._absent(level)
-        joined = b"".join([stored.get(index, absent) for index in range(first, first + count)])
-        if len(joined) != count * self.node_bytes:
-            return False
-        nodes = np.frombuffer(joined, np.uint8).reshape(count, self.node_bytes)
-        if nodes[:, :HASH_BYTES].tobytes() != row[: count * HASH_BYTES]:
-            return False
-        return bool((nodes[:, HASH_BYTES:].copy().view(">u4")[:, 0] == stamps[:count]).all())
+    def _expected(self, row: bytes, stamps: Stamps) -> Array:
+        stamped = np.empty((len(row) // HASH_BYTES, self.node_bytes), np.uint8)
+        stamped[:, :HASH_BYTES] = np.frombuffer(row, np.uint8).reshape(-1, HASH_BYTES)
+        stamped[:, HASH_BYTES:] = stamps.astype(">u4").view(np.uint8).reshape(-1, 4)
+        return stamped
 
-    def _is_node(self, node: bytes, expected: bytes, stamps: Stamps, place: int) -> bool:
-        return node == expected + int(stamps[place]).to_bytes(4, "big")
+
+def _filled(indexes: Array, nodes: Array, first: int, count: int, absent: bytes) -> Array:
+    """``count`` nodes from index ``first`` on: those that are stored, and ``absent`` in all other places."""
+    row = np.empty((count, len(absent)), np.uint8)
+    row[:] = np.frombuffer(absent, np.uint8)
+    is_here = (indexes >= first) & (indexes < first + count)
+    row[(indexes[is_here] - np.uint64(first)).astype(np.int64)] = nodes[is_here]
+    return row

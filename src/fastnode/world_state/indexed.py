@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
@@ -180,10 +180,6 @@ class IndexedTree:
             if int.from_bytes(stored[HASH_BYTES:], "big") <= block:
                 return stored[:HASH_BYTES]
         return self._value_at(snapshot, level, index, block)
-
-    def record_at(self, snapshot: Snapshot, record: LeafRecord, block: int) -> LeafRecord:
-        """The leaf as it was after ``block``, at or after its insertion."""
-        return replace(record, state=self.state(snapshot, record, block))
 
     def leaf_with(self, snapshot: Snapshot, key: bytes, value: bytes, block: int) -> tuple[int, bytes] | None:
         """Index of the leaf with this key, and what is hashed if its value after ``block`` is ``value``.
