@@ -269,6 +269,72 @@ def test_absorbing_leaves_the_given_state_alone(poseidon2: ModuleType) -> None:
     assert state == copy
 
 
+# ---- sponges side by side -------------------------------------------------------------------------
+
+
+def absorbed_one_by_one(states: bytes, runs: list[bytes]) -> bytes:
+    """The same by the extension's plain routine, on whatever kernel is chosen."""
+    return b"".join(extension.sponge_absorb(states[128 * i : 128 * i + 128], run) for i, run in enumerate(runs))
+
+
+@pytest.mark.parametrize("count", [*range(12), 16, 17, 25])
+def test_sponges_side_by_side_absorb_like_each_alone(poseidon2: ModuleType, count: int) -> None:
+    source = random.Random(count)
+    lengths = [source.choice([0, 1, 2, 3, source.randrange(12)]) for _ in range(count)]
+    states = random_run(4 * count, seed=count)
+    runs = [random_run(3 * length, seed=100 * count + i) for i, length in enumerate(lengths)]
+    expected = b"".join(twin.sponge_absorb(states[128 * i : 128 * i + 128], run) for i, run in enumerate(runs))
+    assert poseidon2.sponges_absorb(states, runs) == expected
+    assert poseidon2.sponges_absorb(states, tuple(runs)) == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sponges_of_any_lengths_absorb_alike_on_all_kernels(seed: int) -> None:
+    # Long and short chains, values from both ends of the field: lanes are left and taken at every step of each other.
+    source = random.Random(seed)
+    before, answers = extension.kernel_name(), set()
+    few = [0, 1, 2, 3, 7, 8, 9]
+    lengths = [source.choice([*few, source.randrange(100), source.randrange(1_000)]) for _ in range(40)]
+    values = [source.choice([*EDGES, *(source.randrange(MODULUS) for _ in EDGES)]) for _ in range(3 * sum(lengths))]
+    joined, runs = as_run(values), []
+    for length in lengths:
+        runs.append(joined[: 96 * length])
+        joined = joined[96 * length :]
+    states = as_run([source.choice(EDGES) for _ in range(4 * len(lengths))])
+    try:
+        for kernel in extension.available_kernels():
+            extension.use_kernel(kernel)
+            answers |= {extension.sponges_absorb(states, runs), absorbed_one_by_one(states, runs)}
+    finally:
+        extension.use_kernel(before)
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("states", "fields", "error", "said"),
+    [
+        (bytes(127), [], ValueError, "states must be a multiple of 128 bytes long, not 127"),
+        (bytes(128), [], ValueError, "fields must be 1 runs, one for each state, not 0"),
+        (bytes(128), [b"", b""], ValueError, "fields must be 1 runs, one for each state, not 2"),
+        (bytes(256), [b"", bytes(95)], ValueError, "run 1 of fields must be a multiple of 96 bytes long, not 95"),
+        (bytes(128), [bytearray(96)], TypeError, "run 0 of fields must be bytes, not bytearray"),
+        (bytearray(128), [b""], TypeError, "states must be bytes, not bytearray"),
+        (as_run([0, 0, 0, MODULUS]), [b""], ValueError, "element 3 of states is not below the field modulus"),
+        (
+            bytes(256),
+            [bytes(96), as_run([0, MODULUS, 0])],
+            ValueError,
+            "element 4 of fields is not below the field modulus",
+        ),
+    ],
+)
+def test_sponges_that_cannot_be_are_refused(
+    poseidon2: ModuleType, states: bytes, fields: list[bytes], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=f"^{said}$"):
+        poseidon2.sponges_absorb(states, fields)
+
+
 # ---- refusals -----------------------------------------------------------------------------------
 
 

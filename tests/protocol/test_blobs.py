@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from fastnode.kernels import poseidon2
 from fastnode.protocol.blobs import (
     CHECKPOINT_FIELDS_MAX,
     BlobSponge,
+    absorb_each,
     block_blob_fields,
     checkpoint_blob_fields,
     checkpoint_end_marker,
     sponge_blob_hash,
+    squeeze_each,
     tx_blob_fields,
 )
 from fastnode.protocol.block import L2Block
@@ -110,3 +113,22 @@ def test_a_class_log_that_emits_nothing_takes_no_fields(vector_blocks: list[L2Bl
 def test_a_counter_that_its_marker_cannot_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fit 32 bits"):
         checkpoint_end_marker(1 << 32)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sponges_side_by_side_hash_like_each_alone(seed: int) -> None:
+    chance = random.Random(seed)
+    sponges = [BlobSponge() for _ in range(20)]
+    expected = sponges
+    for _ in range(3):
+        lengths = [
+            chance.choice([0, 1, 2, 3, 4, 6, chance.randrange(100), 1_000 + chance.randrange(3)]) for _ in sponges
+        ]
+        runs = [b"".join([b"\0" + chance.randbytes(31) for _ in range(length)]) for length in lengths]
+        expected = [sponge.absorb(run) for sponge, run in zip(expected, runs, strict=True)]
+        sponges = absorb_each(sponges, runs)
+        assert sponges == expected
+        assert squeeze_each(sponges) == [sponge.squeeze() for sponge in expected]
+    assert absorb_each([], []) == squeeze_each([]) == []
+    with pytest.raises(ValueError, match="is not below the field modulus"):
+        absorb_each(sponges, [b""] * 19 + [MODULUS_BYTES * 4])

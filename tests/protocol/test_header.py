@@ -11,7 +11,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint, block_headers_hash
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.genesis import GENESIS_CHECKPOINT_HEADER_HASH
-from fastnode.protocol.header import BlockHeader, GasFees
+from fastnode.protocol.header import BlockHeader, GasFees, hash_each
 
 
 def test_generated_blocks_have_the_hashes_of_the_vectors(
@@ -97,3 +97,9 @@ def test_every_global_variable_changes_the_hash(vector_blocks: list[L2Block], fi
     assert getattr(variables, field) != changed
     altered = dataclasses.replace(header, global_variables=dataclasses.replace(variables, **{field: changed}))
     assert altered.hash() != header.hash()
+
+
+def test_headers_hashed_together_have_their_hashes(vector_blocks: list[L2Block]) -> None:
+    headers = [block.header for block in vector_blocks]
+    assert hash_each(headers) == b"".join([header.hash() for header in headers])
+    assert hash_each([]) == b""

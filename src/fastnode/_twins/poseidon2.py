@@ -7,6 +7,7 @@ of the wrong length and an element that is not below the modulus with :class:`Va
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from fastnode._twins.poseidon2_constants import (
@@ -32,6 +33,7 @@ __all__ = [
     "kernel_name",
     "permute",
     "sponge_absorb",
+    "sponges_absorb",
     "use_kernel",
 ]
 
@@ -121,6 +123,24 @@ def sponge_absorb(state: bytes, fields: bytes) -> bytes:
     for start in range(0, len(values), RATE):
         lanes = _absorb(lanes, values[start : start + RATE])
     return _to_bytes(lanes)
+
+
+def sponges_absorb(states: bytes, fields: Sequence[bytes]) -> bytes:
+    """For each of n states (128 * n bytes) absorb whole groups of three elements, as :func:`sponge_absorb` does.
+
+    ``fields`` has one run of groups for each state.
+    """
+    _check_run(states, "states", STATE_BYTES)
+    _read_fields(states, "states")
+    count = len(states) // STATE_BYTES
+    if len(fields) != count:
+        raise ValueError(f"fields must be {count} runs, one for each state, not {len(fields)}")
+    for index, run in enumerate(fields):
+        _check_run(run, f"run {index} of fields", RATE_BYTES)
+    _read_fields(b"".join(fields), "fields")
+    return b"".join(
+        sponge_absorb(states[index * STATE_BYTES : (index + 1) * STATE_BYTES], run) for index, run in enumerate(fields)
+    )
 
 
 # ---- bytes -----------------------------------------------------------------------------------

@@ -154,6 +154,7 @@ def checkpoint_blob_fields(blocks: Sequence[L2Block]) -> bytes:
 # ---- running hash -----------------------------------------------------------------------------------
 
 _RATE_BYTES: Final = 3 * FIELD_BYTES
+_STATE_BYTES: Final = 4 * FIELD_BYTES
 # The capacity is fixed to what a checkpoint can hold, not to what is absorbed: the number of fields is
 # not known before the last block.
 _INITIAL_STATE: Final = _word(0) * 3 + _word(CHECKPOINT_FIELDS_MAX << 64)
@@ -181,6 +182,28 @@ class BlobSponge:
         """The hash so far (32 bytes).  The sponge itself can go on absorbing."""
         padded = self.pending.ljust(_RATE_BYTES, b"\0")
         return poseidon2.sponge_absorb(self.state, padded)[:FIELD_BYTES]
+
+
+def absorb_each(sponges: Sequence[BlobSponge], runs: Sequence[bytes]) -> list[BlobSponge]:
+    """Each sponge after a run of fields of its own; many take less time than each of them alone.
+
+    ValueError for a field not below the modulus.
+    """
+    data = [sponge.pending + fields for sponge, fields in zip(sponges, runs, strict=True)]
+    wholes = [max(0, len(run) - 1) // _RATE_BYTES * _RATE_BYTES for run in data]
+    states = _permuted(sponges, [run[:whole] for run, whole in zip(data, wholes, strict=True)])
+    return [BlobSponge(state, run[whole:]) for state, run, whole in zip(states, data, wholes, strict=True)]
+
+
+def squeeze_each(sponges: Sequence[BlobSponge]) -> list[bytes]:
+    """The hash so far of each sponge."""
+    states = _permuted(sponges, [sponge.pending.ljust(_RATE_BYTES, b"\0") for sponge in sponges])
+    return [state[:FIELD_BYTES] for state in states]
+
+
+def _permuted(sponges: Sequence[BlobSponge], groups: Sequence[bytes]) -> list[bytes]:
+    states = poseidon2.sponges_absorb(b"".join([sponge.state for sponge in sponges]), groups)
+    return [states[start : start + _STATE_BYTES] for start in range(0, len(states), _STATE_BYTES)]
 
 
 def sponge_blob_hash(sponge: BlobSponge, block: L2Block) -> tuple[bytes, BlobSponge]:

@@ -26,6 +26,7 @@ The block hash runs over the same values in the same order, one field each.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from fastnode.errors import DecodeError
@@ -327,3 +328,9 @@ def _check_words(parts: tuple[Any, ...]) -> None:
     for part in parts:
         if type(part) is bytes and len(part) == FIELD_BYTES and int.from_bytes(part, "big") >= MODULUS:
             raise DecodeError(f"block header: {hex_text(part)} is not below the field modulus")
+
+
+def hash_each(headers: Sequence[BlockHeader]) -> bytes:
+    """The hash of each header, joined; many take less time than each of them alone."""
+    runs = b"".join([_HASH_SEPARATOR + header.to_fields() for header in headers])
+    return poseidon2.hash_runs(runs, 1 + HEADER_FIELDS)

@@ -14,6 +14,7 @@ cdef extern from "poseidon2.h" nogil:
         void (*hash_one)(const uint8_t *elements, size_t count, uint8_t *out) noexcept nogil
         void (*permute)(const uint8_t *state, uint8_t *out) noexcept nogil
         void (*absorb)(uint8_t *state, const uint8_t *elements, size_t groups) noexcept nogil
+        void (*absorb_many)(uint8_t *states, const uint8_t *elements, const size_t *groups, size_t count) noexcept nogil
 
     const poseidon2_kernel *const *poseidon2_kernels
     bint poseidon2_kernel_runs_here(const poseidon2_kernel *kernel)

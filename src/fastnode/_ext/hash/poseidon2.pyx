@@ -4,6 +4,7 @@ import os
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from fastnode.errors import SettingError
@@ -21,6 +22,7 @@ __all__ = [
     "kernel_name",
     "permute",
     "sponge_absorb",
+    "sponges_absorb",
     "use_kernel",
 ]
 
@@ -231,6 +233,33 @@ def sponge_absorb(state, fields):
     return result
 
 
+def sponges_absorb(states, fields not None):
+    cdef size_t count = 0, i
+    cdef const uint8_t *source = read_run(states, "states", POSEIDON2_STATE_BYTES, &count)
+    # A tuple does not change, so that what is joined is what was counted.
+    cdef tuple runs = tuple(fields)
+    if len(runs) != <Py_ssize_t>count:
+        raise ValueError(f"fields must be {count} runs, one for each state, not {len(runs)}")
+    cdef size_t *groups = <size_t *>calloc(count + 1, sizeof(size_t))
+    if groups is NULL:
+        raise MemoryError
+    cdef bytes joined, result
+    cdef const uint8_t *elements
+    cdef uint8_t *out
+    try:
+        for i in range(count):
+            groups[i] = groups_of(runs[i], i)
+        joined = b"".join(runs)
+        elements = checked(joined, "fields")
+        result = PyBytes_FromStringAndSize(<const char *>source, count * POSEIDON2_STATE_BYTES)
+        out = <uint8_t *>PyBytes_AS_STRING(result)
+        with nogil:
+            kernel.absorb_many(out, elements, groups, count)
+    finally:
+        free(groups)
+    return result
+
+
 cdef bytes hash_run(data, str name, size_t arity):
     cdef size_t n = 0
     cdef const uint8_t *source = read_run(data, name, arity * POSEIDON2_FIELD_BYTES, &n)
@@ -251,6 +280,17 @@ cdef const uint8_t *read_exactly(data, str name, Py_ssize_t size) except NULL:
     if PyBytes_GET_SIZE(data) != size:
         raise ValueError(f"{name} must be {size} bytes long, not {PyBytes_GET_SIZE(data)}")
     return checked(data, name)
+
+
+cdef size_t groups_of(data, size_t i) except? 0:
+    if not isinstance(data, bytes):
+        raise TypeError(f"run {i} of fields must be bytes, not {type(data).__name__}")
+    if PyBytes_GET_SIZE(data) % (POSEIDON2_RATE * POSEIDON2_FIELD_BYTES):
+        raise ValueError(
+            f"run {i} of fields must be a multiple of {POSEIDON2_RATE * POSEIDON2_FIELD_BYTES} bytes long, "
+            f"not {PyBytes_GET_SIZE(data)}"
+        )
+    return PyBytes_GET_SIZE(data) // (POSEIDON2_RATE * POSEIDON2_FIELD_BYTES)
 
 
 cdef const uint8_t *read_run(data, str name, Py_ssize_t size, size_t *count) except NULL:

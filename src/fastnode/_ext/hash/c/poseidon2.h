@@ -32,6 +32,10 @@ typedef struct {
 
     /* For each of `groups` groups of three elements: add them to lanes 0 to 2 of the state, permute. */
     void (*absorb)(uint8_t *state, const uint8_t *elements, size_t groups);
+
+    /* The same for each of `count` states, one after the other in `states`: `groups[i]` groups for state i, behind those
+     * of the states before it in `elements`. */
+    void (*absorb_many)(uint8_t *states, const uint8_t *elements, const size_t *groups, size_t count);
 } poseidon2_kernel;
 
 extern const poseidon2_kernel poseidon2_portable;

@@ -10,6 +10,7 @@ void poseidon2_ifma_hash_8(const uint8_t *inputs, size_t arity, size_t count, ui
 void poseidon2_ifma_hash_16(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out);
 void poseidon2_ifma_permute(const uint8_t *in, uint8_t *out);
 void poseidon2_ifma_absorb(uint8_t *state, const uint8_t *elements, size_t groups);
+void poseidon2_ifma_absorb_8(uint8_t *states, const uint8_t *elements, const size_t *groups, size_t count);
 
 /* What is hashed first of `count` inputs.  Two take 1.6 times as long as one, three to eight in lanes 2.9 times, up to
  * sixteen 5.3 times: three are done sooner as two and one, nine and ten as eight and the rest. */
@@ -52,6 +53,7 @@ const poseidon2_kernel poseidon2_avx512_ifma = {
     .hash_one = poseidon2_ifma_hash_1,
     .permute = poseidon2_ifma_permute,
     .absorb = poseidon2_ifma_absorb,
+    .absorb_many = poseidon2_ifma_absorb_8,
 };
 
 #endif

@@ -1,8 +1,16 @@
 /* 8 states side by side; and what of one or two states is done with their four lanes side by side. */
 #if defined(__x86_64__)
 
+#include <stddef.h>
+#include <stdint.h>
+
+void poseidon2_ifma_absorb(uint8_t *state, const uint8_t *elements, size_t groups);
+
 #define VECTORS 1
 #define HASH_LANES poseidon2_ifma_hash_8
+#define ABSORB_LANES poseidon2_ifma_absorb_8
+/* Two states are done sooner one after the other. */
+#define LANES_WORTH_IT 3
 #define POSEIDON2_TABLES_SINGLE
 #include "poseidon2_ifma_lanes.h"
 #include "poseidon2_ifma_few_calls.h"

@@ -1,6 +1,7 @@
 /* Poseidon2 with AVX-512 IFMA: LANES states side by side, VECTORS vectors of eight lanes each.
  *
- * The including file defines VECTORS, and HASH_LANES as the name of the one function that comes out of it.
+ * The including file defines VECTORS, HASH_LANES as the name of the function that comes out of it, and ABSORB_LANES, if
+ * it wants to, as the name of another one.
  * A permutation is a chain of dependent products.  With two vectors there are two chains to
  * choose from, which keeps the multipliers busy; with one, a batch is done sooner.
  *
@@ -408,16 +409,19 @@ CODE static void permute(const vector_tables *k, state *s)
 /* An element of each lane in 64-bit words, least significant first. */
 typedef uint64_t words[WORDS][LANES];
 
-/* The elements at bytes, bytes + stride, ... for `count` lanes, zero for the others; loose, below 2.3. */
-CODE static element load_elements(const vector_tables *k, const uint8_t *bytes, size_t stride, size_t count)
+/* Words of an element that is at `bytes`. */
+static inline void load_words(words loaded, size_t lane, const uint8_t *bytes)
 {
-    words loaded = {{0}};
-    for (size_t lane = 0; lane < count; lane++)
-        for (int i = 0; i < WORDS; i++) {
-            uint64_t word;
-            memcpy(&word, bytes + lane * stride + 8 * (WORDS - 1 - i), sizeof word);
-            loaded[i][lane] = __builtin_bswap64(word);
-        }
+    for (int i = 0; i < WORDS; i++) {
+        uint64_t word;
+        memcpy(&word, bytes + 8 * (WORDS - 1 - i), sizeof word);
+        loaded[i][lane] = __builtin_bswap64(word);
+    }
+}
+
+/* Loose, below 2.3. */
+INLINE element from_words(const vector_tables *k, words loaded)
+{
     lanes word[WORDS];
     for (int i = 0; i < WORDS; i++)
         EACH_VECTOR word[i].of[v] = _mm512_loadu_si512(loaded[i] + VECTOR_LANES * v);
@@ -430,6 +434,15 @@ CODE static element load_elements(const vector_tables *k, const uint8_t *bytes, 
     }};
     /* The multiply instructions do not look at what is above bit 52 of a limb: no need to take it away. */
     return multiply(k, e, constant(k->r_squared));
+}
+
+/* The elements at bytes, bytes + stride, ... for `count` lanes, zero for the others; loose, below 2.3. */
+CODE static element load_elements(const vector_tables *k, const uint8_t *bytes, size_t stride, size_t count)
+{
+    words loaded = {{0}};
+    for (size_t lane = 0; lane < count; lane++)
+        load_words(loaded, lane, bytes + lane * stride);
+    return from_words(k, loaded);
 }
 
 /* a - p unless that is negative, for exact a; exact. */
@@ -491,3 +504,105 @@ CODE void HASH_LANES(const uint8_t *inputs, size_t arity, size_t count, uint8_t 
     }
     store_elements(k, s.lane[0], out, count);
 }
+
+#ifdef ABSORB_LANES
+
+/* The states that are in the lanes, and what each of them has still to absorb. */
+typedef struct {
+    state sponge;
+    uint8_t *bytes[LANES];
+    const uint8_t *elements[LANES];
+    size_t groups[LANES];
+    size_t used;
+} sponges;
+
+/* States that wait for a lane. */
+typedef struct {
+    uint8_t *states;
+    const uint8_t *elements;
+    const size_t *groups;
+    size_t count;
+} queue;
+
+/* Element i of what each lane points to; loose, below 2.3. */
+CODE static element load_each(const vector_tables *k, const uint8_t *const bytes[LANES], size_t used, size_t i)
+{
+    words loaded = {{0}};
+    for (size_t lane = 0; lane < used; lane++)
+        load_words(loaded, lane, bytes[lane] + i * POSEIDON2_FIELD_BYTES);
+    return from_words(k, loaded);
+}
+
+/* All lanes to the bytes that they came from. */
+CODE static void store_states(const vector_tables *k, const sponges *s)
+{
+    uint8_t stored[LANES * POSEIDON2_FIELD_BYTES];
+    for (size_t i = 0; i < POSEIDON2_WIDTH; i++) {
+        store_elements(k, s->sponge.lane[i], stored, s->used);
+        for (size_t lane = 0; lane < s->used; lane++)
+            memcpy(s->bytes[lane] + i * POSEIDON2_FIELD_BYTES, stored + lane * POSEIDON2_FIELD_BYTES,
+                   POSEIDON2_FIELD_BYTES);
+    }
+}
+
+/* Give the lanes that are done to states that wait, and close up; zero lanes when nobody is left. */
+CODE static void fill_lanes(const vector_tables *k, sponges *s, queue *waiting)
+{
+    store_states(k, s);
+    size_t used = 0;
+    for (size_t lane = 0; lane < LANES; lane++) {
+        if (lane < s->used && s->groups[lane] > 0) {
+            s->bytes[used] = s->bytes[lane];
+            s->elements[used] = s->elements[lane];
+            s->groups[used++] = s->groups[lane];
+        }
+    }
+    for (; used < LANES && waiting->count > 0; waiting->count--) {
+        s->bytes[used] = waiting->states;
+        s->elements[used] = waiting->elements;
+        s->groups[used] = *waiting->groups++;
+        waiting->states += POSEIDON2_STATE_BYTES;
+        waiting->elements += s->groups[used] * POSEIDON2_RATE * POSEIDON2_FIELD_BYTES;
+        used += s->groups[used] > 0;
+    }
+    s->used = used;
+    for (size_t i = 0; i < POSEIDON2_WIDTH; i++)
+        s->sponge.lane[i] = load_each(k, (const uint8_t *const *)s->bytes, used, i);
+}
+
+/* One group in each lane. */
+CODE static void absorb_group(const vector_tables *k, sponges *s)
+{
+    for (size_t i = 0; i < POSEIDON2_RATE; i++)
+        s->sponge.lane[i] = add(s->sponge.lane[i], load_each(k, s->elements, s->used, i));
+    /* See HASH_LANES; what was loaded as a state is below 4.6 here. */
+    for (int i = 0; i < POSEIDON2_WIDTH; i++)
+        s->sponge.lane[i] = exact(k, below_3(k, below_7(k, s->sponge.lane[i])));
+    permute(k, &s->sponge);
+    for (size_t lane = 0; lane < s->used; lane++) {
+        s->elements[lane] += POSEIDON2_RATE * POSEIDON2_FIELD_BYTES;
+        s->groups[lane]--;
+    }
+}
+
+/* Absorb into `count` states, LANES of them at a time; a state that is done leaves its lane to the next one. */
+CODE void ABSORB_LANES(uint8_t *states, const uint8_t *elements, const size_t *groups, size_t count)
+{
+    const vector_tables *k = tables();
+    queue waiting = {states, elements, groups, count};
+    sponges s = {.used = 0};
+    for (;;) {
+        fill_lanes(k, &s, &waiting);
+        if (s.used < LANES_WORTH_IT)
+            break;
+        size_t shortest = s.groups[0];
+        for (size_t lane = 1; lane < s.used; lane++)
+            shortest = s.groups[lane] < shortest ? s.groups[lane] : shortest;
+        for (; shortest > 0; shortest--)
+            absorb_group(k, &s);
+    }
+    for (size_t lane = 0; lane < s.used; lane++)
+        poseidon2_ifma_absorb(s.bytes[lane], s.elements[lane], s.groups[lane]);
+}
+
+#endif

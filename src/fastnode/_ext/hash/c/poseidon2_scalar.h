@@ -209,6 +209,14 @@ static void absorb_bytes(uint8_t *bytes, const uint8_t *elements, size_t groups)
     store_state(&s, bytes);
 }
 
+static void absorb_many(uint8_t *states, const uint8_t *elements, const size_t *groups, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        absorb_bytes(states + i * POSEIDON2_STATE_BYTES, elements, groups[i]);
+        elements += groups[i] * POSEIDON2_RATE * FIELD_BYTES;
+    }
+}
+
 const poseidon2_kernel KERNEL = {
     .name = KERNEL_NAME,
     .lanes = 1,
@@ -216,4 +224,5 @@ const poseidon2_kernel KERNEL = {
     .hash_one = hash_one,
     .permute = permute_bytes,
     .absorb = absorb_bytes,
+    .absorb_many = absorb_many,
 };
