@@ -30,6 +30,46 @@ def test_what_is_no_run_is_refused(module: Any) -> None:
         module.first_non_canonical(bytes(33))
 
 
+#: Not one of them is a prefix of a field's text, whatever follows.
+NO_FIELDS = ["0X" + "0" * 64, "0x" + "0" * 63 + "g", "0x" + "g" + "0" * 63, "0y" + "a" * 64, "x0" + "a" * 64, "0x" * 33]
+TEXTS = st.lists(st.binary(min_size=32, max_size=32).map(lambda field: "0x" + field.hex()), max_size=8)
+
+
+@pytest.mark.parametrize("module", MODULES)
+@given(TEXTS, st.integers(0, 70))
+def test_texts_are_read_as_fields(module: Any, texts: list[str], start: int) -> None:
+    data = b"?" * start + "".join(texts).encode() + b"?"
+    expected = b"".join(bytes.fromhex(text[2:]) for text in texts)
+    for buffer in (data, memoryview(data), bytearray(data)):
+        assert module.first_no_text(buffer, start, len(texts)) is None
+        assert module.fields_of_texts(buffer, start, len(texts)) == expected
+
+
+@pytest.mark.parametrize("module", MODULES)
+@given(TEXTS, st.sampled_from(NO_FIELDS), st.data())
+def test_the_first_text_that_is_no_field_is_found(module: Any, texts: list[str], wrong: str, data: Any) -> None:
+    place = data.draw(st.integers(0, len(texts)))
+    joined = "".join([*texts[:place], wrong, *texts[place:]]).encode()
+    assert module.first_no_text(joined, 0, len(texts) + 1) == place
+    with pytest.raises(ValueError, match=f"^text {place} is not 0x and 64 hexadecimal digits$"):
+        module.fields_of_texts(joined, 0, len(texts) + 1)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_upper_case_digits_are_read_and_told(module: Any) -> None:
+    texts = b"0x" + b"0" * 64 + b"0x" + b"0" * 40 + b"A" + b"0" * 23
+    assert module.first_no_text(texts, 0, 2) == 1
+    assert module.fields_of_texts(texts, 66, 1).hex() == "0" * 40 + "a" + "0" * 23
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(("start", "count"), [(-1, 1), (0, -1), (1, 1), (0, 2), (67, 0), (0, 1 << 60), (1 << 60, 1)])
+def test_texts_outside_of_their_buffer_are_refused(module: Any, start: int, count: int) -> None:
+    for read in (module.first_no_text, module.fields_of_texts):
+        with pytest.raises(ValueError, match=f"^{count} texts from byte {start} on are not within 66 bytes$"):
+            read(b"0x" + bytes(64), start, count)
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_pieces_are_joined_in_the_order_of_the_cuts(module: Any) -> None:
     cuts = module.Cuts([(1, 4, 6), (0, 0, 2), (2, 3, 3)])

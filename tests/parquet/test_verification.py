@@ -21,7 +21,9 @@ from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
 from fastnode.errors import DatabaseError, ExportError
 from fastnode.parquet import verification
+from fastnode.parquet.columns import digest_of_rows, stripes
 from fastnode.parquet.export import TablesSummary, TablesWanted, export_tables
+from fastnode.parquet.files import TableFile, plain
 from fastnode.parquet.tables import TABLES
 from fastnode.parquet.verification import Verifier
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
@@ -162,6 +164,102 @@ def test_no_changed_byte_of_a_file_goes_unnoticed(made: ChainData, folder: Path,
             export(made, copy, verify_all=True)
         file.write_bytes(whole)
     assert export(made, copy, verify_all=True).is_verified
+
+
+# ---- files that change between their writing and their reading --------------------------------------------
+
+
+def changing(monkeypatch: pytest.MonkeyPatch, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Let the file of a table hold other rows than were written as soon as it is closed."""
+    close = TableFile.close
+
+    def close_and_change(self: TableFile) -> tuple[int, int, str]:
+        closed = close(self)
+        if self.path.parent.parent.name == table:
+            rows = pq.read_table(self.path, partitioning=None)
+            pq.write_table(change(rows), self.path, row_group_size=max(1, len(rows) // 3))
+        return closed
+
+    monkeypatch.setattr(TableFile, "close", close_and_change)
+
+
+def with_another(column: str) -> Callable[[pa.Table], pa.Table]:
+    def change(rows: pa.Table) -> pa.Table:
+        values = rows.column(column).to_pylist()
+        if not values or values[len(values) // 2] is None:
+            raise LookupError("nothing to change")
+        values[len(values) // 2] = another(values[len(values) // 2])
+        at = rows.schema.get_field_index(column)
+        return rows.set_column(at, rows.schema.field(at), pa.array(values, rows.schema.field(at).type))
+
+    return change
+
+
+@pytest.mark.parametrize("share", [24, pytest.param(1, marks=pytest.mark.long)], ids=["some columns", "all columns"])
+def test_a_value_that_changed_after_it_was_written_is_named_with_its_block(
+    made: ChainData, tmp_path: Path, share: int
+) -> None:
+    tried = 0
+    for number, (table, column) in enumerate(COLUMNS[1::share]):
+        with pytest.MonkeyPatch.context() as patch:
+            try:
+                changing(patch, table, with_another(column))
+                with pytest.raises(ExportError, match=rf"block \d+, table {table}: "):
+                    export(made, tmp_path / str(number))
+            except LookupError:
+                continue
+        tried += 1
+        assert not list((tmp_path / str(number)).rglob("part.parquet"))
+    assert tried > 80 // share
+
+
+@pytest.mark.parametrize("change", ["lost", "double", "more"])
+def test_a_row_that_came_or_went_after_it_was_written_is_named(
+    made: ChainData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    changes: dict[str, Callable[[pa.Table], pa.Table]] = {
+        "lost": lambda rows: rows.slice(0, len(rows) - 1),
+        "double": lambda rows: pa.concat_tables([rows.slice(0, 5), rows.slice(4)]),
+        "more": lambda rows: pa.concat_tables([rows, rows.slice(len(rows) - 1)]),
+    }
+    changing(monkeypatch, "nullifiers", changes[change])
+    with pytest.raises(ExportError, match=r"block \d+, table nullifiers: "):
+        export(made, tmp_path / "out")
+
+
+def test_the_same_rows_in_another_form_are_verified(
+    made: ChainData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changing(monkeypatch, "private_logs", lambda rows: rows)
+    assert export(made, tmp_path / "out").is_verified
+
+
+def test_a_checksum_is_that_of_the_values_and_of_nothing_else(made: ChainData) -> None:
+    with made.store.open_view() as view:
+        [(_, tables)] = stripes(view, TABLES, 1, BLOCKS)
+    tried = 0
+    for rows in tables.values():
+        expected = digest_of_rows(rows)
+        half = len(rows) // 2
+        pieces = pa.concat_tables([rows.slice(0, half), rows.slice(half)])
+        beside = pa.concat_tables([rows, rows]).slice(len(rows))
+        for same in (plain(rows), pieces, plain(pieces), beside, plain(beside).combine_chunks()):
+            assert digest_of_rows(same) == expected
+        assert digest_of_rows(rows.slice(1)) != expected or not len(rows)
+        for name in rows.schema.names if len(rows) else ():
+            changed = plain(rows)
+            at, values = changed.schema.get_field_index(name), changed.column(name).to_pylist()
+            kind = changed.schema.field(at)
+            if values[half] is None:
+                continue
+            for value in [another(values[half]), *([None] if kind.nullable else [])]:
+                others = [*values[:half], value, *values[half + 1 :]]
+                assert digest_of_rows(changed.set_column(at, kind, pa.array(others, kind.type))) != expected
+                tried += 1
+    assert tried > 100
+    texts = [pa.table({"a": pa.array(values)}) for values in (["ab", "c"], ["a", "bc"], ["abc", ""], ["ab", None])]
+    lists = [pa.table({"a": pa.array(values)}) for values in ([["a", "b"], []], [["a"], ["b"]], [["ab"], []])]
+    assert len({digest_of_rows(rows) for rows in (*texts, *lists)}) == 7
 
 
 # ---- stored blocks that are damaged ------------------------------------------------------------------

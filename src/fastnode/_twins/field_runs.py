@@ -6,11 +6,13 @@ The stub ``fastnode/_ext/hash/field_runs.pyi`` says what everything does.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["Cuts", "first_non_canonical"]
+__all__ = ["Cuts", "fields_of_texts", "first_no_text", "first_non_canonical"]
 
 _FIELD_BYTES: Final = 32
+_HEX_DIGITS: Final = 2 * _FIELD_BYTES
+_TEXT_BYTES: Final = 2 + _HEX_DIGITS
 _RECORD_BYTES_MAX: Final = 1 << 24
 _MODULUS: Final = (0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001).to_bytes(_FIELD_BYTES, "big")
 
@@ -22,6 +24,35 @@ def first_non_canonical(fields: bytes) -> int | None:
         if fields[start : start + _FIELD_BYTES] >= _MODULUS:
             return position
     return None
+
+
+def first_no_text(texts: Any, start: int, count: int) -> int | None:
+    for index, text in enumerate(_texts(texts, start, count)):
+        if _field(text) is None or text != text.lower():
+            return index
+    return None
+
+
+def fields_of_texts(texts: Any, start: int, count: int) -> bytes:
+    fields = []
+    for index, text in enumerate(_texts(texts, start, count)):
+        field = _field(text)
+        if field is None:
+            raise ValueError(f"text {index} is not 0x and {_HEX_DIGITS} hexadecimal digits")
+        fields.append(field)
+    return b"".join(fields)
+
+
+def _texts(texts: Any, start: int, count: int) -> list[bytes]:
+    data = bytes(memoryview(texts))
+    if start < 0 or count < 0 or start + count * _TEXT_BYTES > len(data):
+        raise ValueError(f"{count} texts from byte {start} on are not within {len(data)} bytes")
+    return [data[at : at + _TEXT_BYTES] for at in range(start, start + count * _TEXT_BYTES, _TEXT_BYTES)]
+
+
+def _field(text: bytes) -> bytes | None:
+    is_text = text[:2] == b"0x" and all(digit in b"0123456789abcdefABCDEF" for digit in text[2:])
+    return bytes.fromhex(text[2:].decode()) if is_text else None
 
 
 class Cuts:

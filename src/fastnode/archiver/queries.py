@@ -376,6 +376,11 @@ class ChainView:
         with self._snapshot_or_raise().iterator(start=start, stop=stop) as pairs:
             yield from pairs
 
+    def values(self, start: bytes, stop: bytes) -> list[bytes]:
+        """Values from the key ``start`` to ``stop`` (exclusive), in order."""
+        with self._snapshot_or_raise().iterator(start=start, stop=stop, include_key=False) as values:
+            return list(values)
+
     def _required(self, key: bytes) -> bytes:
         value = self.get(key)
         if value is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -18,6 +19,7 @@ from fastnode.archiver import layout
 from fastnode.archiver.queries import ChainView, stored_info
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint
 from fastnode.errors import DatabaseError
+from fastnode.kernels import field_runs
 from fastnode.parquet.tables import TABLES, Column, Table
 from fastnode.protocol.constants import (
     CONTRACT_INSTANCE_REGISTRY_ADDRESS,
@@ -36,7 +38,16 @@ from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import first_message_index
 from fastnode.protocol.releases import Release
 
-__all__ = ["STRIPE_BYTES", "Stripe", "arrow_schema", "fields_of", "stripes"]
+__all__ = [
+    "STRIPE_BYTES",
+    "Stripe",
+    "arrow_schema",
+    "digest_of_rows",
+    "fields_of",
+    "stored_effect",
+    "stored_header",
+    "stripes",
+]
 
 #: A stripe ends with the block whose stored bodies, joined, are so many bytes: what is in memory at once is a few
 #: times that, and a row group of each table.
@@ -57,11 +68,8 @@ _TYPES: Final = {
     "bytes": pa.binary(),
 }
 
-_HEX_DIGITS: Final = np.zeros(256, np.bool_)
-_HEX_DIGITS[list(b"0123456789abcdef")] = True
-_NIBBLES: Final = np.zeros(256, np.uint8)
-_NIBBLES[list(b"0123456789abcdef")] = np.arange(16)
 _FIELD_TEXT: Final = 66
+_ADDRESS_TEXT: Final = 42
 _TABLES: Final = {table.name: table for table in TABLES}
 _INSTANCE_TAG: Final = hex_text(INSTANCE_PUBLISHED_TAG)
 _INSTANCE_REGISTRY: Final = hex_text(field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS))
@@ -72,30 +80,65 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema([pa.field(column.name, _TYPES[column.kind], column.is_nullable) for column in table.columns])
 
 
+def digest_of_rows(rows: pa.Table) -> bytes:
+    """SHA-256 over the values of all columns, whatever pieces of memory they are in; names are texts there."""
+    digest = sha256(len(rows).to_bytes(8, "little"))
+    for column in rows.columns:
+        whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        _add_values(digest, whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole)
+    return digest.digest()
+
+
+def _add_values(digest: Any, values: pa.Array) -> None:
+    """Add an array: which values are null, the length of each where lengths differ, and what they are."""
+    digest.update(values.null_count.to_bytes(8, "little"))
+    if values.null_count:
+        digest.update(values.is_null().to_numpy(zero_copy_only=False))
+        values = values.drop_null()
+    kind, start, count = values.type, values.offset, len(values)
+    if pa.types.is_list(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind):
+        offsets = np.frombuffer(values.buffers()[1], np.int32, count + 1, 4 * start) if count else np.zeros(1, np.int32)
+        digest.update(np.diff(offsets))
+        if pa.types.is_list(kind):
+            _add_values(digest, values.values.slice(offsets[0], offsets[-1] - offsets[0]))
+        elif offsets[-1] > offsets[0]:
+            digest.update(memoryview(values.buffers()[2])[offsets[0] : offsets[-1]])
+    elif count:
+        width = kind.bit_width // 8
+        digest.update(memoryview(values.buffers()[1])[start * width : (start + count) * width])
+
+
 def fields_of(texts: pa.Array) -> bytes:
-    """The 32 bytes of each text of a column, joined; ValueError for one that is no field."""
-    count = len(texts)
-    if not count:
+    """The 32 bytes of each text of a column, joined; ValueError names the first that is no field."""
+    if not len(texts):
         return b""
-    digits = _digits(texts)
-    nibbles = _NIBBLES[digits]
-    return bytes((nibbles[:, 0::2] << 4 | nibbles[:, 1::2]).tobytes())
+    data, start = _characters(texts)
+    try:
+        return field_runs.fields_of_texts(data, start, len(texts))
+    except ValueError:
+        _check_fields(texts)
+        raise
 
 
-def _digits(texts: pa.Array) -> np.ndarray[Any, Any]:
-    """The 64 digits of each text; ValueError names the first that is no field."""
+def _check_fields(texts: pa.Array) -> None:
+    """ValueError names the first text of a column that is no field; null is none."""
+    present = texts.drop_null() if texts.null_count else texts
+    if not len(present):
+        return
+    place = field_runs.first_no_text(*_characters(present), len(present))
+    if place is not None:
+        raise ValueError(f"{place}: {present[place].as_py()!r} is no field")
+
+
+def _characters(texts: pa.Array) -> tuple[memoryview, int]:
+    """The buffer that texts of 66 characters are in, and where the first begins; ValueError for another length."""
     _, offsets_buffer, data = texts.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(texts) + 1, texts.offset * 4)
-    lengths = np.diff(offsets)
-    if (lengths != _FIELD_TEXT).any():
-        place = int(np.argmax(lengths != _FIELD_TEXT))
+    is_wrong = np.diff(offsets) != _FIELD_TEXT
+    if is_wrong.any():
+        place = int(np.argmax(is_wrong))
         raise ValueError(f"{place}: {texts[place].as_py()!r} is no field")
-    whole = np.frombuffer(data, np.uint8, len(texts) * _FIELD_TEXT, int(offsets[0])).reshape(-1, _FIELD_TEXT)
-    is_field = _HEX_DIGITS[whole[:, 2:]].all(axis=1) & (whole[:, 0] == ord("0")) & (whole[:, 1] == ord("x"))
-    if not is_field.all():
-        place = int(np.argmin(is_field))
-        raise ValueError(f"{place}: {texts[place].as_py()!r} is no field")
-    return whole[:, 2:]
+    return memoryview(data).cast("B"), int(offsets[0])
 
 
 class _PerTransaction:
@@ -106,6 +149,19 @@ class _PerTransaction:
     def __init__(self, names: Sequence[str]) -> None:
         self.counts = array("q")
         self.values: dict[str, list[Any]] = {name: [] for name in names}
+
+
+class _Sizes(NamedTuple):
+    """Leaves of the trees that transactions append to."""
+
+    notes: int
+    nullifiers: int
+
+
+def _sizes(header: dict[str, Any]) -> _Sizes:
+    """The sizes that a stored header names."""
+    trees = header["state"]["partial"]
+    return _Sizes(*(trees[name]["nextAvailableLeafIndex"] for name in ("noteHashTree", "nullifierTree")))
 
 
 class Stripe:
@@ -150,41 +206,43 @@ class Stripe:
         for item in genesis["contractInstances"]:
             self._add_instance(where, ContractInstance.from_json(item, "contractInstances"))
 
-    def add_block(self, block: StoredBlock, bodies: Sequence[bytes], parent: BlockHeader) -> BlockHeader:
-        """One block, of which ``bodies`` are the stored effects; returns its header.
+    def add_block(self, block: StoredBlock, bodies: Sequence[bytes], before: _Sizes) -> _Sizes:
+        """One block, of which ``bodies`` are the stored effects, on trees of these sizes; returns theirs after it.
 
         DatabaseError for something stored that is no such thing.
         """
         info = block.info
         try:
-            header = BlockHeader.from_json(orjson.loads(block.header_json), "header")
+            header = orjson.loads(block.header_json)
             self._add_header(info, header, orjson.loads(block.archive_json)["root"])
+            after = _sizes(header)
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(f"block {info.number}", error) from error
         place = len(self._blocks["block_number"]) - 1
-        notes = parent.state.note_hash_tree.next_available_leaf_index
-        nullifiers = parent.state.nullifier_tree.next_available_leaf_index
         for index, body in enumerate(bodies):
             try:
                 self._add_effect(info, place, index, orjson.loads(body))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise _damaged(f"block {info.number}, transaction {index}", error) from error
-            self._first_note_hash.append(notes + index * NOTE_HASHES_PER_TX_MAX)
-            self._first_nullifier.append(nullifiers + index * NULLIFIERS_PER_TX_MAX)
+            self._first_note_hash.append(before.notes + index * NOTE_HASHES_PER_TX_MAX)
+            self._first_nullifier.append(before.nullifiers + index * NULLIFIERS_PER_TX_MAX)
             self.bytes += len(body)
-        return header
+        return after
 
-    def _add_header(self, info: BlockInfo, header: BlockHeader, archive_root: str) -> None:
-        variables, state = header.global_variables, header.state
+    def _add_header(self, info: BlockInfo, header: dict[str, Any], archive_root: str) -> None:
+        variables, state = header["globalVariables"], header["state"]
+        prices = variables["gasFees"]
         values = [info.number, info.timestamp, info.timestamp * _MS, hex_text(info.hash), info.slot_number]
         values += [info.checkpoint_number, info.index_within_checkpoint, info.tx_count]
-        values += [_fee(header.total_fees), _integer(header.total_mana_used)]
-        values += [_fee(variables.gas_fees.fee_per_da_gas), _fee(variables.gas_fees.fee_per_l2_gas)]
-        values += [hex_text(variables.coinbase), hex_text(variables.fee_recipient)]
-        values += [_integer(variables.chain_id), _integer(variables.version)]
-        values += [hex_text(header.last_archive.root), archive_root, hex_text(header.sponge_blob_hash)]
-        for tree in (state.l1_to_l2_message_tree, state.note_hash_tree, state.nullifier_tree, state.public_data_tree):
-            values += [hex_text(tree.root), tree.next_available_leaf_index]
+        values += [_fee(int(header["totalFees"], 16)), _integer(int(header["totalManaUsed"], 16))]
+        values += [_fee(int(prices["feePerDaGas"])), _fee(int(prices["feePerL2Gas"]))]
+        values += [_address(variables["coinbase"]), variables["feeRecipient"]]
+        values += [_integer(int(variables["chainId"], 16)), _integer(int(variables["version"], 16))]
+        values += [header["lastArchive"]["root"], archive_root, header["spongeBlobHash"]]
+        trees = [state["l1ToL2MessageTree"]]
+        trees += [state["partial"][name] for name in ("noteHashTree", "nullifierTree", "publicDataTree")]
+        for tree in trees:
+            values += [tree["root"], tree["nextAvailableLeafIndex"]]
         _append(self._blocks, values)
 
     def _add_effect(self, info: BlockInfo, place: int, index: int, effect: dict[str, Any]) -> None:
@@ -405,6 +463,13 @@ def _fee(value: int) -> int:
     return value
 
 
+def _address(text: str) -> str:
+    if len(text) != _ADDRESS_TEXT or text[:2] != "0x":
+        raise ValueError(f"{text!r} is no address of L1")
+    bytes.fromhex(text[2:])
+    return text
+
+
 def _integer(value: int) -> int:
     if abs(value) > _INT_MAX:
         raise ValueError(f"the number {value} does not fit 64 bits")
@@ -422,17 +487,14 @@ def _column(column: Column, values: Any) -> pa.Array:
     if column.kind == "fee":
         return _fee_array(values)
     if column.kind == "name":
-        return pa.array(values, pa.string()).dictionary_encode()
+        named = pa.array(values, pa.string()).dictionary_encode()
+        if column.name != "coinbase":
+            _check_fields(named.dictionary)
+        return named
     made = pa.array(_numbers(values) if isinstance(values, array) else values, _TYPES[column.kind])
     if column.kind == "hash" and column.name not in ("coinbase", "tag"):
         _check_fields(made)
     return made
-
-
-def _check_fields(texts: pa.Array) -> None:
-    present = texts.drop_null() if texts.null_count else texts
-    if len(present):
-        _digits(present)
 
 
 def _named(texts: list[str], places: np.ndarray[Any, Any]) -> pa.Array:
@@ -456,7 +518,8 @@ def stripes(
 ) -> Iterator[tuple[int, dict[str, pa.Table]]]:
     """(last block, tables) of blocks ``first`` to ``last``, stripe by stripe; no stripe has none."""
     stripe = Stripe(tables, view.chain.release)
-    parent = _header(view, first - 1)
+    parent = stored_header(view, first - 1).state
+    sizes = _Sizes(parent.note_hash_tree.next_available_leaf_index, parent.nullifier_tree.next_available_leaf_index)
     checkpoint = _checkpoint_of(view, first)
     if first == 1:
         stripe.add_genesis_contracts(orjson.loads(view.genesis_json()), stored_info(view, 0).timestamp)
@@ -465,7 +528,7 @@ def stripes(
         if block is None:
             raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")
         info = block.info
-        parent = stripe.add_block(block, _bodies(view, info), parent)
+        sizes = stripe.add_block(block, _bodies(view, info), sizes)
         if info.index_within_checkpoint == 0:
             checkpoint = _checkpoint_of(view, number)
             stripe.add_messages(info, view.l1_to_l2_messages(info.checkpoint_number))
@@ -475,7 +538,16 @@ def stripes(
             yield number, stripe.take()
 
 
-def _header(view: ChainView, number: int) -> BlockHeader:
+def stored_effect(view: ChainView, number: int, index: int) -> TxEffect:
+    """A transaction as it is stored.  DatabaseError for one that is not there, or is none."""
+    try:
+        return TxEffect.from_json(orjson.loads(view.get(layout.effect_key(number, index)) or b""), "effect")
+    except ValueError as error:
+        raise _damaged(f"block {number}, transaction {index}", error) from error
+
+
+def stored_header(view: ChainView, number: int) -> BlockHeader:
+    """The header of a block, without a look at its hash.  DatabaseError for one that is damaged."""
     try:
         return BlockHeader.from_json(orjson.loads(view.header_json(number) or b""), "header")
     except ValueError as error:
@@ -487,8 +559,7 @@ def _checkpoint_of(view: ChainView, number: int) -> StoredCheckpoint | None:
 
 
 def _bodies(view: ChainView, info: BlockInfo) -> list[bytes]:
-    start = layout.effect_key(info.number, 0)
-    bodies = [value for _, value in view.scan(start, layout.effect_key(info.number, info.tx_count))]
+    bodies = view.values(layout.effect_key(info.number, 0), layout.effect_key(info.number, info.tx_count))
     if len(bodies) != info.tx_count:
         raise DatabaseError(
             f"block {info.number} has {len(bodies)} of {info.tx_count} transactions; run `fastnode db check`"

@@ -15,7 +15,7 @@ from fastnode.parquet.columns import stripes
 from fastnode.parquet.files import TableFile
 from fastnode.parquet.folder import ExportFolder, Manifest, Partition, describe_chain, digest_of
 from fastnode.parquet.tables import choose_tables
-from fastnode.parquet.verification import Verifier
+from fastnode.parquet.verification import Verifier, Written
 from fastnode.protocol.fields import hex_text
 from fastnode.records import dataclass
 from fastnode.world_state.range_check import RangeCheck
@@ -72,11 +72,7 @@ def export_tables(
     if wanted.first is not None or not (path / "manifest.json").exists():
         _require_blocks(view, wanted.first or 1, last)
     with ExportFolder.open(path) as folder:
-        export = _Export(view, folder, wanted, last, state, progress)
-        try:
-            return export.run()
-        finally:
-            export.close()
+        return _Export(view, folder, wanted, last, state, progress).run()
 
 
 def _last_block(view: ChainView, wanted: TablesWanted) -> int:
@@ -146,11 +142,6 @@ class _Export:
         _require_blocks(self._view, stored.first, max(self._last, stored.first))
         return stored
 
-    def close(self) -> None:
-        """End what verifies."""
-        if self._verifier is not None:
-            self._verifier.close()
-
     def _is_true(self, partition: Partition) -> bool:
         """Tell whether the blocks of a partition are those of the chain."""
         info = self._view.block_info(partition.last)
@@ -196,31 +187,34 @@ class _Export:
         try:
             for table in self._tables:
                 open_files[table.name] = TableFile(table, self._folder.unfinished(files[table.name]))
-            rows = self._write_rows(open_files, first, last)
+            rows, written = self._write_rows(open_files, first, last)
             described = {name: file.close() for name, file in open_files.items()}
         except BaseException:
             for file in open_files.values():
                 file.abandon()
             raise
         if self._verifier is not None:
-            self._verify({name: file.path for name, file in open_files.items()}, first, last)
+            self._verify({name: file.path for name, file in open_files.items()}, first, last, written)
         self._folder.finish(list(files.values()))
         block_hash = hex_text(stored_info(self._view, last).hash)
         partition = Partition(first, last, block_hash, self._verifier is not None, described)
         self._name([*self._manifest.partitions, partition])
         self._rows_written += rows
 
-    def _write_rows(self, files: dict[str, TableFile], first: int, last: int) -> int:
-        rows, start = 0, first
+    def _write_rows(self, files: dict[str, TableFile], first: int, last: int) -> tuple[int, list[Written]]:
+        """Their number, and what verification needs to know of them."""
+        rows, start, written = 0, first, []
         for stop, tables in stripes(self._view, self._tables, first, last):
+            if self._verifier is not None:
+                written.append(Written.of(stop, tables))
             for name, table in tables.items():
                 files[name].write(table)
                 rows += _count(table)
             self._advance(stop + 1 - start, f"block {stop}, {self._rows_written + rows} rows")
             start = stop + 1
-        return rows
+        return rows, written
 
-    def _verify(self, files: dict[str, Path], first: int, last: int) -> None:
+    def _verify(self, files: dict[str, Path], first: int, last: int, written: Sequence[Written] = ()) -> None:
         assert self._verifier is not None
         start = first
 
@@ -229,7 +223,7 @@ class _Export:
             self._advance(stop + 1 - start, f"block {stop} verified")
             start = stop + 1
 
-        self._verifier.check(files, first, last, advance)
+        self._verifier.check(files, first, last, advance, written)
 
     def _verify_again(self, partition: Partition) -> None:
         """Verify what an earlier run has written; also that its files are still those."""

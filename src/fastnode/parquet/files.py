@@ -1,6 +1,7 @@
 """Parquet files: written the same way each time, and read back in pieces.
 
-Columns of hashes are not sorted and never repeat: they get no dictionary and no bounds.  A file of the same rows in
+Columns of hashes are not sorted and never repeat: they get no dictionary and no bounds.  Numbers are as small without a
+dictionary once they are compressed, and done sooner.  A file of the same rows in
 the same row groups is the same bytes, as long as the version of pyarrow is.
 """
 
@@ -27,7 +28,7 @@ _COMPRESSION_LEVEL: Final = 1
 #: Errors that pyarrow raises for a file that is damaged.
 _DAMAGE: Final = (OSError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError, pa.ArrowException)
 _WITH_BOUNDS: Final = frozenset({"int", "fee", "time", "name"})
-_WITH_DICTIONARY: Final = frozenset({"int", "fee", "time", "name"})
+_WITH_DICTIONARY: Final = frozenset({"fee", "time", "name"})
 
 
 class TableFile:
@@ -144,16 +145,18 @@ class RowReader:
 
     def take(self, block: int | None) -> pa.Table:
         """The next rows up to those of ``block``; None: all that are left."""
-        while self._next < self._file.num_row_groups and (not self._pending or self._ends_by(block)):
+        while self._next < self._file.num_row_groups and (not self._pending or _ends_by(self._pending[-1], block)):
             self._pending.append(self._read())
-        rows = pa.concat_tables([self._schema.empty_table(), *self._pending])
-        numbers = rows.column(BLOCK_NUMBER)
-        count = len(rows) if block is None else pc.sum(pc.less_equal(numbers, block)).as_py() or 0
-        self._pending = [rows.slice(count)] if count < len(rows) else []
-        return rows.slice(0, count)
-
-    def _ends_by(self, block: int | None) -> bool:
-        return block is None or self._pending[-1].column(BLOCK_NUMBER)[-1].as_py() <= block
+        taken: list[pa.Table] = []
+        while self._pending and _ends_by(self._pending[0], block):
+            taken.append(self._pending.pop(0))
+        if self._pending and self._pending[0].column(BLOCK_NUMBER)[0].as_py() <= block:
+            rows = self._pending[0]
+            count = pc.sum(pc.less_equal(rows.column(BLOCK_NUMBER), block)).as_py()
+            self._pending[0] = rows.slice(count)
+            taken.append(rows.slice(0, count))
+        # Mostly that is one row group, as it was written.
+        return taken[0] if len(taken) == 1 else pa.concat_tables([self._schema.empty_table(), *taken])
 
     def _read(self) -> pa.Table:
         try:
@@ -172,3 +175,7 @@ class RowReader:
     def close(self) -> None:
         """May be called more than once."""
         self._file.close()
+
+
+def _ends_by(rows: pa.Table, block: int | None) -> bool:
+    return block is None or bool(rows.column(BLOCK_NUMBER)[-1].as_py() <= block)

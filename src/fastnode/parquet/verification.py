@@ -2,7 +2,8 @@
 
 Each stripe of blocks is held against three things:
 
-* the rows that the chain database gives: every column of every row;
+* the rows that the chain database gives: every column of every row.  Of rows that this run has written a checksum is
+  kept, so that the database is not read a second time for them;
 * the hash of each block's effects that its header names (spongeBlobHash), computed from the rows: it covers fees,
   logs and messages too;
 * the roots of the five trees, computed from the rows: note hashes, messages from L1 and block hashes are appended to
@@ -10,14 +11,14 @@ Each stripe of blocks is held against three things:
   give the root of the state's newest block; so do the values that public storage has after the stripe, for the
   stripe's last block, where its history is kept.
 
-Header hashes are computed too, so that a row is as true as the newest archive root, which L1 has.
+The hashes of the headers are computed from the rows, too, so that a row is as true as the newest archive root, which L1
+has.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,34 +27,43 @@ import orjson
 import pyarrow as pa
 
 from fastnode.archiver.queries import ChainView, stored_block, stored_info
-from fastnode.archiver.records import BlockInfo
 from fastnode.errors import ExportError, VerificationError
-from fastnode.parquet.columns import fields_of, stripes
+from fastnode.parquet.blob_fields import block_fields, fees_of, headers_of, whole
+from fastnode.parquet.columns import digest_of_rows, fields_of, stored_header, stripes
 from fastnode.parquet.files import RowReader, plain
 from fastnode.parquet.tables import BLOCK_NUMBER, TABLES, Table
-from fastnode.protocol.blobs import BlobSponge, block_blob_fields, header_end_fields, with_tx_start
+from fastnode.protocol.blobs import BlobSponge, absorb_each, block_blob_fields, squeeze_each
 from fastnode.protocol.checkpoint import CheckpointHeader
-from fastnode.protocol.constants import (
-    L1_TO_L2_MESSAGES_PER_CHECKPOINT,
-    NOTE_HASHES_PER_TX_MAX,
-    PUBLIC_LOG_HEADER_FIELDS,
-)
-from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
-from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, hash_each
 from fastnode.protocol.messages import in_hash
+from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
-from fastnode.world_state.range_check import RangeCheck
+from fastnode.world_state.range_check import Leaves, RangeCheck, as_nodes
 from fastnode.world_state.trees import NULLIFIER
 
-__all__ = ["Verifier"]
+__all__ = ["Verifier", "Written"]
 
 Array = np.ndarray[Any, Any]
+
+_NOTE_HASHES: Final = ("note_hashes", "note_hash")
+_MESSAGES: Final = ("l1_to_l2_messages", "message_hash")
 
 #: ``advance(block)``: verified so far.
 Advance = Callable[[int], None]
 
-_COUNTED: Final = ("note_hashes", "nullifiers", "l2_to_l1_messages", "public_writes", "private_logs")
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A stripe as it went into the files: its last block, and a checksum of the rows of each table."""
+
+    last: int
+    digests: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, last: int, tables: Mapping[str, pa.Table]) -> Written:
+        """The record of these rows."""
+        return cls(last, {name: digest_of_rows(rows) for name, rows in tables.items()})
 
 
 class Verifier:
@@ -66,7 +76,6 @@ class Verifier:
         self._sponge = BlobSponge()
         #: The newest block that the sponge has taken in.
         self._absorbed = -1
-        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fastnode-export")
         #: Blocks whose public data could not be held against a root, because its history is not kept.
         self.without_history = 0
         self._require_header_of_state()
@@ -75,104 +84,131 @@ class Verifier:
         """The state's newest block must be one of the chain, with the roots of its header."""
         tip = self._state.view.tip
         info = self._chain.block_info(tip.number)
-        header = None if info is None else self._header(info)
-        if header is None or info is None or info.hash != tip.block_hash:
+        if info is None or info.hash != tip.block_hash:
             raise ExportError(f"the state trees are at block {tip.number}, which the chain does not have")
+        header = stored_header(self._chain, tip.number)
+        _require_hashes([header], info.hash)
         if tip.roots[NULLIFIER.id] != header.state.nullifier_tree.root:
             raise ExportError(
                 f"block {tip.number}: the state trees are not those of its header; run `fastnode db check`"
             )
 
-    def check(self, files: Mapping[str, Path], first: int, last: int, advance: Advance) -> None:
-        """Read the files of blocks ``first`` to ``last`` whole, and verify them."""
+    def check(
+        self, files: Mapping[str, Path], first: int, last: int, advance: Advance, written: Sequence[Written] = ()
+    ) -> None:
+        """Read the files of blocks ``first`` to ``last`` whole, and verify them.
+
+        ``written``: what this run has put into them; without it, and where the files have not all tables, the rows
+        are compared with those that the chain gives now.
+        """
         readers = {table.name: RowReader(table, files[table.name]) for table in self._tables}
+        start = stop = first
         try:
-            start = first
-            for stop, stored in stripes(self._chain, TABLES, first, last):
-                rows = {name: plain(table) for name, table in stored.items()}
-                for name, reader in readers.items():
-                    read = reader.take(stop)
-                    _require_same(name, read, rows[name], start)
-                    rows[name] = read
-                self._check_stripe(rows, start, stop)
-                start = stop + 1
-                advance(stop)
+            if written and len(self._tables) == len(TABLES):
+                for stripe in written:
+                    stop = stripe.last
+                    self._check_stripe(self._read_written(readers, start, stripe), start, stop)
+                    start = stop + 1
+                    advance(stop)
+            else:
+                for stop, stored in stripes(self._chain, TABLES, first, last):
+                    self._check_stripe(self._read_same(readers, start, stop, stored), start, stop)
+                    start = stop + 1
+                    advance(stop)
             for name, reader in readers.items():
                 _require_same(name, reader.take(None), readers[name].take(None), last)
-        except VerificationError as error:
+        except (VerificationError, ValueError) as error:
             raise ExportError(f"blocks {start} to {stop}: {error}; run `fastnode db check`") from error
         finally:
             for reader in readers.values():
                 reader.close()
 
-    def close(self) -> None:
-        """End its threads."""
-        self._threads.shutdown()
+    def _read_written(self, readers: Mapping[str, RowReader], start: int, stripe: Written) -> dict[str, pa.Table]:
+        """The rows of a stripe; ExportError when they are not those that were written."""
+        rows = {name: reader.take(stripe.last) for name, reader in readers.items()}
+        for name, read in rows.items():
+            if digest_of_rows(read) != stripe.digests[name]:
+                for _, stored in stripes(self._chain, TABLES, start, stripe.last):
+                    _require_same(name, read, plain(stored[name]), start)
+                raise ExportError(
+                    f"blocks {start} to {stripe.last}, table {name}: other rows were written than are read"
+                )
+        return rows
+
+    def _read_same(
+        self, readers: Mapping[str, RowReader], start: int, stop: int, stored: Mapping[str, pa.Table]
+    ) -> dict[str, pa.Table]:
+        """The rows of a stripe, those of tables that are not exported from the chain; ExportError names one that
+        differs."""
+        rows = {name: plain(table) for name, table in stored.items()}
+        for name, reader in readers.items():
+            read = reader.take(stop)
+            _require_same(name, read, rows[name], start)
+            rows[name] = read
+        return rows
 
     # ---- a stripe -------------------------------------------------------------------------------------
 
     def _check_stripe(self, rows: Mapping[str, pa.Table], first: int, last: int) -> None:
-        infos = [stored_info(self._chain, number) for number in range(first - 1, last + 1)]
-        headers = [self._header(info) for info in infos]
-        effects = _Effects(self._chain, rows, infos[1:])
-        self._check_blobs(infos[1:], headers[1:], effects)
+        headers = headers_of(rows["blocks"])
+        hashes = fields_of(whole(rows["blocks"], "block_hash"))
+        _require_hashes(headers, hashes)
+        self._check_blobs(rows, headers)
         self._check_checkpoints(rows, first, last)
-        self._check_archive(rows, infos)
-        forest = self._state.forest
-        notes, messages = effects.padded("note_hashes"), _padded_messages(rows, infos[1:])
-        self._check_appended(forest.note_hashes, [header.state.note_hash_tree for header in headers], notes, infos)
-        self._check_appended(
-            forest.messages, [header.state.l1_to_l2_message_tree for header in headers], messages, infos
-        )
-        before, after = headers[0].state, headers[-1].state
-        self._check_nullifiers(rows, before.nullifier_tree, after.nullifier_tree)
-        self._check_public_data(rows, before.public_data_tree, after.public_data_tree, first, last)
+        before = stored_header(self._chain, first - 1)
+        _require_hashes([before], stored_info(self._chain, first - 1).hash)
+        self._check_archive(rows, headers, hashes)
+        forest, states = self._state.forest, [header.state for header in (before, *headers)]
+        notes, messages = (_leaves(rows, *names) for names in (_NOTE_HASHES, _MESSAGES))
+        self._check_appended(forest.note_hashes, [state.note_hash_tree for state in states], notes, first)
+        self._check_appended(forest.messages, [state.l1_to_l2_message_tree for state in states], messages, first)
+        self._check_nullifiers(rows, states[0].nullifier_tree, states[-1].nullifier_tree)
+        self._check_public_data(rows, states[0].public_data_tree, states[-1].public_data_tree, first, last)
 
-    def _header(self, info: BlockInfo) -> BlockHeader:
-        """The stored header; ExportError if it has not the hash of its block."""
-        header = BlockHeader.from_json(orjson.loads(self._chain.header_json(info.number) or b""), "header")
-        if header.hash() != info.hash:
-            raise ExportError(f"block {info.number}: its header has another hash; run `fastnode db check`")
-        return header
-
-    def _check_blobs(self, infos: Sequence[BlockInfo], headers: Sequence[BlockHeader], effects: _Effects) -> None:
-        """The hash over each block's effects, and the sum of its fees.
-
-        Checkpoints are hashed by threads, which need no interpreter for it.
-        """
-        transaction, by_checkpoint, fees = 0, [self._sponge_before(infos[0])], []
-        for info, header in zip(infos, headers, strict=True):
-            if info.index_within_checkpoint == 0:
-                by_checkpoint.append(_Checkpoint(BlobSponge()))
-            end = transaction + info.tx_count
-            fields = [effects.blob_fields(index) for index in range(transaction, end)]
-            fields.append(header_end_fields(header, info.tx_count, info.index_within_checkpoint))
-            by_checkpoint[-1].add(b"".join(fields))
-            fees.append(sum(effects.fees[transaction:end]))
-            transaction = end
-        hashes = [found for each in self._threads.map(_Checkpoint.hashes, by_checkpoint) for found in each]
-        for info, header, found, fee in zip(infos, headers, hashes, fees, strict=True):
+    def _check_blobs(self, rows: Mapping[str, pa.Table], headers: Sequence[BlockHeader]) -> None:
+        """The hash over each block's effects, and the sum of its fees."""
+        fields = block_fields(self._chain, rows, headers)
+        hashes = self._hashes(fields, rows["blocks"])
+        fees, counts = fees_of(rows["fees"], "transaction_fee"), rows["blocks"].column("tx_count").to_pylist()
+        stop = 0
+        for header, found, count in zip(headers, hashes, counts, strict=True):
+            number = header.global_variables.block_number
             if found != header.sponge_blob_hash:
                 raise ExportError(
-                    f"block {info.number}: its rows do not give the hash of its effects that its header names; what "
-                    f"is stored is damaged, run `fastnode db check`"
+                    f"block {number}: its rows do not give the hash of its effects that its header names; what is "
+                    f"stored is damaged, run `fastnode db check`"
                 )
-            if fee != header.total_fees:
-                raise ExportError(f"block {info.number}: the fees of its rows are not the sum that its header names")
-        self._sponge, self._absorbed = by_checkpoint[-1].sponge, infos[-1].number
+            start, stop = stop, stop + count
+            if sum(fees[start:stop]) != header.total_fees:
+                raise ExportError(f"block {number}: the fees of its rows are not the sum that its header names")
 
-    def _sponge_before(self, info: BlockInfo) -> _Checkpoint:
-        """The blocks of a checkpoint that come before its block ``info``."""
-        if self._absorbed == info.number - 1:
-            return _Checkpoint(self._sponge)
+    def _hashes(self, fields: Sequence[bytes], blocks: pa.Table) -> list[bytes]:
+        """The hash up to each block.  Those of a checkpoint wait for each other, so checkpoints go side by side."""
+        numbers, places = (blocks.column(name).to_pylist() for name in (BLOCK_NUMBER, "index_within_checkpoint"))
+        starts = [at for at, place in enumerate(places) if place == 0 or at == 0]
+        sponges = [self._sponge_before(numbers[at], places[at]) for at in starts]
+        found = [b""] * len(fields)
+        for turn in range(max(stop - start for start, stop in pairwise([*starts, len(fields)]))):
+            ends = [*starts[1:], len(fields)]
+            chosen = [at for at, (start, end) in enumerate(zip(starts, ends, strict=True)) if start + turn < end]
+            after = absorb_each([sponges[at] for at in chosen], [fields[starts[at] + turn] for at in chosen])
+            for at, sponge, value in zip(chosen, after, squeeze_each(after), strict=True):
+                sponges[at], found[starts[at] + turn] = sponge, value
+        self._sponge, self._absorbed = sponges[-1], numbers[-1]
+        return found
+
+    def _sponge_before(self, number: int, place: int) -> BlobSponge:
+        """The sponge behind those blocks of a checkpoint that come before one at this place."""
+        if place == 0 or self._absorbed == number - 1:
+            return self._sponge if place else BlobSponge()
         sponge = BlobSponge()
-        for number in range(info.number - info.index_within_checkpoint, info.number):
-            sponge = sponge.absorb(block_blob_fields(stored_block(self._chain, number)))
-        return _Checkpoint(sponge)
+        for earlier in range(number - place, number):
+            sponge = sponge.absorb(block_blob_fields(stored_block(self._chain, earlier)))
+        return sponge
 
     def _check_checkpoints(self, rows: Mapping[str, pa.Table], first: int, last: int) -> None:
         messages = rows["l1_to_l2_messages"]
-        fields = fields_of(_whole(messages, "message_hash"))
+        fields = fields_of(whole(messages, "message_hash"))
         numbers = messages.column("checkpoint_number").to_numpy()
         for number in rows["checkpoints"].column("checkpoint_number").to_pylist():
             stored = self._chain.checkpoint(number)
@@ -190,48 +226,54 @@ class Verifier:
 
     # ---- trees ----------------------------------------------------------------------------------------
 
-    def _check_archive(self, rows: Mapping[str, pa.Table], infos: Sequence[BlockInfo]) -> None:
-        hashes = fields_of(_whole(rows["blocks"], "block_hash"))
-        by_block = [hashes[at : at + FIELD_BYTES] for at in range(0, len(hashes), FIELD_BYTES)]
-        named = [AppendOnlyTreeSnapshot(info.archive_root, info.number + 1) for info in infos]
-        self._check_appended(self._state.forest.archive, named, by_block, infos)
+    def _check_archive(self, rows: Mapping[str, pa.Table], headers: Sequence[BlockHeader], hashes: bytes) -> None:
+        first = headers[0].global_variables.block_number
+        roots = fields_of(whole(rows["blocks"], "archive_root"))
+        named = [headers[0].last_archive]
+        for at in range(len(headers)):
+            root = roots[at * FIELD_BYTES : (at + 1) * FIELD_BYTES]
+            named.append(AppendOnlyTreeSnapshot(root, first + at + 1))
+        places = np.arange(first, first + len(headers))
+        self._check_appended(self._state.forest.archive, named, (places, as_nodes(hashes)), first)
 
     def _check_appended(
-        self,
-        tree: AppendOnlyTree,
-        named: Sequence[AppendOnlyTreeSnapshot],
-        leaves: Sequence[bytes],
-        infos: Sequence[BlockInfo],
+        self, tree: AppendOnlyTree, named: Sequence[AppendOnlyTreeSnapshot], leaves: tuple[Array, Array], first: int
     ) -> None:
-        """Append the leaves of each block; ``named``: the tree before the first one, and after each."""
-        if self._appended(tree, named[0], b"".join(leaves)) == named[-1]:
+        """Append leaves, with their places; ``named``: the tree before block ``first``, and after each."""
+        inside = np.searchsorted(leaves[0], [named[0].next_available_leaf_index, named[-1].next_available_leaf_index])
+        if inside.tolist() == [0, len(leaves[0])] and self._gives(tree, named[0], named[-1], leaves):
             return
-        for info, before, after, own in zip(infos[1:], named, named[1:], leaves, strict=False):
-            if self._appended(tree, before, own) != after:
-                raise ExportError(f"block {info.number}: its rows do not give the root of the {tree.tree.name}")
+        for number, (before, after) in enumerate(pairwise(named), first):
+            if not self._gives(tree, before, after, leaves):
+                raise ExportError(f"block {number}: its rows do not give the root of the {tree.tree.name}")
         raise VerificationError(f"the rows do not give the root of the {tree.tree.name}")
 
-    def _appended(self, tree: AppendOnlyTree, before: AppendOnlyTreeSnapshot, leaves: bytes) -> AppendOnlyTreeSnapshot:
-        if not leaves:
-            return before
-        start = before.next_available_leaf_index
-        root = self._state.append_only_root(tree, start, leaves)
-        return AppendOnlyTreeSnapshot(root, start + len(leaves) // FIELD_BYTES)
+    def _gives(
+        self,
+        tree: AppendOnlyTree,
+        before: AppendOnlyTreeSnapshot,
+        after: AppendOnlyTreeSnapshot,
+        leaves: tuple[Array, Array],
+    ) -> bool:
+        """Tell whether the leaves that belong between two snapshots lead from one to the other."""
+        start, stop = before.next_available_leaf_index, after.next_available_leaf_index
+        if start >= stop:
+            return before == after
+        low, high = np.searchsorted(leaves[0], [start, stop]).tolist()
+        added = Leaves(start, stop, leaves[0][low:high], leaves[1][low:high])
+        return self._state.append_only_root(tree, added) == after.root
 
     def _check_nullifiers(
         self, rows: Mapping[str, pa.Table], before: AppendOnlyTreeSnapshot, after: AppendOnlyTreeSnapshot
     ) -> None:
         start, stop = before.next_available_leaf_index, after.next_available_leaf_index
-        table = rows["nullifiers"]
-        if start == stop and not len(table):
+        places, keys = _leaves(rows, "nullifiers", "nullifier")
+        if start == stop and not len(places):
             return
-        keys = fields_of(_whole(table, "nullifier"))
-        indexes = table.column("leaf_index").to_pylist()
-        if not all(start <= index < stop for index in indexes):
+        if len(places) and not start <= places[0] <= places[-1] < stop:
             raise ExportError("the rows of the table nullifiers have places that their blocks do not")
-        leaves = {index: keys[at * FIELD_BYTES : (at + 1) * FIELD_BYTES] for at, index in enumerate(indexes)}
         tip = self._state.view.tip
-        if self._state.nullifier_root(start, leaves, stop) != tip.roots[NULLIFIER.id]:
+        if self._state.nullifier_root(Leaves(start, stop, places, keys)) != tip.roots[NULLIFIER.id]:
             raise VerificationError(f"the nullifiers do not give the root of block {tip.number}")
 
     def _check_public_data(
@@ -250,152 +292,31 @@ class Verifier:
         if last < self._state.oldest:
             self.without_history += last - first + 1
             return
-        slots, values = (fields_of(_whole(writes, name)) for name in ("leaf_slot", "value"))
+        slots, values = (fields_of(whole(writes, name)) for name in ("leaf_slot", "value"))
         newest = {
             slots[at : at + FIELD_BYTES]: values[at : at + FIELD_BYTES] for at in range(0, len(slots), FIELD_BYTES)
         }
-        if self._state.public_data_root(list(newest.items()), last) != after.root:
+        if self._state.public_data_root(b"".join(newest), b"".join(newest.values()), last) != after.root:
             raise VerificationError(f"the public writes do not give the root of block {last}")
 
 
-class _Checkpoint:
-    """The blob fields of a checkpoint's blocks behind those that its sponge has taken in."""
-
-    def __init__(self, sponge: BlobSponge) -> None:
-        self.sponge = sponge
-        self._fields: list[bytes] = []
-
-    def add(self, fields: bytes) -> None:
-        self._fields.append(fields)
-
-    def hashes(self) -> list[bytes]:
-        """The hash up to each of the blocks."""
-        found = []
-        for fields in self._fields:
-            self.sponge = self.sponge.absorb(fields)
-            found.append(self.sponge.squeeze())
-        self._fields.clear()
-        return found
+def _require_hashes(headers: Sequence[BlockHeader], hashes: bytes) -> None:
+    """ExportError names the first block whose header has not its hash."""
+    found = hash_each(headers)
+    if found == hashes:
+        return
+    for at, header in enumerate(headers):
+        if found[at * FIELD_BYTES : (at + 1) * FIELD_BYTES] != hashes[at * FIELD_BYTES : (at + 1) * FIELD_BYTES]:
+            number = header.global_variables.block_number
+            raise ExportError(f"block {number}: its header has another hash; run `fastnode db check`")
 
 
-class _Effects:
-    """The effects of a stripe's transactions, as their blob fields have them, from its rows."""
-
-    def __init__(self, chain: ChainView, rows: Mapping[str, pa.Table], infos: Sequence[BlockInfo]) -> None:
-        self._chain = chain
-        self._infos = infos
-        self._transactions = rows["transactions"]
-        counts = np.array([info.tx_count for info in infos], np.int64)
-        self._starts = np.cumsum(counts) - counts
-        self._total = int(counts.sum())
-        self._first = infos[0].number
-        self.fees: list[int] = [int(fee) for fee in rows["fees"].column("transaction_fee").to_pylist()]
-        self._hashes = fields_of(_whole(self._transactions, "tx_hash"))
-        self._counts = {name: self._count(rows[name]) for name in (*_COUNTED, "public_logs")}
-        columns = {"note_hashes": "note_hash", "nullifiers": "nullifier", "l2_to_l1_messages": "message_hash"}
-        self._data = {name: fields_of(_whole(rows[name], column)) for name, column in columns.items()}
-        self._data["public_writes"] = _pairs(rows["public_writes"])
-        self._ends = {name: [0, *(np.cumsum(self._counts[name]) * FIELD_BYTES).tolist()] for name in columns}
-        self._ends["public_writes"] = [0, *(np.cumsum(self._counts["public_writes"]) * 2 * FIELD_BYTES).tolist()]
-        self._private_fields = self._add_logs("private_logs", rows["private_logs"], 1)
-        self._public_fields = self._add_logs("public_logs", rows["public_logs"], PUBLIC_LOG_HEADER_FIELDS)
-        self._revert_codes = self._transactions.column("revert_code").to_pylist()
-        self._class_logs = self._transactions.column("contract_class_log_count").to_pylist()
-        self._count_lists = {name: values.tolist() for name, values in self._counts.items()}
-
-    def _count(self, rows: pa.Table) -> Array:
-        """Rows of each transaction."""
-        blocks = rows.column(BLOCK_NUMBER).to_numpy() - self._first
-        return np.bincount(self._starts[blocks] + rows.column("tx_index").to_numpy(), minlength=self._total)
-
-    def _add_logs(self, name: str, rows: pa.Table, head_fields: int) -> list[int]:
-        """Lay the logs out behind each other, heads included; the fields of each transaction."""
-        lengths = rows.column("field_count").to_numpy()
-        sizes = lengths + head_fields
-        starts = np.cumsum(sizes) - sizes
-        laid: Array = np.zeros((int(sizes.sum()), FIELD_BYTES), np.uint8)
-        is_field = np.ones(len(laid), np.bool_)
-        for head in range(head_fields):
-            is_field[starts + head] = False
-        fields = rows.column("fields").combine_chunks() if len(rows) else None
-        if fields is not None:
-            texts = fields.flatten() if not isinstance(fields, pa.ChunkedArray) else fields.chunk(0).flatten()
-            laid[is_field] = np.frombuffer(fields_of(texts), np.uint8).reshape(-1, FIELD_BYTES)
-            laid[starts, FIELD_BYTES - 4 :] = lengths.astype(">u4").view(np.uint8).reshape(-1, 4)
-            if head_fields > 1:
-                addresses = fields_of(_whole(rows, "contract_address"))
-                laid[starts + 1] = np.frombuffer(addresses, np.uint8).reshape(-1, FIELD_BYTES)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        by_tx = ends[np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts[name])])]
-        self._data[name] = laid.tobytes()
-        self._ends[name] = (by_tx * FIELD_BYTES).tolist()
-        logged: list[int] = np.diff(by_tx).tolist()
-        return logged
-
-    def padded(self, name: str) -> list[bytes]:
-        """For each block the leaves of its transactions, 64 each."""
-        data, ends = self._data[name], self._ends[name]
-        leaves = [
-            data[ends[at] : ends[at + 1]].ljust(NOTE_HASHES_PER_TX_MAX * FIELD_BYTES, b"\0")
-            for at in range(self._total)
-        ]
-        starts = self._starts.tolist()
-        return [
-            b"".join(leaves[start : start + info.tx_count]) for start, info in zip(starts, self._infos, strict=True)
-        ]
-
-    def blob_fields(self, at: int) -> bytes:
-        """The blob fields of one transaction."""
-        parts = [self._hashes[at * FIELD_BYTES : (at + 1) * FIELD_BYTES], self.fees[at].to_bytes(FIELD_BYTES, "big")]
-        for name in (*_COUNTED, "public_logs"):
-            ends = self._ends[name]
-            parts.append(self._data[name][ends[at] : ends[at + 1]])
-        class_fields = 0
-        if self._class_logs[at]:
-            for log in self._stored(at).contract_class_logs:
-                if log.emitted_length:
-                    parts += (log.contract_address, log.emitted)
-                    class_fields += log.emitted_length
-        counts = [self._count_lists[name][at] for name in _COUNTED]
-        private_fields = self._private_fields[at] - self._count_lists["private_logs"][at]
-        counts += (private_fields, self._public_fields[at], class_fields)
-        return with_tx_start(counts, self._revert_codes[at], b"".join(parts))
-
-    def _stored(self, at: int) -> TxEffect:
-        """A transaction as it is stored: its class logs have no rows of their own."""
-        place = int(np.searchsorted(self._starts, at, side="right")) - 1
-        while self._infos[place].tx_count == 0:
-            place -= 1
-        return stored_block(self._chain, self._infos[place].number).body.tx_effects[at - int(self._starts[place])]
-
-
-def _padded_messages(rows: Mapping[str, pa.Table], infos: Sequence[BlockInfo]) -> list[bytes]:
-    """For each block 1,024 leaves if it is the first one of its checkpoint, else none."""
-    table = rows["l1_to_l2_messages"]
-    fields, numbers = fields_of(_whole(table, "message_hash")), table.column(BLOCK_NUMBER).to_numpy()
-    leaves = []
-    for info in infos:
-        if info.index_within_checkpoint:
-            leaves.append(b"")
-            continue
-        start, stop = np.searchsorted(numbers, [info.number, info.number + 1]).tolist()
-        own = fields[start * FIELD_BYTES : stop * FIELD_BYTES]
-        leaves.append(own.ljust(L1_TO_L2_MESSAGES_PER_CHECKPOINT * FIELD_BYTES, b"\0"))
-    return leaves
-
-
-def _pairs(writes: pa.Table) -> bytes:
-    slots, values = (
-        np.frombuffer(fields_of(_whole(writes, name)), np.uint8).reshape(-1, FIELD_BYTES)
-        for name in ("leaf_slot", "value")
-    )
-    return bytes(np.concatenate([slots, values], axis=1).tobytes())
-
-
-def _whole(rows: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
-    column = rows.column(name)
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def _leaves(rows: Mapping[str, pa.Table], table: str, column: str) -> tuple[Array, Array]:
+    """(places, leaves) of a table's rows.  VerificationError unless each place is above the one before."""
+    places = rows[table].column("leaf_index").to_numpy()
+    if (np.diff(places) <= 0).any():
+        raise VerificationError(f"the rows of the table {table} have places that are not in order")
+    return places, as_nodes(fields_of(whole(rows[table], column)))
 
 
 # ---- rows that differ -------------------------------------------------------------------------------------

@@ -182,15 +182,9 @@ def fields_from_texts(texts: list[Any], path: str) -> bytes:
         return b""
     try:
         joined = "".join(texts)
-        # With every text 66 characters long, the prefixes lie 66 apart; no other "0x" can then
-        # hide inside, because "x" is no hex digit and would fail below.
-        if (
-            set(map(len, texts)) == {FIELD_TEXT_LENGTH}
-            and joined[::FIELD_TEXT_LENGTH] == "0" * count
-            and joined[1::FIELD_TEXT_LENGTH] == "x" * count
-        ):
-            fields = bytes.fromhex(joined.replace("0x", ""))
-            if len(fields) == count * FIELD_BYTES and first_non_canonical(fields) is None:
+        if set(map(len, texts)) == {FIELD_TEXT_LENGTH}:
+            fields = field_runs.fields_of_texts(joined.encode("ascii"), 0, count)
+            if first_non_canonical(fields) is None:
                 return fields
     except (TypeError, ValueError):
         pass

@@ -138,11 +138,15 @@ class IndexedTree:
         """The leaf's content after ``block``, at or after its insertion."""
         if record.state.changed <= block:
             return record.state
-        prefix = self._leaf_history_prefix + inverted(record.key)
+        return LeafState.unpack(self._past_state(snapshot, record.key, block))
+
+    def _past_state(self, snapshot: Snapshot, key: bytes, block: int) -> bytes:
+        """The stored state of a leaf after ``block``, which has another one now."""
+        prefix = self._leaf_history_prefix + inverted(key)
         found = snapshot.first(prefix + u32(block + 1), prefix)
         if found is None:
-            raise DatabaseError(f"{self.tree.name}: leaf 0x{record.key.hex()} has no history at block {block}")
-        return LeafState.unpack(found[1])
+            raise DatabaseError(f"{self.tree.name}: leaf 0x{key.hex()} has no history at block {block}")
+        return found[1]
 
     def path(self, snapshot: Snapshot, index: int, block: int, size: int, *, use_memory: bool) -> bytes:
         """Sibling path of leaf ``index`` after ``block``, when the tree had ``size`` leaves; lowest first."""
@@ -181,31 +185,32 @@ class IndexedTree:
                 return stored[:HASH_BYTES]
         return self._value_at(snapshot, level, index, block)
 
-    def leaf_with(self, snapshot: Snapshot, key: bytes, value: bytes, block: int) -> tuple[int, bytes] | None:
+    def stored_leaves(self, snapshot: Snapshot, keys: bytes) -> list[bytes | None]:
+        """The record of each of some joined keys as it is stored; None if there is no such leaf."""
+        get, prefix, stored = snapshot.get, self._leaf_prefix, inverted(keys)
+        return [get(prefix + stored[at : at + HASH_BYTES]) for at in range(0, len(stored), HASH_BYTES)]
+
+    def leaf_with(
+        self, snapshot: Snapshot, key: bytes, data: bytes, value: bytes, block: int
+    ) -> tuple[int, bytes] | None:
         """Index of the leaf with this key, and what is hashed if its value after ``block`` is ``value``.
 
-        None if there is no such leaf at that block.
+        ``data`` is the record of :meth:`stored_leaves`.  None if there was no such leaf at that block.
         """
-        data = snapshot.get(self._leaf_prefix + inverted(key))
-        if data is None:
-            return None
-        # Fast path. If: the newest state of the leaf is not newer than the block. Then: cut it out of the record.
         tail = len(data) - layouts.TAIL_BYTES
-        if int.from_bytes(data[layouts.LEAF_CHANGED : layouts.LEAF_NEXT_INDEX], "big") <= block:
-            next_index = data[layouts.LEAF_NEXT_INDEX : layouts.LEAF_NEXT_KEY]
-            next_key = data[layouts.LEAF_NEXT_KEY : layouts.LEAF_VALUE]
-            index = int.from_bytes(data[tail + layouts.TAIL_INDEX : tail + layouts.TAIL_INSERTED], "big")
-            return index, key + value + next_key + next_index.rjust(HASH_BYTES, b"\0")
-        record = LeafRecord.unpack(key, data)
-        if record.inserted > block:
+        if int.from_bytes(data[tail + layouts.TAIL_INSERTED : tail + layouts.TAIL_PREDECESSOR], "big") > block:
             return None
-        state = self.state(snapshot, record, block)
-        return record.index, key + value + state.next_key + state.next_index.to_bytes(HASH_BYTES, "big")
+        index = int.from_bytes(data[tail + layouts.TAIL_INDEX : tail + layouts.TAIL_INSERTED], "big")
+        state = data
+        if int.from_bytes(data[layouts.LEAF_CHANGED : layouts.LEAF_NEXT_INDEX], "big") > block:
+            state = self._past_state(snapshot, key, block)
+        next_index = state[layouts.LEAF_NEXT_INDEX : layouts.LEAF_NEXT_KEY]
+        next_key = state[layouts.LEAF_NEXT_KEY : layouts.LEAF_VALUE]
+        return index, key + value + next_key + next_index.rjust(HASH_BYTES, b"\0")
 
-    def hash_leaves(self, contents: Sequence[bytes]) -> bytes:
-        """Hashes of leaves, 32 bytes each, from what :meth:`leaf_with` gave."""
-        joined = b"".join(contents)
-        return poseidon2.hash_leaves_4(joined) if self._value_bytes else poseidon2.hash_leaves_3(joined)
+    def hash_leaves(self, contents: bytes) -> bytes:
+        """Hashes of leaves, 32 bytes each, from what :meth:`leaf_with` gave, joined."""
+        return poseidon2.hash_leaves_4(contents) if self._value_bytes else poseidon2.hash_leaves_3(contents)
 
     def descending_leaves(self, snapshot: Snapshot) -> Iterator[list[LeafRecord]]:
         """All leaves from the greatest key down, in runs."""

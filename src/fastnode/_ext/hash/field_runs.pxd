@@ -4,6 +4,9 @@ from libc.stdint cimport uint32_t, uint8_t
 cdef extern from "text.h" nogil:
     enum:
         TEXT_FIELD_BYTES
+        TEXT_FIELD_HEX_DIGITS
+    bint text_read_hex(const uint8_t *digits, size_t size, uint8_t *out)
+    void text_write_hex(const uint8_t *data, size_t size, uint8_t *out)
     bint text_field_is_canonical(const uint8_t *field)
 
 

@@ -4,12 +4,15 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
-__all__ = ["Cuts", "first_non_canonical"]
+__all__ = ["Cuts", "fields_of_texts", "first_no_text", "first_non_canonical"]
 
 # Records are transactions and smaller things.
 cdef Py_ssize_t RECORD_BYTES_MAX = 1 << 24
+
+cdef enum:
+    FIELD_TEXT_BYTES = 66  # 0x and the digits
 
 
 cdef Py_ssize_t first_non_canonical_c(const uint8_t *fields, Py_ssize_t count) noexcept nogil:
@@ -25,6 +28,50 @@ def first_non_canonical(bytes fields not None):
         raise ValueError(f"fields must be a multiple of {TEXT_FIELD_BYTES} bytes long, not {size}")
     index = first_non_canonical_c(<const uint8_t *>PyBytes_AS_STRING(fields), size // TEXT_FIELD_BYTES)
     return None if index == size // TEXT_FIELD_BYTES else index
+
+
+cdef inline bint read_text(const uint8_t *text, uint8_t *field) noexcept nogil:
+    return text[0] == c"0" and text[1] == c"x" and text_read_hex(text + 2, TEXT_FIELD_BYTES, field)
+
+
+cdef inline bint is_lower_case(const uint8_t *text) noexcept nogil:
+    cdef uint8_t[TEXT_FIELD_BYTES] field
+    cdef uint8_t[TEXT_FIELD_HEX_DIGITS] again
+    if not read_text(text, field):
+        return False
+    text_write_hex(field, TEXT_FIELD_BYTES, again)
+    return memcmp(again, text + 2, TEXT_FIELD_HEX_DIGITS) == 0
+
+
+cdef Py_ssize_t check_texts(const uint8_t[::1] texts, Py_ssize_t start, Py_ssize_t count) except -1:
+    cdef Py_ssize_t size = texts.shape[0]
+    if not 0 <= start <= size or not 0 <= count <= (size - start) // FIELD_TEXT_BYTES:
+        raise ValueError(f"{count} texts from byte {start} on are not within {size} bytes")
+    return 0
+
+
+def first_no_text(const uint8_t[::1] texts not None, Py_ssize_t start, Py_ssize_t count):
+    check_texts(texts, start, count)
+    cdef const uint8_t *text = &texts[start] if count else NULL
+    cdef Py_ssize_t index = 0
+    with nogil:
+        while index < count and is_lower_case(text + index * FIELD_TEXT_BYTES):
+            index += 1
+    return None if index == count else index
+
+
+def fields_of_texts(const uint8_t[::1] texts not None, Py_ssize_t start, Py_ssize_t count):
+    check_texts(texts, start, count)
+    cdef const uint8_t *text = &texts[start] if count else NULL
+    cdef bytes fields = PyBytes_FromStringAndSize(NULL, count * TEXT_FIELD_BYTES)
+    cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(fields)
+    cdef Py_ssize_t index = 0
+    with nogil:
+        while index < count and read_text(text + index * FIELD_TEXT_BYTES, out + index * TEXT_FIELD_BYTES):
+            index += 1
+    if index < count:
+        raise ValueError(f"text {index} is not 0x and {TEXT_FIELD_HEX_DIGITS} hexadecimal digits")
+    return fields
 
 
 @cython.final
