@@ -155,7 +155,7 @@ def test_a_loop_waits_for_news_and_ends_at_once(source: Source) -> None:
 OTHERS = {
     "app/ingestion.py": "feeds the chain; its sources are guarded by the follower, and its end is told",
     "app/priorities.py": "begins once, reads no stranger",
-    "app/publishing.py": "computes a table once",
+    "app/roles/l1_writer.py": "computes a table once",
     "bus/connection.py": "runs the event loop of the bus, which is watched by a task of its own",
     "ha/pool.py": "closes the own connections that nobody uses",
     "keystore/validators.py": "asks once, at the start, and tells any error",
@@ -182,7 +182,7 @@ TASKS = {
     "app/process.py": "ends the process with the error, which its caller hears",
     "app/with_workers.py": "ends the process with the error, which its caller hears",
     "app/worker.py": "ends the worker, which is started anew",
-    "app/fleet.py": "hands the error to its caller",
+    "app/roles/fleet.py": "hands the error to its caller",
     "bus/connection.py": "hands errors of requests to their callers; the connection has a task that watches it",
     "http/connection.py": "one request; errors end its connection",
     "http/listener.py": "one connection; errors end it",
@@ -194,7 +194,7 @@ TASKS = {
 }
 #: Pools of threads: each error is in the future of its caller.
 POOLS = {
-    *("app/derivation.py", "app/fleet.py", "app/following.py", "archiver/ingest.py", "http/fair_threads.py"),
+    *("app/derivation.py", "app/roles/fleet.py", "app/following.py", "archiver/ingest.py", "http/fair_threads.py"),
     *("keystore/remote_signers.py", "local_network/forking.py", "p2p/node/network.py", "p2p/judging/pruned_epochs.py"),
     *("parquet/verification.py", "sequencing/l1_publication.py", "sequencing/voting.py", "workers/hub.py"),
     "world_state/state.py",

@@ -101,11 +101,11 @@ class LocalChain:
             self.view,
             MempoolOptions(setup_allow_list_extension=TOKEN_ALLOW_LIST),
             fees=self.network.fees,
-            on_accepted=self.network.forward,
             now=lambda: float(self.network.pool_time()),
         )
         self._resources.callback(self.mempool.close)
         self.network.attach(self.mempool)
+        self.mempool.watch_accepted(self.network.forward)
         self.changes = Changes(self.network)
         thread = threading.Thread(target=self._run)
         thread.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastnode.metrics.proposing import proposing_metrics
+from fastnode.metrics.proposing import sequencer_metrics
 from fastnode.sequencing.record import SlotOutcome, SlotRecord
 
 
@@ -15,7 +15,7 @@ def test_slots_and_judged_checkpoints_are_counted_by_what_became_of_them() -> No
     sequencer["votes"] = {"governance": {"cast": 7}, "slashing": {"failed": 8}}
     samples = {
         (sample.name, sample.labels.get("outcome")): sample.value
-        for metric in proposing_metrics({"sequencer": sequencer, "prover": None})
+        for metric in sequencer_metrics(sequencer)
         for sample in metric.samples
     }
     assert samples[("fastnode_slots_total", "missed")] == 1
@@ -27,8 +27,7 @@ def test_slots_and_judged_checkpoints_are_counted_by_what_became_of_them() -> No
     assert samples[("fastnode_votes_total", "failed")] == 8
 
 
-def test_a_node_that_writes_nothing_to_l1_has_none_of_them() -> None:
-    assert list(proposing_metrics(None)) == []
+def test_a_sequencer_without_peers_judges_no_checkpoints() -> None:
     alone = {"state": "", **SlotRecord().describe()}
-    names = {metric.name for metric in proposing_metrics({"sequencer": alone, "prover": None})}
+    names = {metric.name for metric in sequencer_metrics(alone)}
     assert "fastnode_judged_checkpoints" not in names

@@ -30,7 +30,7 @@ STATUS: dict[str, Any] = {
 }
 
 
-def text_of(status: dict[str, Any] | None) -> str:
+def text_of(status: dict[str, Any]) -> str:
     class Of(Collector):
         def collect(self) -> list[Metric]:
             return list(publishing_metrics(status))
@@ -57,7 +57,3 @@ def test_accounts_and_signatures_are_told_of() -> None:
 def test_a_balance_that_is_not_known_is_left_out() -> None:
     unknown = {**STATUS, "publishers": [STATUS["publishers"][0] | {"balanceWei": None}]}
     assert "fastnode_publisher_balance_eth{" not in text_of(unknown)
-
-
-def test_a_node_that_publishes_nothing_says_nothing() -> None:
-    assert text_of(None) == ""

@@ -99,5 +99,5 @@ def test_other_threads_run_while_proofs_are_made() -> None:
 
 
 def test_library_and_setup_are_loaded_when_a_proof_is_due() -> None:
-    code = "import sys, fastnode.app.publishing, fastnode.protocol.kzg_proofs; assert 'ckzg' not in sys.modules"
+    code = "import sys, fastnode.app.roles.l1_writer, fastnode.protocol.kzg_proofs; assert 'ckzg' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

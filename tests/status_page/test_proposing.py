@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,20 +69,25 @@ def proposing(tmp_path: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def proposer_site(open_site: Site, proposing: dict[str, Any]) -> Iterator[Site]:
-    joined = open_site.node.joined
-    object.__setattr__(joined, "writing", SimpleNamespace(describe=lambda: proposing))
-    yield open_site
-    object.__setattr__(joined, "writing", None)
+    with writing(open_site, proposing):
+        yield open_site
+
+
+@contextmanager
+def writing(site: Site, proposing: dict[str, Any]) -> Iterator[None]:
+    """The node has a part for each of these."""
+    parts = tuple(SimpleNamespace(describe=lambda item=item: dict([item])) for item in proposing.items())
+    object.__setattr__(site.node.equipped, "parts", parts)
+    yield
+    object.__setattr__(site.node.equipped, "parts", ())
 
 
 def test_the_overview_says_it_in_json_and_a_node_that_writes_nothing_says_nothing(
     open_site: Site, proposing: dict[str, Any]
 ) -> None:
     assert open_site.json("status-page/overview")["proposing"] is None
-    joined = open_site.node.joined
-    object.__setattr__(joined, "writing", SimpleNamespace(describe=lambda: proposing))
-    assert open_site.json("status-page/overview")["proposing"] == proposing
-    object.__setattr__(joined, "writing", None)
+    with writing(open_site, proposing):
+        assert open_site.json("status-page/overview")["proposing"] == proposing
 
 
 def test_the_page_shows_slots_accounts_signatures_and_proofs(

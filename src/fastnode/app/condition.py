@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastnode.app.health import health_of
 from fastnode.app.views import Views
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fastnode.sources.sync_control import SyncControl
 
 __all__ = ["Condition"]
+
+_Text = TypeVar("_Text", str, str | None)
 
 
 class Condition:
@@ -43,7 +45,7 @@ class Condition:
         self.is_importing = False
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
         self._troubles: list[Callable[[], Mapping[str, str | None]]] = []
-        self._states: dict[str, Callable[[], str]] = {}
+        self._states: list[Callable[[], Mapping[str, str]]] = []
         #: Judge of proofs, which may have trouble.
         self.judge: ProofJudge | None = None
         #: Parts that serving does not need and that this node runs without, with the reason.
@@ -57,9 +59,9 @@ class Condition:
         """Add sources of troubles: what is wrong with parts that serving does not need."""
         self._troubles += troubles
 
-    def tell(self, name: str, state: Callable[[], str]) -> None:
-        """From now on say how this part is."""
-        self._states[name] = state
+    def tell(self, *states: Callable[[], Mapping[str, str]]) -> None:
+        """Add sources of lines that say how each part is."""
+        self._states += states
 
     @property
     def is_paused(self) -> bool:
@@ -95,7 +97,7 @@ class Condition:
             notes=self._notes(),
             states=self._history()
             | ({} if self.judge is None else {"proofs": self.judge.summary})
-            | {name: state() for name, state in self._states.items()},
+            | _asked(self._states),
         )
 
     def _history(self) -> dict[str, str]:
@@ -109,5 +111,5 @@ class Condition:
         return notes if refusal is None else notes | {"transactions": f"refused: {refusal}"}
 
 
-def _asked(parts: Iterable[Callable[[], Mapping[str, str | None]]]) -> dict[str, str | None]:
-    return {name: reason for part in parts for name, reason in part().items()}
+def _asked(parts: Iterable[Callable[[], Mapping[str, _Text]]]) -> dict[str, _Text]:
+    return {name: text for part in parts for name, text in part().items()}

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 from fastnode.archiver.queries import ChainView
@@ -17,11 +18,12 @@ from fastnode.outgoing.client import RpcCall
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import ClientLimits, Network
 from fastnode.sources.blobs.archive_api import BlobArchive
-from fastnode.sources.blobs.base import BlobSource, BlobSourceError
+from fastnode.sources.blobs.base import BlobSourceError
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatience
 from fastnode.sources.blobs.file_store import FileStore, folder_of
 from fastnode.sources.blobs.http_get import HttpGet
+from fastnode.sources.blobs.own import OWN_BLOBS, OwnBlobs
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
 from fastnode.sources.l1.history import HistoryNeed, missing_logs, missing_state
 from fastnode.sources.l1.propose_calls import is_unknown_method
@@ -40,17 +42,27 @@ _NO_SUCH_TRANSACTION: Final = "0x" + "00" * 32
 
 
 class Derivation:
-    """``open`` once L1 has said which rollup it is.  SettingError for an invalid URL."""
+    """``open`` once L1 has said which rollup it is.  ``directory``: that of the data.
 
-    def __init__(self, settings: Settings, network: Network, reader: L1Reader, patience: Patience) -> None:
+    SettingError for an invalid URL.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        network: Network,
+        reader: L1Reader,
+        patience: Patience,
+        directory: Path | None = None,
+    ) -> None:
         self._settings = settings
         self._network = network
         self._reader = reader
         self._patience = patience
         self._is_closed = threading.Event()
         self._fetcher: BlobFetcher | None = None
-        #: Blobs that this node has published itself; set before ``open``.
-        self.own_blobs: BlobSource | None = None
+        #: Blobs that this node has published itself.
+        self._own_blobs = OwnBlobs(directory / OWN_BLOBS) if directory is not None and settings.sequencer else None
         self._executor = ThreadPoolExecutor(DERIVING_THREADS, thread_name_prefix="fastnode-derive")
         _check_keys(settings)
         for flag, urls in (
@@ -124,7 +136,7 @@ class Derivation:
         return BlobSources(
             stores=tuple(stores),
             consensus=tuple(beacons),
-            own=self.own_blobs,
+            own=self._own_blobs,
             archive=None if archive is None else BlobArchive(archive, http, "blob archive"),
             upload=None
             if upload is None

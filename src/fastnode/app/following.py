@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from fastnode.bus.connection import Bus
     from fastnode.bus.upstream import BusUpstream
     from fastnode.snapshots.contents import Contents
-    from fastnode.sources.blobs.base import BlobSource
 
 __all__ = ["Following"]
 
@@ -107,7 +106,8 @@ class FollowingPatience(Patience):
 class Following:
     """``expected`` gives the stored chain, None while there is none.  SettingError for an invalid URL.
 
-    ``bus``: what is published there is followed, and upstreams stand in.
+    ``bus``: what is published there is followed, and upstreams stand in.  ``directory``: where blobs are that this node
+    has published itself; None: nowhere.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class Following:
         patience: FollowingPatience | None = None,
         bus: Bus | None = None,
         lineage: Lineage | None = None,
+        directory: Path | None = None,
     ) -> None:
         self._settings = settings
         self._expected = expected
@@ -150,7 +151,7 @@ class Following:
         self.upstreams = self.nodes if self.bus is None else Upstreams([self.bus, *nodes], self._carriers)
         self.l1 = self._open_l1()
         self._derivation = (
-            Derivation(settings, self._network, self.l1, self._patience)
+            Derivation(settings, self._network, self.l1, self._patience, directory)
             if self.l1 is not None and settings.derives_from_l1
             else None
         )
@@ -163,11 +164,6 @@ class Following:
         self._is_closed = False
         #: The chain is the one that they named, so there is nothing to compare.
         self._has_learned = False
-
-    def read_own_blobs(self, blobs: BlobSource) -> None:
-        """Read blobs that this node has published from ``blobs`` too."""
-        if self._derivation is not None:
-            self._derivation.own_blobs = blobs
 
     def _open_bus(self, bus: Bus, limits: ClientLimits) -> BusUpstream:
         from fastnode.bus.upstream import BusUpstream

@@ -39,7 +39,6 @@ from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
 from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
-from fastnode.serving.version_headers import version_headers
 from fastnode.snapshots.service import SnapshotUploads
 from fastnode.sources.chain_file import bundled_chain
 from fastnode.sources.chain_import import adopt_chain_file
@@ -47,15 +46,12 @@ from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
 
 if TYPE_CHECKING:
-    from fastnode.app.fleet import Fleet
     from fastnode.app.following import Following
-    from fastnode.app.l1_writing import L1Writing
-    from fastnode.app.peers import PeerToPeer
+    from fastnode.app.roles.peers import Gossip
     from fastnode.archiver.store import ArchiverStore
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
-    from fastnode.protocol.tx import Tx
     from fastnode.sources.follower import Follower
 
 __all__ = ["Joined", "join_network"]
@@ -90,10 +86,8 @@ class Joined:
     validators: Validators
     watching: Watching
     condition: Condition
-    #: None: the node is not on the peer-to-peer network.
-    peers: PeerToPeer | None
-    #: None: it writes nothing to L1.
-    writing: L1Writing | None = None
+    #: Doors to peers; None: the node is not on the peer-to-peer network.
+    gossip: Gossip | None
 
 
 async def join_network(opened: Opened, stack: AsyncExitStack) -> Joined:
@@ -123,25 +117,24 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     local = _open_local_network(opened, ingestor, beginning)
     views.show(ingestor.view)
     fees = _open_fees(opened, local)
-    peers = _open_peers(opened)
-    writing = _open_writing(opened)
-    way_out = _way_out(opened, peers, writing)
-    mempool = _open_mempool(opened, views, local, fees, peers, writing, way_out)
+    gossip = _open_gossip(opened)
+    way_out = _way_out(opened, gossip)
+    mempool = _open_mempool(opened, views, local, fees, gossip, way_out)
     stack.callback(mempool.close)
     recent = RecentBlocks()
     views.subscribe(recent.on_committed)
     views.subscribe(mempool.on_committed)
     if local is not None:
         local.attach(mempool)
+        if opened.bus is None:  # else a block is built once the fleet has the transaction
+            mempool.watch_accepted(local.forward)
     follower = None
     if following is not None:
         following.attach(mempool, lambda: views.newest, data.store)
-        proposals = None if peers is None else peers.proposed
+        proposals = None if gossip is None else gossip.proposed
         follower = following.follow(ingestor, opened.control, publication, proposals=proposals)
     operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
-    if opened.fleet is not None:
-        _join_fleet(opened, opened.fleet, views, mempool, fees, uploads, local, peers)
     condition = Condition(views, follower, opened.l1, opened.control, lambda: mempool.limitation)
     condition.judge = mempool.judge
     configuration = _open_configuration(opened, mempool, follower, local)
@@ -156,23 +149,10 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         way_out.watch(local.l1.faults)
     if follower is not None:
         condition.mention(follower.faults)
-    condition.tell("pool", mempool.summary)
+    condition.tell(lambda: {"pool": mempool.summary()})
     condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
     if following is not None:
         condition.mention(following.troubles)
-    if opened.fleet is not None:
-        condition.mention(opened.fleet.troubles)
-    if peers is not None:
-        peers.attach(mempool, chain, lambda: views.newest, condition, opened.budget)
-        views.subscribe(peers.on_committed)
-        peers.answer_as(validators)
-        if opened.l1 is not None:
-            peers.judge_proposals(chain, opened.l1, lambda: data.state, watching.accuse)
-            peers.execute_by(configuration)
-            peers.hear = watching.hear
-    if writing is not None:
-        stack.callback(writing.close)
-        writing.join(ingestor, follower, views, mempool, condition, configuration, validators, peers, watching)
     names = FunctionNames()
     artifacts = ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY)
     simulation, threads = _open_simulation(opened, mempool, fees, names, artifacts, stack)
@@ -197,8 +177,7 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         validators=validators,
         watching=watching,
         condition=condition,
-        peers=peers,
-        writing=writing,
+        gossip=gossip,
     )
 
 
@@ -291,25 +270,13 @@ def _open_fees(opened: Opened, local: LocalNetwork | None) -> FeeSource:
     return ChainFees() if opened.following is None else opened.following.fees()
 
 
-def _open_peers(opened: Opened) -> PeerToPeer | None:
+def _open_gossip(opened: Opened) -> Gossip | None:
     if not opened.settings.p2p_enabled:
         return None
     # On demand: without it nothing of the network is imported.
-    from fastnode.app.peers import PeerToPeer
+    from fastnode.app.roles.peers import open_gossip
 
-    following = opened.following
-    upstreams = None if following is None or not following.upstreams.all else following.tx_sink
-    return PeerToPeer(opened.settings, opened.data.directory.path, upstreams, wake=opened.control.wake)
-
-
-def _open_writing(opened: Opened) -> L1Writing | None:
-    settings = opened.settings
-    if settings.local_network or not (settings.sequencer or settings.prover_node):
-        return None
-    # On demand: other nodes load neither keys nor what signs with them.
-    from fastnode.app.l1_writing import L1Writing
-
-    return L1Writing(opened)
+    return open_gossip(opened)
 
 
 def _open_mempool(
@@ -317,8 +284,7 @@ def _open_mempool(
     views: Views,
     local: LocalNetwork | None,
     fees: FeeSource,
-    peers: PeerToPeer | None,
-    writing: L1Writing | None,
+    gossip: Gossip | None,
     way_out: WayOut,
 ) -> Mempool:
     view, following = views.newest, opened.following
@@ -340,8 +306,7 @@ def _open_mempool(
         judge=judge_of(opened.settings, opened.data.directory.path, required=real_proofs),
         fees=fees,
         # In a fleet one of its nodes hands on what any of them took.
-        sink=None if opened.fleet is not None else sink if peers is None else peers.sink,
-        on_accepted=_builder_of(opened, local, writing),
+        sink=None if opened.bus is not None else sink if gossip is None else gossip.sink,
         closed=way_out.blocked_by,
         learned=None if following is None else following.network_values(),
         now=_chain_time(opened, views, local),
@@ -357,64 +322,20 @@ def _open_mempool(
     return mempool
 
 
-def _builder_of(
-    opened: Opened, local: LocalNetwork | None, writing: L1Writing | None
-) -> Callable[[Tx, bytes], None] | None:
-    """Function that is told of each transaction of a client; None: nothing is told."""
-    if opened.fleet is not None:
-        return opened.fleet.share
-    if local is not None:
-        return local.forward
-    return None if writing is None else writing.on_accepted
-
-
-def _way_out(opened: Opened, peers: PeerToPeer | None, writing: L1Writing | None) -> WayOut:
+def _way_out(opened: Opened, gossip: Gossip | None) -> WayOut:
     """Way out of this node for transactions of clients."""
     if opened.is_sample:
         return WayOut(NO_BLOCKS)
     limitation = opened.data.store.chain.release.limitation
     if limitation is not None:
         return WayOut(limitation)
-    following = opened.following
-    builds = opened.settings.local_network or (writing is not None and writing.on_accepted is not None)
-    if builds or opened.fleet is not None or (following is not None and following.nodes.all):
+    settings, following = opened.settings, opened.following
+    builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
+    if builds or opened.bus is not None or (following is not None and following.nodes.all):
         return WayOut(None)
-    if peers is not None:
-        return WayOut(None, lambda: peers.has_peer)
+    if gossip is not None:
+        return WayOut(None, lambda: gossip.sink.has_peer)
     return WayOut(NO_NETWORK if following is None else NO_UPSTREAM)
-
-
-def _join_fleet(
-    opened: Opened,
-    fleet: Fleet,
-    views: Views,
-    mempool: Mempool,
-    fees: FeeSource,
-    uploads: SnapshotUploads,
-    local: LocalNetwork | None,
-    peers: PeerToPeer | None,
-) -> None:
-    from fastnode.app.fleet import Parts
-
-    chain, following = opened.data.store.chain, opened.following
-    sink = following.tx_sink if following is not None and following.nodes.all else None
-    parts = Parts(
-        node_info=chain.node_info,
-        views=views,
-        mempool=mempool,
-        fees=fees,
-        headers=lambda: version_headers(
-            chain,
-            mempool.network.node_version,
-            vk_tree_root=mempool.network.vk_tree_root,
-            protocol_contracts_hash=mempool.network.protocol_contracts_hash,
-        ),
-        uploads=uploads,
-        upstream=None if following is None else following.bus,
-        sink=sink if peers is None else peers.sink,
-        builder=None if local is None else local.forward,
-    )
-    fleet.join(parts)
 
 
 def _chain_time(opened: Opened, views: Views, local: LocalNetwork | None) -> Callable[[], float]:

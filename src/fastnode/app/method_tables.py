@@ -72,6 +72,8 @@ class Services:
     find_tx: Callable[[bytes], FoundTx | None] = lambda _hash: None
     #: Looks for it in this node alone.
     find_tx_here: Callable[[bytes], FoundTx | None] = lambda _hash: None
+    #: Transactions of peers under a hash, in binary form, not checked; None: the node has no peers.
+    ask_peers: Callable[[bytes], Sequence[bytes]] | None = None
     #: Asks the other nodes of the fleet about a transaction; None: there is no fleet.
     ask_fleet: Callable[[bytes], FleetStanding | None] | None = None
     #: Reason that no transaction is taken now; None if good ones are.

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
+    from fastnode.app.equipped import Equipped
     from fastnode.app.joined import Joined
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.metrics.collector import Sources
-    from fastnode.serving.webhooks import Webhooks
     from fastnode.workers.hub import Hub
 
 __all__ = ["open_monitoring", "open_spans"]
@@ -31,17 +31,17 @@ logger = logging.getLogger("fastnode.app")
 
 
 async def open_monitoring(
-    joined: Joined,
+    equipped: Equipped,
     servers: Sequence[RpcServer],
     reported: Mapping[str, RpcServer],
     hub: Hub | None,
     stack: AsyncExitStack,
-    webhooks: Webhooks | None = None,
 ) -> HttpServer | None:
     """The server of the metrics; None: there is none.  SettingError for a collector whose URL is none.
 
     ``reported`` are servers by their names as they are told of, with what worker processes answer; ``hub`` has these.
     """
+    joined = equipped.joined
     settings = joined.opened.settings
     for url, flag in (
         (settings.traces_collector_url, "--traces-collector-url"),
@@ -51,26 +51,23 @@ async def open_monitoring(
             check_url(url, flag)
     if not (settings.metrics_port or settings.metrics_collector_url or settings.traces_collector_url):
         return None
-    sources = await _sources(joined, reported, stack)
+    sources = await _sources(equipped, reported, stack)
     more: list[Collector] = []
     if hub is not None:
         from fastnode.workers.metrics import WorkerCollector
 
         more.append(WorkerCollector(hub))
-    if webhooks is not None:
-        from fastnode.metrics.webhooks import WebhookCollector
-
-        more.append(WebhookCollector(webhooks))
     await _open_telemetry(joined, servers, sources, more, stack)
     return None if settings.metrics_port == 0 else await _open_port(joined, sources, more)
 
 
-async def _sources(joined: Joined, reported: Mapping[str, RpcServer], stack: AsyncExitStack) -> Sources:
+async def _sources(equipped: Equipped, reported: Mapping[str, RpcServer], stack: AsyncExitStack) -> Sources:
     # On demand, and in a thread: the library takes a while to load, and requests are answered already.
     await asyncio.to_thread(import_module, "fastnode.metrics.port")
     from fastnode.metrics.collector import Sources
     from fastnode.metrics.loop_lag import LoopLag
 
+    joined = equipped.joined
     data, following = joined.opened.data, joined.opened.following
     lag = LoopLag(asyncio.get_running_loop())
     lag.start()
@@ -88,17 +85,8 @@ async def _sources(joined: Joined, reported: Mapping[str, RpcServer], stack: Asy
         sync_status=joined.condition.sync_status,
         loop_lag=lag,
         exchange_times=None if following is None else following.exchange_times,
-        peers=None if joined.peers is None else joined.peers.snapshot,
-        fleet=lambda: _fleet_of(joined),
-        publishing=lambda: None if joined.writing is None else joined.writing.describe()["publishing"],
-        proposing=lambda: None if joined.writing is None else joined.writing.describe(),
+        parts=equipped.metrics,
     )
-
-
-def _fleet_of(joined: Joined) -> dict[str, Any] | None:
-    fleet = joined.opened.fleet
-    # A thousand replicas that ask for each other at each scrape would be a load of its own.
-    return None if fleet is None else fleet.describe(with_nodes=not fleet.is_replica)
 
 
 async def _open_port(joined: Joined, sources: Sources, more: Sequence[Collector]) -> HttpServer | None:

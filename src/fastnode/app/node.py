@@ -1,7 +1,8 @@
-"""A node from its settings to its end, in three stages.
+"""A node from its settings to its end, in four stages.
 
     opened    the ports listen and say that the node starts; the data directory is locked, the databases are open
     joined    the chain is known; everything that methods read is there, at the newest stored block
+    equipped  all parts are there that do more than answer: peers, sequencer, prover, fleet, webhooks
     serving   requests are answered; a thread feeds the chain from its sources: a chain file, then other nodes
 
 Each stage is a frozen value, made by a function from the one before.  What a stage opens it puts on one exit stack,
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.app import serving as serving_stage
 from fastnode.app.awaiting import Awaiting
+from fastnode.app.equipped import Equipped, equip
 from fastnode.app.joined import Joined, join_network
 from fastnode.app.opened import Opened, open_node
 from fastnode.app.serving import Serving, serve
@@ -27,6 +29,7 @@ from fastnode.view import View
 
 if TYPE_CHECKING:
     from fastnode.app.reset import Resetting
+    from fastnode.serving.webhooks import Hook
     from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["Node"]
@@ -38,6 +41,7 @@ class Node:
 
     opened: Opened
     joined: Joined
+    equipped: Equipped
     serving: Serving
     stack: AsyncExitStack
 
@@ -49,21 +53,22 @@ class Node:
 
         SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
         check_settings(settings)
-        hooks = serving_stage.read_webhooks(settings)  # before anything opens, and once: a secret may come in a pipe
+        hooks = _read_webhooks(settings)  # before anything opens
         awaiting = Awaiting()
         telling = asyncio.ensure_future(awaiting.tell())
         stack = AsyncExitStack()
         try:
             opened = await open_node(settings, awaiting, stack, seat, resetting)
             joined = await join_network(opened, stack)
-            serving = await serve(joined, stack, hooks)
+            equipped = await equip(joined, stack, hooks)
+            serving = await serve(equipped, stack)
         except BaseException:
             await stack.aclose()
             raise
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
-        return cls(opened=opened, joined=joined, serving=serving, stack=stack)
+        return cls(opened=opened, joined=joined, equipped=equipped, serving=serving, stack=stack)
 
     async def wait_for_failure(self) -> None:
         """Never returns; raises what ended ingestion."""
@@ -108,3 +113,11 @@ class Node:
     @property
     def metrics(self) -> HttpServer | None:
         return self.serving.metrics
+
+
+def _read_webhooks(settings: Settings) -> tuple[list[Hook], bytes] | None:
+    if settings.webhook_url is None:
+        return None
+    from fastnode.app.roles.webhooks import read_webhooks
+
+    return read_webhooks(settings)

@@ -37,9 +37,9 @@ from fastnode.values.lineage import Lineage
 from fastnode.values.urls import without_secrets
 
 if TYPE_CHECKING:
-    from fastnode.app.fleet import Fleet
     from fastnode.app.following import Following
     from fastnode.app.reset import Resetting
+    from fastnode.bus.connection import Bus
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
     from fastnode.sources.l1.service import L1Reader
@@ -86,8 +86,8 @@ class Opened:
     data: ChainData
     #: None: no node is followed.
     following: Following | None
-    #: None: this node is in no fleet.
-    fleet: Fleet | None
+    #: Bus of the fleet; None: this node is in none.
+    bus: Bus | None
     control: SyncControl
     #: The chain is the recording that comes with the package.
     is_sample: bool
@@ -124,12 +124,13 @@ async def open_node(
     stack.callback(threads.shutdown)
     busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy", keeps_busy=True)
     stack.callback(busy_threads.shutdown)
-    fleet = _open_fleet(settings, stack)
-    await awaiting.in_thread(_restore_snapshot, settings, awaiting, fleet, lineage)
+    bus = _open_bus(settings, stack)
+    followed_bus = None if settings.bus_publish else bus
+    await awaiting.in_thread(_restore_snapshot, settings, awaiting, followed_bus, lineage)
     data, is_sample = await awaiting.in_thread(_open_data, settings, databases, resetting)
     if seat is not None and seat.is_first:
         await awaiting.in_thread(_remove_copies, data)
-    following = _open_following(settings, data, fleet, lineage)
+    following = _open_following(settings, data, followed_bus, lineage)
     if following is not None:
         stack.callback(following.close)
     return Opened(
@@ -145,7 +146,7 @@ async def open_node(
         budget=MemoryBudget(memory_budget_of(settings)),
         data=data,
         following=following,
-        fleet=fleet,
+        bus=bus,
         control=SyncControl(),
         is_sample=is_sample,
         seat=seat,
@@ -222,15 +223,15 @@ def _remove_copies(data: ChainData) -> None:
     shutil.rmtree(data.directory.path / COPIES_DIRECTORY, ignore_errors=True)
 
 
-def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | None, lineage: Lineage) -> None:
-    """In a thread, before anything is open: the snapshot may replace an old chain."""
+def _restore_snapshot(settings: Settings, awaiting: Awaiting, bus: Bus | None, lineage: Lineage) -> None:
+    """In a thread, before anything is open: the snapshot may replace an old chain.  ``bus``: the followed one."""
     if settings.sync_mode == FULL or settings.local_network:
         return
     urls = settings.snapshots_urls or ()
     if not urls:
         return
-    if fleet is not None and fleet.is_replica:
-        urls = (*urls, *_announced_snapshots(settings, awaiting, fleet, lineage))
+    if bus is not None:
+        urls = (*urls, *_announced_snapshots(settings, awaiting, bus, lineage))
     from fastnode.snapshots.startup import start_from_snapshot
 
     directory, is_given = settings.data_directory, has_source(settings)
@@ -241,7 +242,7 @@ def _restore_snapshot(settings: Settings, awaiting: Awaiting, fleet: Fleet | Non
             settings.sync_mode,
             urls,
             settings.data_directory,
-            learn_network=lambda: _network_of_upstreams(settings, awaiting, fleet, lineage),
+            learn_network=lambda: _network_of_upstreams(settings, awaiting, bus, lineage),
             confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, awaiting, contents),
             is_stopped=awaiting.interruption.is_set,
         )
@@ -264,7 +265,7 @@ def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
         following.close()
 
 
-def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, lineage: Lineage) -> tuple[str, ...]:
+def _announced_snapshots(settings: Settings, awaiting: Awaiting, bus: Bus, lineage: Lineage) -> tuple[str, ...]:
     """Locations of snapshots that publishers tell of, below those that the settings name; only asked where a node would
     begin with one.  Others lead this node nowhere else, and to no other server with its credentials."""
     from fastnode.app.following import Following
@@ -273,7 +274,7 @@ def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, l
     directory = settings.data_directory
     if directory is None or (directory / ARCHIVER_DIRECTORY / "CURRENT").is_file():
         return ()
-    following = Following(settings, lambda: None, bus=fleet.bus, lineage=lineage)
+    following = Following(settings, lambda: None, bus=bus, lineage=lineage)
     try:
         with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
             following.learn_chain(settings.genesis)
@@ -287,11 +288,8 @@ def _announced_snapshots(settings: Settings, awaiting: Awaiting, fleet: Fleet, l
     return tuple(each for each in found if each is not None and each not in named)
 
 
-def _network_of_upstreams(
-    settings: Settings, awaiting: Awaiting, fleet: Fleet | None, lineage: Lineage
-) -> Network | None:
+def _network_of_upstreams(settings: Settings, awaiting: Awaiting, bus: Bus | None, lineage: Lineage) -> Network | None:
     """Network that a snapshot must be of while nothing is stored; None when no node is followed."""
-    bus = fleet.bus if fleet is not None and fleet.is_replica else None
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         return None
     from fastnode.app.following import Following
@@ -306,18 +304,22 @@ def _network_of_upstreams(
     return Network.from_node_info(chain.node_info)
 
 
-def _open_fleet(settings: Settings, stack: AsyncExitStack) -> Fleet | None:
+def _open_bus(settings: Settings, stack: AsyncExitStack) -> Bus | None:
+    """It connects in the background.  SettingError for settings of the bus that make no sense; ModuleNotFoundError
+    without its package."""
     if settings.bus_url is None:
         return None
-    from fastnode.app.fleet import Fleet
+    from fastnode.bus.connection import Bus
+    from fastnode.bus.options import BusOptions
 
-    fleet = Fleet(settings)
-    stack.push_async_callback(asyncio.to_thread, fleet.close)
-    return fleet
+    bus = Bus(BusOptions.of(settings))
+    stack.push_async_callback(asyncio.to_thread, bus.close)
+    bus.start()
+    return bus
 
 
-def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None, lineage: Lineage) -> Following | None:
-    bus = fleet.bus if fleet is not None and fleet.is_replica else None
+def _open_following(settings: Settings, data: ChainData, bus: Bus | None, lineage: Lineage) -> Following | None:
+    """``bus``: the followed one."""
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
             raise SettingError(
@@ -328,7 +330,13 @@ def _open_following(settings: Settings, data: ChainData, fleet: Fleet | None, li
     from fastnode.app.following import Following
 
     store = data.store
-    return Following(settings, lambda: store.chain if store.has_chain else None, bus=bus, lineage=lineage)
+    return Following(
+        settings,
+        lambda: store.chain if store.has_chain else None,
+        bus=bus,
+        lineage=lineage,
+        directory=data.directory.path,
+    )
 
 
 def trace_threads_of(settings: Settings, stack: ExitStack | AsyncExitStack) -> LimitedThreads:

@@ -29,6 +29,7 @@ from fastnode.workers.replica import CONTENTS_DIRECTORY
 
 if TYPE_CHECKING:
     from fastnode.app.joined import Joined
+    from fastnode.app.method_tables import Services
 
 __all__ = ["open_hub"]
 
@@ -37,18 +38,19 @@ _SIGNATURES_MAX: Final = NAMES_MAX
 _SIGNATURES_LENGTH_MAX: Final = 4_000_000
 
 
-def open_hub(joined: Joined, listener: socket.socket, workers: int, totals: Totals) -> Hub:
-    """Not started yet; after this every write is told, and every view shown.  ``totals`` gets what workers count."""
+def open_hub(joined: Joined, services: Services, listener: socket.socket, workers: int, totals: Totals) -> Hub:
+    """Not started yet; after this every write is told, and every view shown.  ``services`` answer what workers ask;
+    ``totals`` gets what workers count."""
     data, mempool = joined.opened.data, joined.mempool
     contents = ContentsWriter(data.directory.path / COPIES_DIRECTORY / CONTENTS_DIRECTORY, is_json_key)
     feed = Feed((data.store.database, data.state.database, mempool.pool.database), contents)
-    answers = _Answers(joined)
+    answers = _Answers(joined, services)
     hub = Hub(
         listener,
         data.directory.path,
         feed,
         workers=workers,
-        facts=lambda: _facts(joined),
+        facts=lambda: _facts(joined, services),
         answers=answers.by_name(),
         names=answers.signatures,
         together=[Together("insert", answers.insert, answers.after_insert)],
@@ -71,7 +73,7 @@ def open_hub(joined: Joined, listener: socket.socket, workers: int, totals: Tota
     return hub
 
 
-def _facts(joined: Joined) -> Facts:
+def _facts(joined: Joined, services: Services) -> Facts:
     mempool, condition = joined.mempool, joined.condition
     return Facts(
         health=condition.health(),
@@ -84,7 +86,7 @@ def _facts(joined: Joined) -> Facts:
         hands_on=mempool.handover is not None,
         fees=_fee_facts(joined),
         time=ChainTime.of(mempool.clock.now),
-        record=None if joined.peers is None else joined.peers.record(),
+        record=None if services.own_record is None else services.own_record(),
         lineage=joined.opened.lineage.text,
     )
 
@@ -99,8 +101,9 @@ def _fee_facts(joined: Joined) -> FeeFactsOfNode:
 class _Answers:
     """Each but :meth:`insert` is called in a thread of its own; what is Refused is what the client is told."""
 
-    def __init__(self, joined: Joined) -> None:
+    def __init__(self, joined: Joined, services: Services) -> None:
         self._joined = joined
+        self._services = services
         self._signatures: OrderedDict[str, None] = OrderedDict()
         self._signatures_length = 0
         self._lock = threading.Lock()
@@ -142,40 +145,40 @@ class _Answers:
         handover.ask(tx_json)
 
     def question(self, method: str, parameters: list[Any], max_age_s: float) -> Any:
-        following = self._joined.opened.following
-        if following is None:
+        questions = self._services.questions
+        if questions is None:
             raise Refused(NO_UPSTREAM)
-        return following.questions.ask_cached(method, parameters, max_age_s)
+        return questions.ask_cached(method, parameters, max_age_s)
 
     def find_at_peers(self, tx_hash: bytes) -> list[bytes]:
-        peers = self._joined.peers
-        return [] if peers is None else list(peers.find_tx(tx_hash))
+        ask_peers = self._services.ask_peers
+        return [] if ask_peers is None else list(ask_peers(tx_hash))
 
     def validators_stats(self) -> Any:
-        sentinel, view = self._joined.watching.sentinel, self._joined.views.newest
+        sentinel, view = self._services.sentinel, self._joined.views.newest
         assert sentinel is not None
         assert view is not None
         return sentinel.validators_stats(view.chain)
 
     def validator_stats(self, address: bytes, from_slot: int | None, to_slot: int | None) -> Any:
-        sentinel, view = self._joined.watching.sentinel, self._joined.views.newest
+        sentinel, view = self._services.sentinel, self._joined.views.newest
         assert sentinel is not None
         assert view is not None
         return sentinel.validator_stats(view.chain, address, from_slot, to_slot)
 
     def outbox_roots(self, epoch: int) -> tuple[bool, list[bytes] | str]:
-        l1 = self._joined.opened.l1
-        assert l1 is not None
+        outbox_roots = self._services.outbox_roots
+        assert outbox_roots is not None
         try:
-            return True, l1.outbox_roots(epoch)
+            return True, list(outbox_roots(epoch))
         except UpstreamError as error:
             return False, str(error)
 
     def standing_in_fleet(self, tx_hash: bytes) -> tuple[bool, tuple[bool, str] | None]:
         """Pair: True if the bus has answered, and what the fleet knows of the transaction."""
-        fleet = self._joined.opened.fleet
+        ask_fleet = self._services.ask_fleet
         try:
-            standing = None if fleet is None else fleet.standing_of(tx_hash)
+            standing = None if ask_fleet is None else ask_fleet(tx_hash)
         except UpstreamError:
             return False, None
         return True, None if standing is None else (standing.is_pending, standing.reason)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fastnode.app import rate_limits
+from fastnode.app.equipped import Equipped
 from fastnode.app.ingestion import IngestionThread
 from fastnode.app.joined import Joined
 from fastnode.app.method_tables import Services, admin_methods, public_methods
@@ -37,12 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastnode.config.settings import Settings
-    from fastnode.serving.webhooks import Hook, Webhooks
     from fastnode.view import View
     from fastnode.workers.counters import Totals
     from fastnode.workers.hub import Hub
 
-__all__ = ["Serving", "read_webhooks", "serve"]
+__all__ = ["Serving", "serve"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -63,10 +63,9 @@ class Serving:
     failure: asyncio.Future[None]
 
 
-async def serve(joined: Joined, stack: AsyncExitStack, hooks: tuple[list[Hook], bytes] | None) -> Serving:
-    """``hooks``: as :func:`read_webhooks` has them.
-
-    StartError when a port cannot be had; SettingError for rate limits that make no sense."""
+async def serve(equipped: Equipped, stack: AsyncExitStack) -> Serving:
+    """StartError when a port cannot be had; SettingError for rate limits that make no sense."""
+    joined = equipped.joined
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     stack.callback(failure.cancel)
     upkeep = _open_upkeep(joined)
@@ -74,9 +73,10 @@ async def serve(joined: Joined, stack: AsyncExitStack, hooks: tuple[list[Hook], 
     stack.push_async_callback(asyncio.to_thread, upkeep.close)
     stack.push_async_callback(_stop_ingestion, joined, ingestion)
     stack.push_async_callback(asyncio.to_thread, joined.uploads.close)
-    public, reported, admin = _open_servers(joined)
+    services = _services(equipped)
+    public, reported, admin = _open_servers(equipped, services)
     ports, grace_s = joined.opened.ports, joined.opened.settings.shutdown_grace_s
-    hub = _open_hub(joined, public, reported, stack)
+    hub = _open_hub(joined, services, public, reported, stack)
     if hub is None:
         public.take_over(ports.public)
     stack.push_async_callback(public.stop, grace_seconds=grace_s)
@@ -84,39 +84,26 @@ async def serve(joined: Joined, stack: AsyncExitStack, hooks: tuple[list[Hook], 
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    webhooks = None if hooks is None else _open_webhooks(joined, *hooks)
-    if webhooks is not None:
-        stack.push_async_callback(asyncio.to_thread, webhooks.close)
-        webhooks.start()
-    metrics = await open_monitoring(joined, (public, admin), {"public": reported, "admin": admin}, hub, stack, webhooks)
-    if metrics is not None:
-        stack.push_async_callback(metrics.stop, grace_seconds=grace_s)
+    metrics = await open_monitoring(equipped, (public, admin), {"public": reported, "admin": admin}, hub, stack)
     explorer = await _open_explorer(joined, public)
-    if explorer is not None:
-        stack.push_async_callback(explorer.stop, grace_seconds=grace_s)
     l1_clock = await _open_l1_clock(joined)
-    if l1_clock is not None:
-        stack.push_async_callback(l1_clock.stop, grace_seconds=grace_s)
-    if joined.peers is not None:
-        stack.push_async_callback(asyncio.to_thread, joined.peers.stop)
-        await asyncio.to_thread(joined.peers.start)
-    if joined.writing is not None:
-        stack.push_async_callback(asyncio.to_thread, joined.writing.stop)
+    for server in filter(None, (metrics, explorer, l1_clock)):
+        stack.push_async_callback(server.stop, grace_seconds=grace_s)
+    for part in equipped.parts:
+        stack.push_async_callback(asyncio.to_thread, part.stop)
+        await asyncio.to_thread(part.start, public)
     stack.push_async_callback(_announce_stop, joined)
     if joined.chain_file is None:
         logger.info("serving the stored chain", extra=log_facts(tip=joined.ingestor.view.tip_number))
     ingestion.start()
-    if joined.writing is not None:
-        joined.writing.start()
-    if joined.opened.fleet is not None:
-        stack.push_async_callback(asyncio.to_thread, joined.opened.fleet.close)
-        joined.opened.fleet.start(asyncio.get_running_loop(), lambda: public.rate_limits)
     return Serving(
         public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock, hub=hub
     )
 
 
-def _open_hub(joined: Joined, public: RpcServer, reported: RpcServer, stack: AsyncExitStack) -> Hub | None:
+def _open_hub(
+    joined: Joined, services: Services, public: RpcServer, reported: RpcServer, stack: AsyncExitStack
+) -> Hub | None:
     """Open the hub that workers follow, if any: they answer on the public port then, and ``public`` stands for them."""
     seat = joined.opened.seat
     if seat is None:
@@ -124,7 +111,7 @@ def _open_hub(joined: Joined, public: RpcServer, reported: RpcServer, stack: Asy
     from fastnode.app.primary import open_hub
 
     public.stand_for(seat.port)
-    hub = open_hub(joined, seat.listener, seat.workers, cast("Totals", reported))
+    hub = open_hub(joined, services, seat.listener, seat.workers, cast("Totals", reported))
     stack.callback(hub.close)
     hub.start()
     return hub
@@ -221,8 +208,9 @@ def _save_filter(joined: Joined) -> None:
 # ---- ports -----------------------------------------------------------------------------------------
 
 
-def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
+def _open_servers(equipped: Equipped, services: Services) -> tuple[RpcServer, RpcServer, RpcServer]:
     """The public server, what is told of it, and the admin server; not listening yet."""
+    joined = equipped.joined
     opened = joined.opened
     settings = opened.settings
     headers = _headers(joined, joined.mempool.network)
@@ -230,7 +218,7 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     if opened.following is not None and settings.rpc_block_wait_ms:
         block_wait = BlockWait(settings.rpc_block_wait_ms / 1000)
         joined.views.subscribe(block_wait.on_committed)
-    methods = _public_methods(joined)
+    methods = public_methods(settings, services)
     public = _server(joined, methods, settings.host, settings.port, headers, block_wait)
     if joined.opened.seat is None:  # else workers tell
         tell_events(public, _parts(joined), joined.views.subscribe, joined.mempool.pool, joined.artifacts)
@@ -255,34 +243,12 @@ def _open_servers(joined: Joined) -> tuple[RpcServer, RpcServer, RpcServer]:
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
     reported = _reported(joined, public)
-    admin.set_pages(_status_page(joined, public, reported, admin, guard))
+    admin.set_pages(_status_page(equipped, public, reported, admin, guard))
     introduce(key)
     _follow_network(joined, public, admin)
     if joined.local_network is not None:
         joined.local_network.wallet_reads.count = _reads_of_wallets(public)
     return public, reported, admin
-
-
-def read_webhooks(settings: Settings) -> tuple[list[Hook], bytes] | None:
-    """The hooks and the secret that signs their messages; None without hooks.
-
-    SettingError when what is to be sent where, or signed with what, makes no sense."""
-    if settings.webhook_url is None:
-        return None
-    from fastnode.serving.webhooks import hooks_of, read_secret
-
-    return hooks_of(settings.webhook_url), read_secret(settings.webhook_secret_file)
-
-
-def _open_webhooks(joined: Joined, hooks: list[Hook], secret: bytes) -> Webhooks:
-    from fastnode.serving.webhooks import DIRECTORY, Webhooks
-
-    directory = joined.opened.data.directory.path / DIRECTORY
-    webhooks = Webhooks(hooks, secret, directory, lambda: joined.views.newest, joined.artifacts)
-    joined.views.subscribe(webhooks.on_committed)
-    joined.condition.mention(webhooks.troubles)
-    joined.condition.tell("webhooks", webhooks.state)
-    return webhooks
 
 
 def _own_pages(settings: Settings) -> OriginsOfPages:
@@ -325,35 +291,35 @@ def _follow_network(joined: Joined, *servers: RpcServer) -> None:
     joined.opened.lineage.watch(on_changed)
 
 
-def _public_methods(joined: Joined) -> list[Method]:
+def _services(equipped: Equipped) -> Services:
+    """All that methods, here and in workers, ask of the parts of the node."""
+    joined, peers, fleet = equipped.joined, equipped.peers, equipped.fleet
     opened, mempool, condition = joined.opened, joined.mempool, joined.condition
     questions = None if opened.following is None else opened.following.questions
-    ask_peers = None if joined.peers is None else joined.peers.find_tx
+    ask_peers = None if peers is None else peers.find_tx
     known_txs = KnownTxs(mempool.pool, questions, ask_peers)
-    return public_methods(
-        opened.settings,
-        Services(
-            known_tags=opened.data.indexes.known_tags,
-            function_names=joined.function_names,
-            allow_list=lambda: mempool.allow_list,
-            mempool=mempool,
-            fees=joined.fees,
-            simulation=joined.simulation,
-            artifacts=joined.artifacts,
-            simulation_threads=joined.simulation_threads,
-            trace_threads=joined.trace_threads,
-            find_tx=known_txs.find,
-            find_tx_here=known_txs.find_here,
-            ask_fleet=None if opened.fleet is None else opened.fleet.standing_of,
-            no_transactions=condition.no_transactions_because,
-            sync_status=condition.sync_status,
-            is_paused=lambda: condition.is_paused,
-            questions=questions,
-            sentinel=joined.watching.sentinel,
-            outbox_roots=None if opened.l1 is None else opened.l1.outbox_roots,
-            local_network=joined.local_network,
-            own_record=None if joined.peers is None else joined.peers.record,
-        ),
+    return Services(
+        known_tags=opened.data.indexes.known_tags,
+        function_names=joined.function_names,
+        allow_list=lambda: mempool.allow_list,
+        mempool=mempool,
+        fees=joined.fees,
+        simulation=joined.simulation,
+        artifacts=joined.artifacts,
+        simulation_threads=joined.simulation_threads,
+        trace_threads=joined.trace_threads,
+        find_tx=known_txs.find,
+        find_tx_here=known_txs.find_here,
+        ask_peers=ask_peers,
+        ask_fleet=None if fleet is None else fleet.standing_of,
+        no_transactions=condition.no_transactions_because,
+        sync_status=condition.sync_status,
+        is_paused=lambda: condition.is_paused,
+        questions=questions,
+        sentinel=joined.watching.sentinel,
+        outbox_roots=None if opened.l1 is None else opened.l1.outbox_roots,
+        local_network=joined.local_network,
+        own_record=None if peers is None else peers.record,
     )
 
 
@@ -387,8 +353,9 @@ def reload_limits(serving: Serving, file: Path | None, *, are_shared: bool = Fal
 
 
 def _status_page(
-    joined: Joined, public: RpcServer, reported: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None
+    equipped: Equipped, public: RpcServer, reported: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None
 ) -> StatusPage:
+    joined = equipped.joined
     sources = NodeSources(
         servers={"public": reported, "admin": admin},
         view=lambda: joined.views.newest,
@@ -399,9 +366,7 @@ def _status_page(
         mempool=joined.mempool,
         sync_status=joined.condition.sync_status,
         local_network=_local_network_panel(joined),
-        peers=None if joined.peers is None else joined.peers.describe,
-        fleet=lambda: _fleet_of(joined),
-        proposing=lambda: None if joined.writing is None else joined.writing.describe(),
+        parts=equipped.describe,
     )
     return StatusPage(
         Overview(sources),
@@ -411,11 +376,6 @@ def _status_page(
         executor=joined.opened.threads,
         busy_executor=joined.opened.busy_threads,
     )
-
-
-def _fleet_of(joined: Joined) -> dict[str, Any] | None:
-    fleet = joined.opened.fleet
-    return None if fleet is None else fleet.describe()
 
 
 def _local_network_panel(joined: Joined) -> Callable[[View], dict[str, Any]] | None:

@@ -140,8 +140,6 @@ class Mempool:
     """Usable from any thread.
 
     ``fees`` gives what a block proposed now would charge at least.  ``sink``: other nodes that take transactions.
-    ``on_accepted``: what builds blocks here is told of each transaction that a client has sent, once it is durable; it
-    may block until the block is there.
     ``closed`` says why no client may send a transaction now, because it could go nowhere; None if clients may.
     """
 
@@ -155,7 +153,6 @@ class Mempool:
         judge: ProofJudge,
         fees: FeeSource | None = None,
         sink: TxSink | None = None,
-        on_accepted: Callable[[Tx, bytes], None] | None = None,
         closed: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._on_network: list[Callable[[NetworkIdentity], None]] = []
@@ -167,7 +164,7 @@ class Mempool:
         #: None: no other node is told of transactions.
         self.handover: Handover | None = None if sink is None else PoolHandover(pool, sink)
         self._fees = fees or ChainFees()
-        self._on_accepted = on_accepted
+        self._on_accepted: list[Callable[[Tx, bytes], None]] = []
         self._closed = closed
         self._rules_lock = threading.Lock()
         self._usual_allow_list = default_allow_list(view.chain.chain.release)
@@ -190,7 +187,6 @@ class Mempool:
         judge: ProofJudge | None = None,
         fees: FeeSource | None = None,
         sink: TxSink | None = None,
-        on_accepted: Callable[[Tx, bytes], None] | None = None,
         closed: Callable[[], str | None] = lambda: None,
         learned: NetworkValues | None = None,
         now: Callable[[], float] = time.time,
@@ -238,7 +234,6 @@ class Mempool:
             judge=judge,
             fees=fees,
             sink=sink,
-            on_accepted=on_accepted,
             closed=closed,
         )
 
@@ -290,6 +285,13 @@ class Mempool:
     def watch_network(self, on_network: Callable[[NetworkIdentity], None]) -> None:
         """From now on tell what the network is whenever more is learned of it, in the thread that learns it."""
         self._on_network.append(on_network)
+
+    def watch_accepted(self, on_accepted: Callable[[Tx, bytes], None]) -> None:
+        """Tell of each transaction that a client has sent, once it is durable; before any comes.
+
+        ``on_accepted`` may block, until a block has it, and may raise Refused: the client gets its answer after that.
+        """
+        self._on_accepted.append(on_accepted)
 
     # ---- options ---------------------------------------------------------------------------
 
@@ -391,8 +393,8 @@ class Mempool:
         if outcome is Added.ACCEPTED:
             if self.handover is not None:
                 self.handover.offer(tx.hash, tx_json)
-            if self._on_accepted is not None:
-                self._on_accepted(tx, tx_json)
+            for on_accepted in self._on_accepted:
+                on_accepted(tx, tx_json)
         return outcome
 
     def take(self, newcomers: Sequence[tuple[PoolEntry, bytes]]) -> list[Added | FastnodeError]:
@@ -412,7 +414,7 @@ class Mempool:
     @property
     def hands_on(self) -> bool:
         """True if :meth:`hand_on` has anything to do."""
-        return self.handover is not None or self._on_accepted is not None
+        return self.handover is not None or bool(self._on_accepted)
 
     def hand_on(self, entry: PoolEntry, tx_json: bytes) -> None:
         """Give one that was taken to other nodes and to what builds blocks; may block.  Refused when another node
@@ -421,8 +423,10 @@ class Mempool:
             return
         if self.handover is not None:
             self.handover.offer(entry.hash, tx_json)
-        if self._on_accepted is not None:
-            self._on_accepted(Tx.from_json(orjson.loads(tx_json)), tx_json)
+        if self._on_accepted:
+            tx = Tx.from_json(orjson.loads(tx_json))
+            for on_accepted in self._on_accepted:
+                on_accepted(tx, tx_json)
 
     @property
     def closed(self) -> str | None:

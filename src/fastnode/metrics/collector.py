@@ -33,13 +33,9 @@ from fastnode.http.health import Health
 from fastnode.http.meters import BATCH_BOUNDS, DURATION_BOUNDS_NS, LIMITS, OTHER
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.service import REJECTION_CODES, Mempool
-from fastnode.metrics.fleet import fleet_metrics
 from fastnode.metrics.from_zero import from_zero
 from fastnode.metrics.l1 import l1_metrics
 from fastnode.metrics.loop_lag import LAG_BOUNDS_S, LoopLag
-from fastnode.metrics.peers import peer_metrics
-from fastnode.metrics.proposing import proposing_metrics
-from fastnode.metrics.publishing import publishing_metrics
 from fastnode.outgoing.network import ExchangeTimes
 from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.verdict import Judgement
@@ -54,7 +50,6 @@ from fastnode.storage.database import ROOM_BYTES, free_bytes
 from fastnode.view import View, tip_numbers
 
 if TYPE_CHECKING:
-    from fastnode.p2p.node.snapshot import NetworkSnapshot
     from fastnode.snapshots.service import SnapshotUploads
 
 __all__ = ["NodeCollector", "Sources", "duration_metrics", "registry_of", "render"]
@@ -92,14 +87,8 @@ class Sources:
     loop_lag: LoopLag | None = None
     #: Counts of requests to other servers; None: there are none to ask.
     exchange_times: ExchangeTimes | None = None
-    #: The peer-to-peer network; None when the node is not on it.
-    peers: Callable[[], NetworkSnapshot] | None = None
-    #: State of the fleet; None: this node is in none.
-    fleet: Callable[[], dict[str, Any] | None] = lambda: None
-    #: Accounts that pay on L1, and signatures; None: this node signs nothing.
-    publishing: Callable[[], Mapping[str, Any] | None] = lambda: None
-    #: State of publishing on L1; None: this node does not.
-    proposing: Callable[[], dict[str, Any] | None] = lambda: None
+    #: Metrics of parts that not every node has.
+    parts: Callable[[], Iterable[Metric]] = tuple
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
@@ -131,8 +120,6 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         sources = self._sources
         yield _build_info()
-        if sources.peers is not None:
-            yield from peer_metrics(sources.peers())
         yield from _rpc(sources.servers)
         yield from _http(sources.servers)
         yield from _cached_responses(sources.servers)
@@ -148,9 +135,7 @@ class NodeCollector(Collector):
         yield from _snapshots(sources.uploads)
         yield from _loop(sources.loop_lag)
         yield from _other_servers(sources.exchange_times)
-        yield from fleet_metrics(sources.fleet())
-        yield from publishing_metrics(sources.publishing())
-        yield from proposing_metrics(sources.proposing())
+        yield from sources.parts()
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

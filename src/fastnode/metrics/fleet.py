@@ -18,10 +18,8 @@ _COUNTS = {
 }
 
 
-def fleet_metrics(fleet: Mapping[str, Any] | None) -> Iterator[Metric]:
-    """``fleet`` as the fleet describes itself; None: the node is in none."""
-    if fleet is None:
-        return
+def fleet_metrics(fleet: Mapping[str, Any]) -> Iterator[Metric]:
+    """``fleet`` as the fleet describes itself."""
     yield GaugeMetricFamily("fastnode_bus_connected", "1 while the bus answers.", value=fleet["connected"])
     for name, text in _COUNTS.items():
         if name in fleet:

@@ -7,20 +7,11 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-__all__ = ["proposing_metrics"]
+__all__ = ["prover_metrics", "sequencer_metrics"]
 
 
-def proposing_metrics(told: Mapping[str, Any] | None) -> Iterator[Metric]:
-    """``told``: ``sequencer`` and ``prover`` as they describe themselves, None for what does not run here."""
-    if told is None:
-        return
-    if told["sequencer"] is not None:
-        yield from _sequencer(told["sequencer"])
-    if told["prover"] is not None:
-        yield from _prover(told["prover"])
-
-
-def _sequencer(told: Mapping[str, Any]) -> Iterator[Metric]:
+def sequencer_metrics(told: Mapping[str, Any]) -> Iterator[Metric]:
+    """``told``: the sequencer as it describes itself for the status page."""
     slots = CounterMetricFamily("fastnode_slots", "Slots by what became of them.", labels=["outcome"])
     for outcome, count in told["slots"].items():
         slots.add_metric([outcome], count)
@@ -49,7 +40,8 @@ def _sequencer(told: Mapping[str, Any]) -> Iterator[Metric]:
         yield GaugeMetricFamily("fastnode_slot_seconds", text, value=newest["seconds"])
 
 
-def _prover(told: Mapping[str, Any]) -> Iterator[Metric]:
+def prover_metrics(told: Mapping[str, Any]) -> Iterator[Metric]:
+    """``told``: the prover as it describes itself for the status page."""
     yield CounterMetricFamily("fastnode_proven_epochs", "Proofs that L1 has taken.", value=told["epochs"])
     yield CounterMetricFamily("fastnode_proof_failures", "Times that an epoch was not proven.", value=told["failures"])
     text = "Blocks of proven epochs, by how they were verified."

@@ -15,10 +15,8 @@ __all__ = ["publishing_metrics"]
 _WEI_PER_ETH: Final = 10**18
 
 
-def publishing_metrics(publishing: Mapping[str, Any] | None) -> Iterator[Metric]:
-    """From the part ``publishing`` of the status (``publishers`` and ``signing``); None: the node publishes nothing."""
-    if publishing is None:
-        return
+def publishing_metrics(publishing: Mapping[str, Any]) -> Iterator[Metric]:
+    """From the part ``publishing`` of the status (``publishers`` and ``signing``)."""
     publishers = publishing["publishers"]
     yield from _gauges(publishers)
     outcomes = CounterMetricFamily(

@@ -44,12 +44,8 @@ class NodeSources:
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     #: A local network, as of a view; None when the node is none.
     local_network: Callable[[View], dict[str, Any]] | None = None
-    #: The peer-to-peer network; None when the node is not on it.
-    peers: Callable[[], dict[str, Any]] | None = None
-    #: State of the fleet; None: this node is in none.
-    fleet: Callable[[], dict[str, Any] | None] = lambda: None
-    #: Slots, proofs, accounts and transactions on L1; None: this node writes nothing there.
-    proposing: Callable[[], dict[str, Any] | None] = lambda: None
+    #: Members that parts of the node add.
+    parts: Callable[[], Mapping[str, Any]] = dict
 
 
 class Overview:
@@ -68,6 +64,7 @@ class Overview:
         """The object; of the log, the lines behind number ``after``.  Takes about a millisecond."""
         sources = self._sources
         view = sources.view()
+        parts = sources.parts()
         return orjson.dumps(
             {
                 "now": time.time(),
@@ -76,10 +73,11 @@ class Overview:
                 "health": _health(sources.health()),
                 "chain": None if view is None else _chain(view, sources.recent),
                 "sync": sources.sync_status(),
-                "fleet": sources.fleet(),
-                "proposing": sources.proposing(),
+                "fleet": None,
+                "peers": None,
+                **parts,
+                "proposing": _proposing(parts),
                 "localNetwork": _local_network(sources, view),
-                "peers": None if sources.peers is None else sources.peers(),
                 "ingestion": _ingestion(sources.progress),
                 "pool": None if sources.mempool is None else _pool(sources.mempool),
                 "ports": {name: _port(server) for name, server in sources.servers.items()},
@@ -87,6 +85,13 @@ class Overview:
                 "log": [line._asdict() for line in sources.log.lines_after(after)],
             }
         )
+
+
+def _proposing(parts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """All that writes to L1, together; None: nothing does."""
+    if "publishing" not in parts:
+        return None
+    return {name: parts.get(name) for name in ("sequencer", "prover", "publishing")}
 
 
 def _local_network(sources: NodeSources, view: View | None) -> dict[str, Any] | None:

@@ -33,6 +33,11 @@ class GossipSink:
         #: Time that a transaction in its binary form must wait before peers may have it, in seconds.
         self.settling_s: Callable[[bytes], float] = lambda tx: 0.0
 
+    @property
+    def has_peer(self) -> bool:
+        """True if a peer is connected that can be told of a transaction."""
+        return self.network is not None and bool(self.network.snapshot.peers)
+
     def forward(self, tx_json: bytes) -> bool:
         """True if an upstream or a peer has the transaction.  Refused when an upstream refuses: peers would too."""
         is_taken = self._upstreams is not None and self._upstreams.forward(tx_json)

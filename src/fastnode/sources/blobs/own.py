@@ -16,8 +16,10 @@ from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob
 
-__all__ = ["OwnBlobs"]
+__all__ = ["OWN_BLOBS", "OwnBlobs"]
 
+#: Their directory in the data directory.
+OWN_BLOBS: Final = Path("publishing", "blobs")
 #: 64 MiB, if all of them are full.
 KEPT_MAX: Final = 512
 _SUFFIX: Final = ".blob"

@@ -1,18 +1,19 @@
-"""The peer-to-peer network put together: identity, options, the node behind it.  Imported only where it is wanted."""
+"""The peer-to-peer network of a node with ``--p2p-enabled``: identity, options, the node behind it."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 # The first of what the extra brings, so that what is missing is said in terms of it.
 import cryptography  # noqa: F401
 
+from fastnode.app.roles.part import Part
 from fastnode.errors import PeerUnavailable, SettingError, StartError
 from fastnode.p2p.discovery.enr import NodeRecord
 from fastnode.p2p.discovery.options import DiscoveryOptions
@@ -28,25 +29,33 @@ from fastnode.p2p.node.network import PeerNetwork
 from fastnode.p2p.node.options import PeerOptions, StaticPeer
 from fastnode.p2p.node.snapshot import NetworkSnapshot
 from fastnode.p2p.transport.identity import load_identity
+from fastnode.records import dataclass
 from fastnode.sentinel.offenses import OffenseType
 
 if TYPE_CHECKING:
-    from fastnode.app.condition import Condition
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
+    from fastnode.app.joined import Joined
+    from fastnode.app.opened import Opened
+    from fastnode.app.roles.l1_writer import L1Writer
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.configuration import NodeConfiguration
     from fastnode.config.settings import Settings
     from fastnode.http.allowance import MemoryBudget
-    from fastnode.keystore.validators import Validators
-    from fastnode.mempool.clock import SlotClock
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
     from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+    from fastnode.serving.server import RpcServer
     from fastnode.view import Committed, View
     from fastnode.world_state.state import WorldState
 
-__all__ = ["PeerToPeer", "peer_options"]
+__all__ = ["Gossip", "PeerParts", "Peers", "execution_rule", "open_gossip", "open_peers", "peer_options"]
 
 logger = logging.getLogger("fastnode.app")
+
+_T = TypeVar("_T")
 
 #: Time to wait for the transactions of a proposal, in seconds.
 _FETCH_S = 5.0
@@ -81,125 +90,189 @@ class L1Rules(Protocol):
     def messages_of(self, checkpoint_number: int) -> Sequence[bytes] | None: ...
 
 
-class PeerToPeer:
-    """Peer-to-peer networking of a node that takes part.  SettingError for peers that are none."""
+@dataclass(frozen=True, slots=True)
+class Gossip:
+    """Doors of the pool and of the chain to peers.  They are there before the network, which needs pool and chain."""
 
-    def __init__(
-        self, settings: Settings, data_directory: Path, upstreams: TxSink | None, *, wake: Callable[[], None]
-    ) -> None:
-        """``wake``: the thread that ingests."""
-        self._settings = settings
-        self._identity = load_identity(
-            data_directory, key=settings.peer_id_private_key, path=settings.peer_id_private_key_path
+    #: Sink to which the pool hands transactions on.
+    sink: GossipSink
+    #: Blocks that peers have proposed, on their way into the chain.
+    proposed: ProposedBlocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerParts:
+    """Parts of the node that its peers deal with."""
+
+    settings: Settings
+    directory: Path
+    gossip: Gossip
+    mempool: Mempool
+    chain: ChainInfo
+    view: Callable[[], View | None]
+    #: True if the chain is new enough to judge others by it.
+    is_ready: Callable[[], bool]
+    budget: MemoryBudget
+    #: The trees, as the thread that ingests has them.
+    state: Callable[[], WorldState]
+    #: True if blocks of a slot are executed, of: slot, whether a validator whose key is here is in its committee.
+    executes: Callable[[int, Callable[[int], bool]], bool] = lambda _slot, _has_member: True
+    #: L1 says who may propose and attest: proposals are judged, forwarded and executed.  None: they are not.
+    l1: L1Rules | None = None
+    #: The validators whose keys are here.
+    members: Callable[[], Collection[bytes]] = lambda: ()
+    #: Signs a message with a validator's key, by preference one of which the function says so; None: there is none.
+    sign: Callable[[bytes, Callable[[bytes], bool]], bytes | None] | None = None
+    #: Told of offenses.
+    accuse: Accuse = lambda _kind, _validator, _at: None
+
+
+def open_gossip(opened: Opened) -> Gossip:
+    following = opened.following
+    upstreams: TxSink | None = None if following is None or not following.upstreams.all else following.tx_sink
+    return Gossip(GossipSink(upstreams), ProposedBlocks(opened.control.wake))
+
+
+def open_peers(joined: Joined, gossip: Gossip, writer: L1Writer | None) -> Peers:
+    """StartError when it is not known which network this is; SettingError for peers that are none.  ``writer`` None:
+    no validator works here.
+    """
+    opened, condition, keystore = joined.opened, joined.condition, joined.validators.keystore
+    rule = execution_rule(opened.settings, joined.configuration)
+    sign = None
+    if keystore is not None and keystore.validators:
+        from fastnode.app.roles.validator_messages import ValidatorMessages
+
+        sign = ValidatorMessages(joined.validators).sign
+    peers = Peers(
+        PeerParts(
+            settings=opened.settings,
+            directory=opened.data.directory.path,
+            gossip=gossip,
+            mempool=joined.mempool,
+            chain=opened.data.store.chain,
+            view=lambda: joined.views.newest,
+            is_ready=lambda: condition.is_ready() and not condition.is_importing,
+            budget=opened.budget,
+            state=lambda: opened.data.state,
+            executes=rule,
+            l1=opened.l1,
+            members=(lambda: ()) if writer is None else writer.keys.attesters,
+            sign=sign,
+            accuse=joined.watching.accuse,
         )
-        self._options = replace(peer_options(settings), folder=data_directory)
-        self._network: PeerNetwork | None = None
-        self._mempool: Mempool | None = None
-        #: Slots by the time on the network.
-        self._clock: SlotClock | None = None
-        self._host: NodeHost | None = None
-        self._lonely_since = time.monotonic()
-        self._committees: CommitteeReader | None = None
-        self._epoch_duration = 1
-        self._pulse = Pulse()
-        #: Told of what is accepted of whole checkpoints; a validator sets them.
-        self.on_checkpoint: Callable[[CheckpointProposal], None] = lambda checkpoint: None
-        self.on_attestation: Callable[[CheckpointAttestation], None] = lambda attestation: None
-        #: Told of each attestation that holds, beside the validator.
-        self.hear: Callable[[CheckpointAttestation], None] = lambda attestation: None
-        #: The validators whose keys are here.
-        self.members: Callable[[], Collection[bytes]] = lambda: ()
-        self._pruned: PrunedEpochs | None = None
-        #: Blocks that peers have proposed, on their way into the chain.
-        self.proposed = ProposedBlocks(wake)
-        #: Sink to which the pool hands transactions on.
-        self.sink = GossipSink(upstreams)
+    )
+    peers.watch_attestations(joined.watching.hear)
+    return peers
 
-    def attach(
-        self,
-        mempool: Mempool,
-        chain: ChainInfo,
-        view: Callable[[], View | None],
-        condition: Condition,
-        budget: MemoryBudget,
-    ) -> None:
-        """StartError when it is not known which network this is."""
+
+def execution_rule(
+    settings: Settings, configuration: NodeConfiguration
+) -> Callable[[int, Callable[[int], bool]], bool]:
+    """Rule by which blocks of proposals are executed; what is not executed, nothing here attests to."""
+
+    def executes(slot: int, has_member: Callable[[int], bool]) -> bool:
+        if configuration[_ALWAYS] or not settings.sequencer:
+            return bool(configuration[_ALWAYS])
+        if settings.fisherman_mode or settings.blob_file_store_upload_url is not None:
+            return True
+        return bool(configuration[_EXECUTES]) and (configuration[_PENALTY] > 0 or has_member(slot))
+
+    configuration.on_change((_ALWAYS, _EXECUTES, _PENALTY), lambda _new, _changed: None)
+    return executes
+
+
+class Peers(Part):
+    """StartError when it is not known which network this is; SettingError for peers that are none."""
+
+    def __init__(self, parts: PeerParts) -> None:
+        self._parts = parts
+        settings, mempool, chain = parts.settings, parts.mempool, parts.chain
+        identity = load_identity(
+            parts.directory, key=settings.peer_id_private_key, path=settings.peer_id_private_key_path
+        )
+        options = peer_options(settings)
         version = _version_of(mempool, chain)
-        self._mempool = mempool
+        #: Slots by the time on the network.
         self._clock = replace(mempool.clock, now=NetworkTime(mempool.clock.now).now)
-        options = replace(self._options, client=chain.node_version or self._options.client)
-        host = NodeHost(
+        self._lonely_since = time.monotonic()
+        self._pulse = Pulse()
+        self._on_checkpoint: list[Callable[[CheckpointProposal], None]] = []
+        self._on_attestation: list[Callable[[CheckpointAttestation], None]] = []
+        self._pruned: PrunedEpochs | None = None
+        self.proposed = parts.gossip.proposed
+        self._host = NodeHost(
             version,
             mempool,
-            view,
-            is_ready=lambda: condition.is_ready() and not condition.is_importing,
-            old_spend_blocks=self._settings.p2p_double_spend_severe_peer_penalty_window,
-            budget=budget,
+            parts.view,
+            is_ready=parts.is_ready,
+            old_spend_blocks=settings.p2p_double_spend_severe_peer_penalty_window,
+            budget=parts.budget,
         )
-        self._host = host
         self._network = PeerNetwork(
-            self._identity,
+            identity,
             version,
-            host,
-            options,
-            budget,
+            self._host,
+            replace(options, folder=parts.directory, client=chain.node_version or options.client),
+            parts.budget,
             slot_s=chain.slot_duration,
             committee_size=int(chain.l1_constants.get("targetCommitteeSize", 0)),
             on_snapshot=self._on_snapshot,
         )
-        condition.mention(self.troubles)
-        condition.tell("peers", self._summary)
+        if parts.sign is not None:
+            sign = parts.sign
+            self._host.sign = lambda message: sign(message, self._is_in_committee)
+        if parts.l1 is not None:
+            self._judge_proposals(parts.l1)
 
-    def answer_as(self, validators: Validators) -> None:
-        """Let those that the operator named know whose validator this is, if it has the keys of one."""
-        assert self._host is not None
-        keystore = validators.keystore
-        if keystore is None or not keystore.validators:
-            return
-        from fastnode.app.validator_messages import ValidatorMessages
+    # ---- proposals -----------------------------------------------------------------------------
 
-        self._host.sign = ValidatorMessages(validators, self._is_in_committee).sign
+    def watch_checkpoints(self, on_checkpoint: Callable[[CheckpointProposal], None]) -> None:
+        """Tell of each proposal of a checkpoint that holds, from now on."""
+        self._on_checkpoint.append(on_checkpoint)
+
+    def watch_attestations(self, on_attestation: Callable[[CheckpointAttestation], None]) -> None:
+        """Tell of each attestation that holds, from now on."""
+        self._on_attestation.append(on_attestation)
+
+    def _committee(self, slot: int) -> Sequence[bytes]:
+        l1, epoch = self._parts.l1, slot // self._parts.chain.epoch_duration
+        return () if l1 is None else l1.committees.committee_of(epoch) or ()
 
     def _is_in_committee(self, address: bytes) -> bool:
-        committees, mempool = self._committees, self._mempool
-        if committees is None or mempool is None:
-            return False
-        epoch = mempool.clock.next_slot() // self._epoch_duration
-        return address in (committees.committee_of(epoch) or ())
+        return address in self._committee(self._parts.mempool.clock.next_slot())
 
-    def judge_proposals(self, chain: ChainInfo, l1: L1Rules, state: Callable[[], WorldState], accuse: Accuse) -> None:
-        """L1 says who may propose and attest: from now on proposals are judged, forwarded and executed.
+    def _has_member(self, slot: int) -> bool:
+        """True if a validator whose key is here is in the committee of a slot."""
+        return not set(self._parts.members()).isdisjoint(self._committee(slot))
 
-        ``state``: the trees, as the thread that ingests has them; ``accuse`` is told of offenses.
-        """
-        host, mempool, clock = self._host, self._mempool, self._clock
-        assert host is not None
-        assert mempool is not None
-        assert clock is not None
-        committees = self._committees = l1.committees
-        self._epoch_duration = chain.epoch_duration
+    def _judge_proposals(self, l1: L1Rules) -> None:
+        """Judge, forward and execute proposals from now on, by what L1 says."""
+        parts, host = self._parts, self._host
+        committees = l1.committees
         host.judge_proposal = ProposalJudge(
-            clock,
-            chain.epoch_duration,
+            self._clock,
+            parts.chain.epoch_duration,
             committees.committee_of,
             committees.proposer_of,
             host.has_txs,
-            accuse=accuse,
+            accuse=parts.accuse,
             on_block=self.proposed.offer,
-            on_checkpoint=lambda checkpoint: self.on_checkpoint(checkpoint),
-            on_attestation=self._attested,
+            on_checkpoint=lambda checkpoint: _tell(self._on_checkpoint, checkpoint),
+            on_attestation=lambda attestation: _tell(self._on_attestation, attestation),
             has_paused=lambda: self._pulse.has_paused,
         )
 
         def on_fault(proposal: BlockProposal) -> None:
             proposer = committees.proposer_of(proposal.slot)
             if proposer is not None:
-                accuse(OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL, proposer, proposal.slot)
+                parts.accuse(OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL, proposer, proposal.slot)
 
+        self.proposed.executes = lambda slot: parts.executes(slot, self._has_member)
         self.proposed.parts = ExecutionParts(
-            state=state,
-            validator=mempool.validator,
-            clock=clock,
+            state=parts.state,
+            validator=parts.mempool.validator,
+            clock=self._clock,
             txs_of=host.txs.of,
             messages_of=l1.messages_of,
             on_fault=on_fault,
@@ -207,11 +280,11 @@ class PeerToPeer:
         pruned = self._pruned = PrunedEpochs(
             PrunedParts(
                 is_ready=host.is_ready,
-                has_peers=lambda: self._network is not None and bool(self._network.snapshot.peers),
+                has_peers=lambda: bool(self._network.snapshot.peers),
                 find=host.find_txs,
                 txs_of=host.txs.of,
                 committee_of=committees.committee_of,
-                accuse=accuse,
+                accuse=parts.accuse,
             )
         )
 
@@ -221,32 +294,9 @@ class PeerToPeer:
 
         l1.on_pruned = on_pruned
 
-    def execute_by(self, configuration: NodeConfiguration) -> None:
-        """Blocks of proposals are executed where the configuration wants it; what is not, nothing here attests to."""
-        settings = self._settings
-
-        def executes(slot: int) -> bool:
-            if configuration[_ALWAYS] or not settings.sequencer:
-                return bool(configuration[_ALWAYS])
-            if settings.fisherman_mode or settings.blob_file_store_upload_url is not None:
-                return True
-            return bool(configuration[_EXECUTES]) and (configuration[_PENALTY] > 0 or self._has_member(slot))
-
-        self.proposed.executes = executes
-        configuration.on_change((_ALWAYS, _EXECUTES, _PENALTY), lambda _new, _changed: None)
-
-    def _has_member(self, slot: int) -> bool:
-        """True if a validator whose key is here is in the committee of a slot."""
-        committees = self._committees
-        committee = None if committees is None else committees.committee_of(slot // self._epoch_duration)
-        return not set(self.members()).isdisjoint(committee or ())
-
-    def _attested(self, attestation: CheckpointAttestation) -> None:
-        self.on_attestation(attestation)
-        self.hear(attestation)
+    # ---- transactions and messages --------------------------------------------------------------
 
     def _fetch(self, root: bytes, hashes: Sequence[bytes], missing: set[bytes], peer: str) -> Sequence[bytes]:
-        assert self._network is not None
         try:
             return self._network.fetch_txs(root, hashes, missing, peer, _FETCH_S)
         except PeerUnavailable:
@@ -254,96 +304,91 @@ class PeerToPeer:
 
     def find_tx(self, tx_hash: bytes) -> Sequence[bytes]:
         """Transactions of peers under this hash, in binary form, not checked; empty while the network does not run."""
-        return () if self._network is None else self._fetch(bytes(32), [tx_hash], {tx_hash}, "")
+        return self._fetch(bytes(32), [tx_hash], {tx_hash}, "")
 
     def publish(self, topic: Topic, payload: bytes, slot: int) -> None:
         """To the peers that are here, and to those that come while the slot lasts.  PeerUnavailable when the network
         does not run."""
         clock = self._clock
-        if self._network is None or clock is None:
-            raise PeerUnavailable("the peer-to-peer network is not running")
         # By the time of L1's newest block it would come into the next slot, and cost this node points at who gets it.
         keep_s = clock.genesis_time + (slot + 1) * clock.slot_duration - clock.now()
         # One slot ahead at most: a clock that is wrong keeps nothing for long.
         self._network.publish(topic, payload, keep_s=min(max(0.0, keep_s), 2 * clock.slot_duration))
 
-    def start(self) -> None:
+    # ---- life ----------------------------------------------------------------------------------
+
+    def start(self, public: RpcServer) -> None:
         """StartError when the port cannot be had."""
-        assert self._network is not None
         self._network.start()
-        self.sink.network = self._network
-        assert self._host is not None
+        sink, limitation = self._parts.gossip.sink, self._parts.mempool.judge.limitation
+        sink.network = self._network
         self._host.fetch = self._fetch
-        self.sink.settling_s = self._host.settling_s
-        assert self._mempool is not None
-        if self._mempool.judge.limitation is not None:
+        sink.settling_s = self._host.settling_s
+        if limitation is not None:
             logger.warning(
                 "transactions of others are taken from peers, and not forwarded, and proposed blocks are not executed: "
                 "%s",
-                self._mempool.judge.limitation,
+                limitation,
             )
 
-    def on_committed(self, committed: Committed) -> None:
-        """The chain has changed; in the thread that ingests."""
-        if self._host is not None:
-            self._host.on_committed(committed)
-
     def stop(self) -> None:
-        self.sink.network = None
+        self._parts.gossip.sink.network = None
         if self._pruned is not None:
             self._pruned.close()
-        if self._network is not None:
-            self._network.stop()
-        if self._host is not None:
-            self._host.txs.close()
+        self._network.stop()
+        self._host.txs.close()
 
-    # ---- what others look at -------------------------------------------------------------------
+    def on_committed(self, committed: Committed) -> None:
+        self._host.on_committed(committed)
+
+    # ---- reports -------------------------------------------------------------------------------
 
     def record(self) -> str | None:
         """This node's record as text, as of the last second; None before it listens."""
-        return None if self._network is None else self._network.snapshot.enr
+        return self._network.snapshot.enr
 
-    def describe(self) -> dict[str, Any]:
-        """For the status page."""
-        assert self._network is not None
-        return self.snapshot().to_json()
-
-    @property
-    def has_peer(self) -> bool:
-        """True if a peer is connected that can be told of a transaction."""
-        return self._network is not None and bool(self._network.snapshot.peers)
-
-    def snapshot(self) -> NetworkSnapshot:
-        assert self._network is not None
+    def _snapshot(self) -> NetworkSnapshot:
         return replace(self._network.snapshot, proposed_blocks=dict(self.proposed.counts))
 
-    def troubles(self) -> dict[str, str | None]:
-        """Trouble with peers, None for nothing."""
-        if self._network is not None and self._network.trouble is not None:
+    def troubles(self) -> Mapping[str, str | None]:
+        if self._network.trouble is not None:
             return {"peers": self._network.trouble}
-        snapshot = self.snapshot()
+        snapshot = self._network.snapshot
         if snapshot.peers:
             empty = sorted(topic for topic, size in snapshot.mesh.items() if not size)
             return {"peers": f"in no mesh of {', '.join(empty)}" if len(empty) == len(snapshot.mesh) else None}
         is_lonely = time.monotonic() - self._lonely_since > _LONELY_S
         return {"peers": "no peer is connected" if is_lonely else None}
 
-    def _summary(self) -> str:
-        snapshot = self.snapshot()
+    def states(self) -> Mapping[str, str]:
+        snapshot = self._network.snapshot
         mesh = ", ".join(f"{topic} {size}" for topic, size in snapshot.mesh.items())
-        return f"{len(snapshot.peers)} connected; mesh: {mesh or 'none'}"
+        return {"peers": f"{len(snapshot.peers)} connected; mesh: {mesh or 'none'}"}
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"peers": self._snapshot().to_json()}
+
+    def metrics(self) -> Iterable[Metric]:
+        from fastnode.metrics.peers import peer_metrics
+
+        return peer_metrics(self._snapshot())
 
     def _on_snapshot(self, snapshot: NetworkSnapshot) -> None:
         """Each second: what waits for a peer goes out when there is one."""
+        mempool = self._parts.mempool
         self._pulse.beat()
-        if self._mempool is not None:
-            self._mempool.pool.release_before(self._mempool.clock.slot())
+        mempool.pool.release_before(mempool.clock.slot())
         if not snapshot.peers:
             return
         self._lonely_since = time.monotonic()
-        handover = None if self._mempool is None else self._mempool.handover
+        handover = mempool.handover
         if handover is not None and handover.has_waiting and any(snapshot.mesh.values()):
             handover.flush()
+
+
+def _tell(hearers: Sequence[Callable[[_T], None]], what: _T) -> None:
+    for hear in tuple(hearers):
+        hear(what)
 
 
 def _version_of(mempool: Mempool, chain: ChainInfo) -> str:

@@ -16,7 +16,7 @@ from tests.building.test_recorded_chain import opened_builder
 from tests.building.test_reexecution import Proposal
 from tests.mempool.chain import SAMPLE_CHAIN
 
-from fastnode.app.peers import PeerToPeer, peer_options
+from fastnode.app.roles.peers import Gossip, PeerParts, Peers, execution_rule, peer_options
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.config.configuration import NodeConfiguration
@@ -28,6 +28,8 @@ from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.gossip.topics import Topic
+from fastnode.p2p.judging.proposed_blocks import ProposedBlocks
+from fastnode.p2p.node.gossip_sink import GossipSink
 from fastnode.p2p.node.options import StaticPeer
 from fastnode.proofs.judge import open_judge
 from fastnode.protocol.block import L2Block
@@ -58,7 +60,7 @@ class L1:
         return self._messages
 
 
-class Peers:
+class PeersAlone:
     """A node without sockets: what a peer says goes in at :meth:`hear`, the thread that ingests is :meth:`ingest`."""
 
     def __init__(self, recorded: Proposal, directory: Path, now: Callable[[], float] | None = None) -> None:
@@ -79,18 +81,24 @@ class Peers:
         self.woken = 0
         self.is_ready = True
         self.given: dict[bytes, bytes] = {}
-        self.peers = PeerToPeer(Settings(p2p_enabled=True, p2p_port=0), directory, None, wake=self.wake)
-        condition: Any = SimpleNamespace(
-            is_ready=lambda: self.is_ready, is_importing=False, mention=lambda *_: None, tell=lambda *_: None
-        )
-        self.peers.attach(self.mempool, chain, lambda: recorded.builder.view, condition, MemoryBudget(64 << 20))
-        assert self.peers._host is not None
-        self.peers._host.fetch = self.fetch
         self.epoch = self.slot // chain.epoch_duration
-        l1: Any = L1(recorded.messages)
-        self.l1 = l1
-        state = recorded.builder.data.state
-        self.peers.judge_proposals(chain, l1, lambda: state, lambda *offense: self.accused.append(offense))
+        self.l1: Any = L1(recorded.messages)
+        self.peers = Peers(
+            PeerParts(
+                settings=Settings(p2p_enabled=True, p2p_port=0),
+                directory=directory,
+                gossip=Gossip(GossipSink(), ProposedBlocks(self.wake)),
+                mempool=self.mempool,
+                chain=chain,
+                view=lambda: recorded.builder.view,
+                is_ready=lambda: self.is_ready,
+                budget=MemoryBudget(64 << 20),
+                state=lambda: recorded.builder.data.state,
+                l1=self.l1,
+                accuse=lambda *offense: self.accused.append(offense),
+            )
+        )
+        self.peers._host.fetch = self.fetch
 
     def wake(self) -> None:
         self.woken += 1
@@ -109,7 +117,6 @@ class Peers:
     def hear(self, block: L2Block, archive_root: bytes | None = None) -> Verdict:
         """Of a block as its proposer gossips it."""
         host = self.peers._host
-        assert host is not None
         payload = proposal_of(block, archive_root or block.archive.root, in_hash(self.recorded.messages))
         return host.judge(Topic.BLOCK_PROPOSAL, payload, "a peer").verdict
 
@@ -133,8 +140,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proposal]:
 
 
 @pytest.fixture
-def node(prepared: Proposal, tmp_path: Path) -> Iterator[Peers]:
-    peers = Peers(prepared, tmp_path)
+def node(prepared: Proposal, tmp_path: Path) -> Iterator[PeersAlone]:
+    peers = PeersAlone(prepared, tmp_path)
     yield peers
     peers.close()
     prepared.builder.ingestor.undo_above(prepared.blocks[0].number - 1)
@@ -145,7 +152,7 @@ def test_a_message_goes_to_peers_that_come_until_its_slot_ends_on_the_network(
 ) -> None:
     """Not by the time of L1's newest block, which is seconds behind: in the next slot it costs points."""
     asked_at = time.time()
-    node = Peers(prepared, tmp_path, now=lambda: asked_at - 10)
+    node = PeersAlone(prepared, tmp_path, now=lambda: asked_at - 10)
     kept: list[float] = []
     network: Any = SimpleNamespace(
         publish=lambda _topic, _payload, keep_s: kept.append(keep_s), stop=lambda: None, start=lambda: None
@@ -159,7 +166,7 @@ def test_a_message_goes_to_peers_that_come_until_its_slot_ends_on_the_network(
     node.close()
 
 
-def test_a_gossiped_block_is_forwarded_executed_and_proposed(node: Peers) -> None:
+def test_a_gossiped_block_is_forwarded_executed_and_proposed(node: PeersAlone) -> None:
     for block in node.recorded.blocks:
         node.give_txs(block)
         assert node.hear(block) is Verdict.ACCEPT
@@ -169,12 +176,12 @@ def test_a_gossiped_block_is_forwarded_executed_and_proposed(node: Peers) -> Non
     assert node.accused == []
 
 
-def test_a_block_whose_transactions_no_peer_gives_is_neither_forwarded_nor_executed(node: Peers) -> None:
+def test_a_block_whose_transactions_no_peer_gives_is_neither_forwarded_nor_executed(node: PeersAlone) -> None:
     assert node.hear(node.recorded.blocks[0]) is Verdict.IGNORE
     assert node.ingest() == 0
 
 
-def test_a_block_with_another_archive_is_an_offense_of_its_proposer_and_not_shown(node: Peers) -> None:
+def test_a_block_with_another_archive_is_an_offense_of_its_proposer_and_not_shown(node: PeersAlone) -> None:
     first = node.recorded.blocks[0]
     node.give_txs(first)
     tip = node.ingestor.view.tip_number
@@ -184,7 +191,7 @@ def test_a_block_with_another_archive_is_an_offense_of_its_proposer_and_not_show
     assert node.accused == [(OffenseType.BROADCASTED_INVALID_BLOCK_PROPOSAL, ADDRESS, node.slot)]
 
 
-def test_the_second_of_two_proposals_is_an_offense_and_the_first_is_shown(node: Peers) -> None:
+def test_the_second_of_two_proposals_is_an_offense_and_the_first_is_shown(node: PeersAlone) -> None:
     first = node.recorded.blocks[0]
     node.give_txs(first)
     assert node.hear(first) is Verdict.ACCEPT
@@ -194,7 +201,7 @@ def test_the_second_of_two_proposals_is_an_offense_and_the_first_is_shown(node: 
     assert node.accused == [(OffenseType.DUPLICATE_PROPOSAL, ADDRESS, node.slot)]
 
 
-def publish_all(node: Peers) -> None:
+def publish_all(node: PeersAlone) -> None:
     """The recorded checkpoint is on L1, as it was recorded."""
     with ChainFileSource(SAMPLE_CHAIN) as source:
         for record in source.records():
@@ -202,7 +209,7 @@ def publish_all(node: Peers) -> None:
                 node.ingestor.add_checkpoint(record.published, record.l1_to_l2_messages)
 
 
-def prune(node: Peers, *, has_peers: bool = True) -> list[tuple[OffenseType, bytes, int]]:
+def prune(node: PeersAlone, *, has_peers: bool = True) -> list[tuple[OffenseType, bytes, int]]:
     """L1 gives up the checkpoint: who is accused."""
     pruned = node.peers._pruned
     assert pruned is not None
@@ -214,7 +221,7 @@ def prune(node: Peers, *, has_peers: bool = True) -> list[tuple[OffenseType, byt
 
 
 def test_a_pruned_epoch_whose_blocks_are_what_their_transactions_do_is_an_offense_of_its_committee(
-    node: Peers,
+    node: PeersAlone,
 ) -> None:
     for block in node.recorded.blocks:
         node.give_txs(block)
@@ -222,19 +229,19 @@ def test_a_pruned_epoch_whose_blocks_are_what_their_transactions_do_is_an_offens
     assert prune(node) == [(OffenseType.VALID_EPOCH_PRUNED, ADDRESS, node.epoch)]
 
 
-def test_a_pruned_epoch_whose_transactions_no_peer_has_is_an_offense_of_its_committee(node: Peers) -> None:
+def test_a_pruned_epoch_whose_transactions_no_peer_has_is_an_offense_of_its_committee(node: PeersAlone) -> None:
     node.give_txs(node.recorded.blocks[0])
     publish_all(node)
     assert prune(node) == [(OffenseType.DATA_WITHHOLDING, ADDRESS, node.epoch)]
 
 
-def test_where_nobody_can_be_asked_nobody_is_accused(node: Peers) -> None:
+def test_where_nobody_can_be_asked_nobody_is_accused(node: PeersAlone) -> None:
     publish_all(node)
     assert prune(node, has_peers=False) == []
 
 
 def test_a_pruned_epoch_with_another_effect_than_its_transactions_have_is_nobodys_offense(
-    node: Peers, monkeypatch: pytest.MonkeyPatch
+    node: PeersAlone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for block in node.recorded.blocks:
         node.give_txs(block)
@@ -253,7 +260,7 @@ def test_a_pruned_epoch_with_another_effect_than_its_transactions_have_is_nobody
     assert prune(node) == []
 
 
-def test_what_was_pruned_before_this_node_was_up_to_date_is_not_judged(node: Peers) -> None:
+def test_what_was_pruned_before_this_node_was_up_to_date_is_not_judged(node: PeersAlone) -> None:
     publish_all(node)
     node.is_ready = False
     assert prune(node) == []
@@ -282,16 +289,13 @@ EXECUTED = [
 
 @pytest.mark.parametrize(("settings", "changes", "is_member", "expected"), EXECUTED)
 def test_what_is_executed_is_what_the_configuration_wants(
-    tmp_path: Path, settings: dict[str, Any], changes: dict[str, Any], is_member: bool, expected: bool
+    settings: dict[str, Any], changes: dict[str, Any], is_member: bool, expected: bool
 ) -> None:
     made = Settings(p2p_enabled=True, p2p_port=0, **settings)
-    peers = PeerToPeer(made, tmp_path, None, wake=lambda: None)
-    peers._committees = L1(())  # the committee is ADDRESS alone
-    peers.members = lambda: [ADDRESS if is_member else bytes(20)]
     configuration = NodeConfiguration(made)
-    peers.execute_by(configuration)
+    executes = execution_rule(made, configuration)
     configuration.change(changes)
-    assert peers.proposed.executes(7) is expected
+    assert executes(7, lambda _slot: is_member) is expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from coincurve import PrivateKey
 from tests.http_stand_in import HttpStandIn, answer_json
 from tests.p2p.vectors import recorded
 
-from fastnode.app.validator_messages import ValidatorMessages
+from fastnode.app.roles.validator_messages import ValidatorMessages
 from fastnode.keystore.private_keys import EthKey, RemoteSigner
 from fastnode.p2p.messages.proposals import read_signer
 from fastnode.p2p.messages.request_forms import AuthRequest
@@ -21,9 +21,9 @@ FIRST, SECOND = EthKey(bytes(31) + b"\1"), EthKey(bytes(31) + b"\2")
 MESSAGE = AuthRequest.from_buffer(recorded("auth-request.bin")).signed
 
 
-def messages(*signers: Any, prefers: Any = None) -> ValidatorMessages:
+def messages(*signers: Any) -> ValidatorMessages:
     validators = SimpleNamespace(keystore=SimpleNamespace(validators=[SimpleNamespace(attester=s) for s in signers]))
-    return ValidatorMessages(validators, prefers or (lambda address: False))  # type: ignore[arg-type]
+    return ValidatorMessages(validators)  # type: ignore[arg-type]
 
 
 def signer_of(signature: bytes | None) -> str:
@@ -38,7 +38,7 @@ def test_a_key_of_the_keystore_signs() -> None:
 
 def test_a_member_of_the_committee_signs_rather_than_another() -> None:
     member = bytes.fromhex(SECOND.address[2:])
-    assert signer_of(messages(FIRST, SECOND, prefers=member.__eq__).sign(MESSAGE)) == SECOND.address
+    assert signer_of(messages(FIRST, SECOND).sign(MESSAGE, member.__eq__)) == SECOND.address
 
 
 def test_without_keys_nothing_is_signed() -> None:

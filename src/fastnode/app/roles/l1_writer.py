@@ -1,4 +1,4 @@
-"""Signing and writing to L1, put together once for the sequencer and the prover; imported where one is wanted."""
+"""Signing, paying and writing to L1, once for the sequencer and the prover of a node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from fastnode.app.roles.part import Part
 from fastnode.errors import StartError
 from fastnode.files import make_folder
 from fastnode.kernels import encode
@@ -22,17 +23,22 @@ from fastnode.publishing.publishers import Publishers
 from fastnode.publishing.signing import SigningDoor
 from fastnode.sequencing.l1_publication import KeyDoor, L1Publication
 from fastnode.sequencing.slot_guard import SlotGuard
-from fastnode.sources.blobs.own import OwnBlobs
+from fastnode.sources.blobs.own import OWN_BLOBS, OwnBlobs
 from fastnode.sources.l1.rollup import RollupFacts
 
 if TYPE_CHECKING:
-    from fastnode.app.opened import Opened
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
+    from fastnode.app.joined import Joined
+    from fastnode.config.settings import Settings
     from fastnode.ha.duties import DutyLocks
     from fastnode.keystore.keystore import Keystore
     from fastnode.keystore.private_keys import Signer
-    from fastnode.keystore.validators import Validators
+    from fastnode.serving.server import RpcServer
 
-__all__ = ["Publishing"]
+__all__ = ["L1Writer"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -40,19 +46,21 @@ _WEI_PER_ETH: Final = 10**18
 _DIRECTORY: Final = "publishing"
 
 
-class Publishing:
+class L1Writer(Part):
     """StartError, KeystoreError or HaDatabaseError where it cannot sign or pay."""
 
-    def __init__(self, opened: Opened, validators: Validators) -> None:
+    def __init__(self, joined: Joined) -> None:
+        opened = joined.opened
         settings, chain = opened.settings, opened.data.store.chain
-        reader = opened.l1
-        assert reader is not None
-        assert opened.following is not None
-        self._reader = reader
+        if opened.following is None or opened.l1 is None:
+            flag = "--sequencer" if settings.sequencer else "--prover-node"
+            raise StartError(f"{flag}: the chain must be derived from L1 (--l1-rpc-urls and a place of blobs)")
+        self.reader = reader = opened.l1
         self._hand_on = opened.following.hand_on_blobs
+        self._own_blobs = OwnBlobs(opened.data.directory.path / OWN_BLOBS)
         self._slot_s = chain.slot_duration
         self._chain_id = chain.l1_chain_id
-        self._validators = validators
+        self._validators = validators = joined.validators
         forwarder = settings.seq_publisher_forwarder_address
         self._forwarder = None if forwarder is None else encode.from_hex(forwarder)
         self._from_settings: Keystore | None = None
@@ -60,15 +68,13 @@ class Publishing:
             self._from_settings = keystore_of_settings(settings)
         rollup = encode.from_hex(chain.node_info["l1ContractAddresses"]["rollupAddress"])
         self._network = Network()
-        self._locks = _open_locks(opened)
+        self._locks = _open_locks(settings)
         self.door = SigningDoor(self._signers, rollup, self._network, self._locks)
         self.keys = KeyDoor(self.door, self.keystore)
         directory = opened.data.directory.path / _DIRECTORY
         make_folder(directory)
         self.guard = SlotGuard(directory / "slot")
         self.attested_guard = SlotGuard(directory / "attested slot")
-        self._own_blobs = OwnBlobs(directory / "blobs")
-        opened.following.read_own_blobs(self._own_blobs)
         self.publishers = Publishers(
             self._accounts(),
             reader.client,
@@ -152,9 +158,9 @@ class Publishing:
         return self.keys.publishers_of(attester)
 
     def _facts(self) -> RollupFacts:
-        return self._reader.seen()[0]
+        return self.reader.seen()[0]
 
-    def start(self) -> None:
+    def start(self, public: RpcServer) -> None:
         """Watch what was in flight at the last stop.
 
         Where blobs need proofs of cells, the setup is loaded now and not when the first block is due.
@@ -170,27 +176,28 @@ class Publishing:
         self.door.clean_up(self._slot_s)
 
     def stop(self) -> None:
-        """No thread waits for L1 any longer; what is in flight stays on disk."""
+        """No thread waits for L1 any longer; what is in flight stays on disk.  May be called more than once."""
         self.publishers.close()
 
     def close(self) -> None:
-        """May be called more than once."""
         self.publishers.close()
         self._network.close()
         if self._locks is not None:
             self._locks.close()
 
-    # ---- what others look at -------------------------------------------------------------------
+    # ---- reports -------------------------------------------------------------------------------
 
-    def faults(self) -> dict[str, str | None]:
-        """Fault that keeps this node from signing at all, None for nothing."""
+    def faults(self) -> Mapping[str, str | None]:
+        """Fault that keeps this node from signing at all."""
         return {"signed slots": self.guard.fault or self.attested_guard.fault}
 
-    def troubles(self) -> dict[str, str | None]:
+    def troubles(self) -> Mapping[str, str | None]:
         return self.publishers.troubles()
 
-    def describe(self) -> dict[str, Any]:
-        """For status reports."""
+    def describe(self) -> Mapping[str, Any]:
+        return {"publishing": self._describe()}
+
+    def _describe(self) -> dict[str, Any]:
         door = self.door
         return {
             "publishers": self.publishers.describe(),
@@ -203,9 +210,13 @@ class Publishing:
             },
         }
 
+    def metrics(self) -> Iterable[Metric]:
+        from fastnode.metrics.publishing import publishing_metrics
 
-def _open_locks(opened: Opened) -> DutyLocks | None:
-    settings = opened.settings
+        return publishing_metrics(self._describe())
+
+
+def _open_locks(settings: Settings) -> DutyLocks | None:
     if not settings.validator_ha_signing_enabled:
         return None
     # On demand: the driver of PostgreSQL is an extra.

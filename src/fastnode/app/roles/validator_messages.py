@@ -27,20 +27,19 @@ _LIMITS: Final = ClientLimits(request_time_s=5.0, response_bytes_max=4096)
 
 
 class ValidatorMessages:
-    """``prefers``: whether an address is one that other nodes know now, as a member of a committee."""
-
-    def __init__(self, validators: Validators, prefers: Callable[[bytes], bool]) -> None:
+    def __init__(self, validators: Validators) -> None:
         self._validators = validators
-        self._prefers = prefers
 
-    def sign(self, message: bytes) -> bytes | None:
+    def sign(self, message: bytes, prefers: Callable[[bytes], bool] = lambda _address: False) -> bytes | None:
         """r 32, s 32, v as u32, over the hash of a message as a personal message; None if no key can be used.
+
+        ``prefers`` an address that other nodes know now, as a member of a committee.
 
         Such a signature may be made any number of times.  Waits for a remote signer.
         """
         keystore = self._validators.keystore
         signers = [] if keystore is None else [keys.attester for keys in keystore.validators]
-        signers.sort(key=lambda signer: not self._prefers(_address(signer)))
+        signers.sort(key=lambda signer: not prefers(_address(signer)))
         if not signers:
             return None
         digest = keccak_256(message)

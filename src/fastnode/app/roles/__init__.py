@@ -1,0 +1,1 @@
+"""Parts of a node beside answering: what each role needs, does, and says of itself."""
