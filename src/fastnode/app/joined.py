@@ -6,8 +6,6 @@ What is stored is published at once; its state too, unless a crash left it behin
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from importlib import resources
@@ -16,9 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fastnode.app.condition import Condition
-from fastnode.app.effects import configuration_of, connect_building, connect_mempool, connect_polling
+from fastnode.app.effects import configuration_of, connect_mempool
 from fastnode.app.node_settings import check_network, check_release, log_block_budget, log_history
 from fastnode.app.opened import Opened, trace_threads_of
+from fastnode.app.roles.source import Source, source_of
 from fastnode.app.sample import NO_BLOCKS
 from fastnode.app.views import Views
 from fastnode.app.watching import Watching
@@ -27,7 +26,6 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import SettingError, StartError
-from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.http.limited_threads import LimitedThreads
 from fastnode.keystore.validators import Validators
 from fastnode.log import log_facts
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
-    from fastnode.sources.follower import Follower
 
 __all__ = ["Joined", "join_network"]
 
@@ -67,14 +64,13 @@ class Joined:
     ingestor: Ingestor
     views: Views
     recent: RecentBlocks
-    #: None: no node is followed.
-    follower: Follower | None
+    #: Where new blocks come from.
+    source: Source
     #: The local network that this node runs; None: it runs none.
     local_network: LocalNetwork | None
     operator: SyncOperator
     uploads: SnapshotUploads
     mempool: Mempool
-    fees: FeeSource
     function_names: FunctionNames
     artifacts: ArtifactStore
     simulation: Simulation
@@ -116,58 +112,43 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     log_history(settings, data.state.view, runs_follow=ingestor.takes_runs)
     local = _open_local_network(opened, ingestor, beginning)
     views.show(ingestor.view)
-    fees = _open_fees(opened, local)
+    source = source_of(views, opened, local)
     gossip = _open_gossip(opened)
     way_out = _way_out(opened, gossip)
-    mempool = _open_mempool(opened, views, local, fees, gossip, way_out)
+    mempool = _open_mempool(opened, source, gossip, way_out)
     stack.callback(mempool.close)
     recent = RecentBlocks()
     views.subscribe(recent.on_committed)
     views.subscribe(mempool.on_committed)
-    if local is not None:
-        local.attach(mempool)
-        if opened.bus is None:  # else a block is built once the fleet has the transaction
-            mempool.watch_accepted(local.forward)
-    follower = None
-    if following is not None:
-        following.attach(mempool, lambda: views.newest, data.store)
-        proposals = None if gossip is None else gossip.proposed
-        follower = following.follow(ingestor, opened.control, publication, proposals=proposals)
+    source.feed(ingestor, mempool, publication, None if gossip is None else gossip.proposed)
     operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
-    condition = Condition(views, follower, opened.l1, opened.control, lambda: mempool.limitation)
+    condition = Condition(views, source.follower, opened.l1, opened.control, lambda: mempool.limitation)
     condition.judge = mempool.judge
-    configuration = _open_configuration(opened, mempool, follower, local)
+    configuration = _open_configuration(opened, mempool)
+    source.configure(configuration)
     validators = Validators(settings.key_store_directory, configuration)
     stack.callback(validators.close)
     watching = _open_watching(opened, condition, configuration, stack)
     views.subscribe(watching.on_committed)
-    condition.watch(data.faults, mempool.faults, watching.faults)
-    way_out.watch(data.faults)  # the pool says itself what keeps it from its work
-    if local is not None and local.l1 is not None:
-        condition.watch(local.l1.faults)
-        way_out.watch(local.l1.faults)
-    if follower is not None:
-        condition.mention(follower.faults)
+    condition.watch(data.faults, mempool.faults, watching.faults, source.faults)
+    way_out.watch(data.faults, source.faults)  # the pool says itself what keeps it from its work
     condition.tell(lambda: {"pool": mempool.summary()})
-    condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
-    if following is not None:
-        condition.mention(following.troubles)
+    condition.mention(mempool.troubles, uploads.troubles, validators.troubles, source.troubles)
     names = FunctionNames()
     artifacts = ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY)
-    simulation, threads = _open_simulation(opened, mempool, fees, names, artifacts, stack)
+    simulation, threads = _open_simulation(opened, mempool, source, names, artifacts, stack)
     return Joined(
         opened=opened,
         chain_file=chain_file,
         ingestor=ingestor,
         views=views,
         recent=recent,
-        follower=follower,
+        source=source,
         local_network=local,
         operator=operator,
         uploads=uploads,
         mempool=mempool,
-        fees=fees,
         function_names=names,
         artifacts=artifacts,
         simulation=simulation,
@@ -264,12 +245,6 @@ def _serve_as(store: ArchiverStore, version: str) -> None:
 # ---- what stands on it -----------------------------------------------------------------------------
 
 
-def _open_fees(opened: Opened, local: LocalNetwork | None) -> FeeSource:
-    if local is not None:
-        return local.fees
-    return ChainFees() if opened.following is None else opened.following.fees()
-
-
 def _open_gossip(opened: Opened) -> Gossip | None:
     if not opened.settings.p2p_enabled:
         return None
@@ -279,37 +254,22 @@ def _open_gossip(opened: Opened) -> Gossip | None:
     return open_gossip(opened)
 
 
-def _open_mempool(
-    opened: Opened,
-    views: Views,
-    local: LocalNetwork | None,
-    fees: FeeSource,
-    gossip: Gossip | None,
-    way_out: WayOut,
-) -> Mempool:
-    view, following = views.newest, opened.following
-    sink = None if following is None else following.tx_sink
-    publishes = opened.settings.sequencer and not opened.settings.fisherman_mode
-    if following is not None and publishes and not following.nodes.all:
-        sink = None  # who builds blocks needs no other node for its transactions
+def _open_mempool(opened: Opened, source: Source, gossip: Gossip | None, way_out: WayOut) -> Mempool:
+    view = source.views.newest
     assert view is not None
-    extension = opened.allow_list_extension
-    if local is not None:
-        from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
-
-        extension = (*TOKEN_ALLOW_LIST, *extension)
+    extension = (*source.allow_list, *opened.allow_list_extension)
     real_proofs = bool(view.chain.chain.node_info.get("realProofs", True))
     mempool = Mempool.open(
         opened.data.directory.path / POOL_DIRECTORY,
         view,
         MempoolOptions.of(opened.settings, extension),
         judge=judge_of(opened.settings, opened.data.directory.path, required=real_proofs),
-        fees=fees,
+        fees=source.fees,
         # In a fleet one of its nodes hands on what any of them took.
-        sink=None if opened.bus is not None else sink if gossip is None else gossip.sink,
+        sink=None if opened.bus is not None else source.sink if gossip is None else gossip.sink,
         closed=way_out.blocked_by,
-        learned=None if following is None else following.network_values(),
-        now=_chain_time(opened, views, local),
+        learned=source.network_values(),
+        now=source.now,
     )
     if opened.is_sample:
         logger.warning(
@@ -338,29 +298,7 @@ def _way_out(opened: Opened, gossip: Gossip | None) -> WayOut:
     return WayOut(NO_NETWORK if following is None else NO_UPSTREAM)
 
 
-def _chain_time(opened: Opened, views: Views, local: LocalNetwork | None) -> Callable[[], float]:
-    """The time of the chain is that of L1's blocks, or of a local network.
-
-    The clock on the wall stands in for it; while no block can come that is at least the newest block's time.
-    """
-    if local is not None:
-        return local.pool_time
-    if opened.l1 is not None:
-        return opened.l1.now
-    if opened.following is not None:
-        return time.time
-
-    def at_least_the_newest_block() -> float:
-        view = views.newest
-        info = None if view is None else view.chain.block_info(view.chain.tip_number)
-        return max(time.time(), 0 if info is None else info.timestamp)
-
-    return at_least_the_newest_block
-
-
-def _open_configuration(
-    opened: Opened, mempool: Mempool, follower: Follower | None, local: LocalNetwork | None
-) -> NodeConfiguration:
+def _open_configuration(opened: Opened, mempool: Mempool) -> NodeConfiguration:
     chain = opened.data.store.chain
     mana_limit = chain.l1_constants.get("rollupManaLimit")
     configuration = configuration_of(
@@ -370,10 +308,6 @@ def _open_configuration(
         mana_limit=None if mana_limit is None else int(mana_limit),
     )
     connect_mempool(configuration, mempool)
-    if local is not None:
-        connect_building(configuration, opened.settings, local.reconfigure)
-    if follower is not None:
-        connect_polling(configuration, follower.set_poll_interval)
     return configuration
 
 
@@ -392,13 +326,13 @@ def _open_watching(
 def _open_simulation(
     opened: Opened,
     mempool: Mempool,
-    fees: FeeSource,
+    source: Source,
     names: FunctionNames,
     artifacts: ArtifactStore,
     stack: AsyncExitStack,
 ) -> tuple[Simulation, LimitedThreads | None]:
-    upstream = None if opened.following is None else opened.following.simulator
-    simulation = Simulation.of(opened.settings, mempool.clock, fees.current, upstream, names, artifacts)
+    current = source.fees.current
+    simulation = Simulation.of(opened.settings, mempool.clock, current, source.simulator, names, artifacts)
     if not simulation.is_local:
         return simulation, None
     threads = LimitedThreads(

@@ -92,7 +92,7 @@ def _facts(joined: Joined, services: Services) -> Facts:
 
 
 def _fee_facts(joined: Joined) -> FeeFactsOfNode:
-    source, l1 = joined.fees, joined.opened.l1
+    source, l1 = joined.source.fees, joined.opened.l1
     if isinstance(source, L1FeeSource) and l1 is not None:
         return FeeFactsOfNode(l1=l1.newest_fees(), l1_slot_duration=l1.slot_duration)
     return FeeFactsOfNode(latest=source.newest if isinstance(source, LatestFees) else None)

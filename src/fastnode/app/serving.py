@@ -173,7 +173,7 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None], upkeep: Upkee
         ingestor,
         joined.chain_file,
         opened.control,
-        joined.local_network or joined.follower,
+        joined.source.runs,
         on_begun=(lambda: None) if opened.seat is None else come_last,
         on_caught_up=on_caught_up,
         on_done=on_loaded,
@@ -186,10 +186,7 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None], upkeep: Upkee
 async def _stop_ingestion(joined: Joined, ingestion: IngestionThread) -> None:
     opened = joined.opened
     opened.control.stop()
-    if joined.local_network is not None:
-        joined.local_network.wake()
-    if opened.following is not None:
-        await asyncio.to_thread(opened.following.interrupt)
+    await asyncio.to_thread(joined.source.interrupt)
     await asyncio.to_thread(ingestion.stop)
     _save_filter(joined)
 
@@ -303,7 +300,7 @@ def _services(equipped: Equipped) -> Services:
         function_names=joined.function_names,
         allow_list=lambda: mempool.allow_list,
         mempool=mempool,
-        fees=joined.fees,
+        fees=joined.source.fees,
         simulation=joined.simulation,
         artifacts=joined.artifacts,
         simulation_threads=joined.simulation_threads,

@@ -140,7 +140,7 @@ class Fleet(Part):
             protocol_contracts_hash=mempool.network.protocol_contracts_hash,
         )
         return {
-            "fees": _fees_of(self._joined.fees, view),
+            "fees": _fees_of(self._joined.source.fees, view),
             "allowedPublicSetup": [element.to_json() for element in mempool.allow_list],
             "headers": {name.lower(): value for name, value in headers},
         }

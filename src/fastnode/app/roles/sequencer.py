@@ -70,7 +70,7 @@ class SequencerPart(Part):
     """``peers`` None: only the keys that are here attest.  StartError where there is nothing to sign with."""
 
     def __init__(self, joined: Joined, writer: L1Writer, peers: Peers | None) -> None:
-        opened, mempool, follower = joined.opened, joined.mempool, joined.follower
+        opened, mempool, follower = joined.opened, joined.mempool, joined.source.follower
         assert follower is not None  # the chain comes from L1
         settings, chain, condition = opened.settings, opened.data.store.chain, joined.condition
         self._writer = writer
