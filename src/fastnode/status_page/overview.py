@@ -57,7 +57,7 @@ class Overview:
     def modules(self) -> tuple[str, ...]:
         """Modules of the page that the first numbers of this node need, beside those of every node."""
         sources = self._sources
-        writes = sources.proposing() is not None
+        writes = _proposing(sources.parts()) is not None
         return ("local-network.js",) * (sources.local_network is not None) + ("proposing.js",) * writes
 
     def render(self, *, after: int = 0) -> bytes:
