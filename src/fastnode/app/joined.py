@@ -64,7 +64,7 @@ class Joined:
     ingestor: Ingestor
     views: Views
     recent: RecentBlocks
-    #: Where new blocks come from.
+    #: Source of new blocks.
     source: Source
     #: The local network that this node runs; None: it runs none.
     local_network: LocalNetwork | None

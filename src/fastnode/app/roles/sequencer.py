@@ -162,7 +162,7 @@ class SequencerPart(Part):
 def _attest(
     joined: Joined, writer: L1Writer, peers: Peers, limits: Callable[[], AcceptanceLimits]
 ) -> tuple[Validator, PeerAttestations]:
-    """Who attests to the checkpoints of others, and the attestations of others to ours."""
+    """Validator that attests to the checkpoints of others, and the attestations of others to ours."""
     settings = joined.opened.settings
     gossip, pool = ValidatorGossip(peers.publish), AttestationPool()
     validator = Validator(

@@ -1,4 +1,4 @@
-"""Where new blocks come from: nowhere, other nodes and L1, or this node itself, which is a local network.
+"""Source of new blocks: none, other nodes and L1, or this node itself, which is a local network.
 
 Each says what the time of the chain is, what gas costs, who takes transactions and who knows more than this node.
 """
@@ -34,7 +34,7 @@ __all__ = ["FollowedChain", "LocalChain", "Source", "source_of"]
 
 
 class Source(Part):
-    """Nowhere: what is stored is served, or a file."""
+    """No source: the stored chain is served, or that of a file."""
 
     def __init__(self, views: Views) -> None:
         self.views = views
