@@ -51,12 +51,22 @@ def check_settings(settings: Settings) -> None:
         raise SettingError("--workers: a local network is one process; leave one of --workers and --local-network out")
     if settings.workers and settings.bus_share_limits:
         raise SettingError("--bus-share-limits counts what one process grants: leave it out, or --workers")
-    is_named_only = settings.network is not None and settings.network_config is None
-    if is_named_only and not recorded_network(settings.network or ""):
-        raise SettingError(f"--network {settings.network}: give the network's configuration with --network-config")
+    if settings.network is not None and settings.network_config is None:
+        _check_named_network(settings, settings.network)
     _check_packages(settings)
     _check_files(settings)
     _check_locations(settings)
+
+
+def _check_named_network(settings: Settings, name: str) -> None:
+    """Check that a network that is given by its name alone can be found."""
+    if not recorded_network(name):
+        raise SettingError(f"--network {name}: give the network's configuration with --network-config")
+    if not settings.derives_from_l1:
+        raise SettingError(
+            f"--network {name}: its chain is read from L1: give --l1-rpc-urls and a place of blobs "
+            "(--l1-consensus-host-urls, --blob-file-store-urls or --blob-archive-api-url)"
+        )
 
 
 def _check_redundancy(settings: Settings) -> None:
