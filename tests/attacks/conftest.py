@@ -13,6 +13,7 @@ from tests.sources.l1.derivation.conftest import attested as attested
 from tests.sources.l1.derivation.conftest import chain as chain
 from tests.sources.l1.derivation.conftest import committee as committee
 from tests.sources.l1.derivation.conftest import l1 as l1
+from tests.sources.l1.derivation.conftest import release as release
 from tests.sources.l1.publishing import PublishingL1
 from tests.sources.made_chain import SHAPE
 
