@@ -113,7 +113,7 @@ def test_a_penalty_has_no_effect_without_the_watch_for_offenses(caplog: pytest.L
 def test_the_page_about_settings_that_change_names_every_key_that_some_part_follows() -> None:
     """And no other, but for those that cannot change."""
     names = {key.name for key in KEYS}
-    modules = [path.read_text(encoding="utf-8") for path in (ROOT / "src" / "fastnode" / "app").glob("*.py")]
+    modules = [path.read_text(encoding="utf-8") for path in (ROOT / "src" / "fastnode" / "app").rglob("*.py")]
     followed = {
         word for text in modules if "configuration.on_change(" in text for word in re.findall(r'"(\w+)"', text)
     } & names
