@@ -196,7 +196,7 @@ TASKS = {
 POOLS = {
     *("app/derivation.py", "app/roles/fleet.py", "app/following.py", "archiver/ingest.py", "http/fair_threads.py"),
     *("keystore/remote_signers.py", "local_network/forking.py", "p2p/node/network.py", "p2p/judging/pruned_epochs.py"),
-    *("parquet/verification.py", "sequencing/l1_publication.py", "sequencing/voting.py", "workers/hub.py"),
+    *("sequencing/l1_publication.py", "sequencing/voting.py", "workers/hub.py"),
     "world_state/state.py",
 }
 PACKAGE = Path(fastnode.__file__).parent

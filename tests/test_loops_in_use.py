@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +37,7 @@ from tests.sources.made_chain import MadeChain
 from tests.test_loop import KINDS, owned_loops
 from tests.workers.test_links import Notes
 
+from fastnode.app.upkeep import Upkeep
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.bus import budgets, lease, members, transactions
 from fastnode.bus.budgets import SharedBudgets
@@ -61,6 +62,7 @@ from fastnode.serving import webhooks
 from fastnode.serving.webhooks import Hook, Webhook
 from fastnode.sources.l1.rollup import Wanted
 from fastnode.sources.l1.service import L1Options, L1Reader
+from fastnode.sources.sync_control import SyncControl
 from fastnode.view import View
 from fastnode.workers import hub
 from fastnode.workers.feed import Feed
@@ -425,6 +427,28 @@ def judge_proposals(parts: Parts) -> Iterator[Case]:
     )
 
 
+def give_room_back(parts: Parts) -> Iterator[Case]:
+    """A state that has history to drop until it was asked for it often enough."""
+    left_to_drop = [True] * 5
+    giving_back = SimpleNamespace(is_due=False)
+    state = SimpleNamespace(
+        prune=lambda: bool(left_to_drop) and left_to_drop.pop(),
+        giving_back=giving_back,
+        view=SimpleNamespace(oldest=1),
+    )
+    source: Any = parts.tried(state)
+    ingestor: Any = SimpleNamespace(between_blocks=lambda: nullcontext(True))
+    upkeep = Upkeep(ingestor, source, SyncControl(), on_pruned=lambda: None)
+    yield Case(
+        source=source,
+        loop=upkeep._loop,
+        trouble=lambda: upkeep.troubles()["upkeep"],
+        works=lambda: not left_to_drop,
+        begin=upkeep.start,
+        close=upkeep.close,
+    )
+
+
 @contextmanager
 def hub_of(parts: Parts, listener: socket.socket, source: Trying, feed: Any) -> Iterator[Hub]:
     left, source.left = source.left, []  # what is raised while a hub is made ends the start
@@ -484,6 +508,7 @@ def tell_workers(parts: Parts) -> Iterator[Case]:
 
 
 BUILDERS: dict[tuple[str, str], Builder] = {
+    ("app/upkeep.py", "self._loop"): give_room_back,
     ("bus/budgets.py", "self._loop"): shared_budgets,
     ("bus/members.py", "self._loop"): heartbeat,
     ("bus/publisher.py", "self._loop"): publisher,
