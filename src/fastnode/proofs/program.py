@@ -49,7 +49,8 @@ _TROUBLES: Final = re.compile(
 #: Variables of the node's environment that the program may see: what finds it, or a wrapper's interpreter.
 _PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 
-_VERSION_TIMEOUT_S: Final = 10.0
+#: Much more than it takes: it runs below the node's priority, which on a busy machine is nearly nothing.
+_VERSION_TIMEOUT_S: Final = 60.0
 _DERIVE_TIMEOUT_S: Final = 120.0
 
 
