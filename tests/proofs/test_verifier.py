@@ -14,6 +14,7 @@ from tests.clock import Clock
 from tests.proofs.conftest import MakeVerifier, files_left, set_grumpkin
 from tests.proofs.programs import made_statement, script, stand_in, statement, toy_keys, vector
 
+from fastnode.proofs.judge import ProofJudge
 from fastnode.proofs.keys import VerificationKeys
 from fastnode.proofs.program import INVALID_PROOF
 from fastnode.proofs.verdict import VALID, Judgement, Verdict
@@ -193,6 +194,27 @@ def test_a_program_that_is_put_in_its_place_later_is_found(make: MakeVerifier, w
     clock.now += RETRY_S
     assert verifier.submit_statement(made_statement(1)).result(30) == VALID
     assert verifier.state is VerifierState.READY
+
+
+def test_a_node_that_says_it_judges_nothing_tries_again_without_a_proof(make: MakeVerifier, tmp_path: Path) -> None:
+    clock = Clock()
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    verifier = make(script(tmp_path / "bb", "exit 3"), clock=clock)
+    judge = ProofJudge(required=True, bb=verifier)
+    assert verifier.prepare() is not None
+    failure = judge.limitation
+    assert failure is not None
+    good = stand_in(tmp_path / "good", "exit 0")
+    script(tmp_path / "bb", f'if [ "$1" = --version ]; then read line < {gate}; fi', f'exec {good} "$@"')
+    assert judge.limitation == failure
+    clock.now += RETRY_S
+    assert judge.limitation == failure
+    with gate.open("w") as opened:  # it is being asked for its version
+        assert judge.limitation == failure
+        opened.write("\n")
+    verifier.wait_until_prepared(30)
+    assert judge.limitation is None
 
 
 def test_damaged_setup_files_are_noticed_before_a_proof_is_called_false(

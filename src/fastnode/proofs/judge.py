@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fastnode.proofs.command import CommandVerifier
 from fastnode.proofs.verdict import VALID, Judgement, Verdict
-from fastnode.proofs.verifier import BbOptions, BbVerifier, VerifierState, find_program
+from fastnode.proofs.verifier import BbOptions, BbVerifier, find_program
 from fastnode.protocol.tx import Tx
 
 __all__ = ["NO_VERIFIER", "ProofJudge", "open_judge"]
@@ -68,13 +68,20 @@ class ProofJudge:
 
     @property
     def limitation(self) -> str | None:
-        """Reason why no proof can be judged now; None if proofs are judged, or need not be."""
+        """Reason why no proof can be judged now; None if proofs are judged, or need not be.
+
+        Asking begins another try where the last failed a minute ago: a node that names this reason is sent no proof
+        that would begin it.
+        """
         if not self._asks_bb:
             return None
         if self._bb is None:
             return NO_VERIFIER
-        # One that is being made ready is no fault: a proof waits for it.
-        return self._bb.limitation if self._bb.state is VerifierState.FAILED else None
+        # One that is made ready for the first time is no fault: a proof waits for it.
+        if not self._bb.has_failed:
+            return None
+        self._bb.start_if_due()
+        return self._bb.limitation
 
     @property
     def fault(self) -> str | None:

@@ -4,8 +4,9 @@
 
 A verifier is opened at once and made ready in the background: keys tied to the network, program of their release,
 setup files written and derived, one refusal tried.  Until then, and when any of it fails, proofs are unknown, with the
-reason as its ``limitation``; a failure is looked at again when a proof comes and a minute has passed, so an operator
-who puts the program in its place need not restart the node.
+reason as its ``limitation``; after a failure it is made ready anew when a proof comes, or somebody asks how it is, and
+a minute has passed: an operator who puts the program in its place need not restart the node, and a node that takes no
+transactions, so gets no proof, is not left that way by one bad moment.
 """
 
 from __future__ import annotations
@@ -127,6 +128,11 @@ class BbVerifier:
         return f"Proof cannot be verified: {self._failure or NOT_READY}"
 
     @property
+    def has_failed(self) -> bool:
+        """True from a failure until it is ready, also while it is made ready anew."""
+        return self._failure is not None
+
+    @property
     def waiting_count(self) -> int:
         return self._queue.waiting_count
 
@@ -145,7 +151,7 @@ class BbVerifier:
         with self._changing:
             if tree_root == self._tree_root:
                 return
-            self._tree_root = tree_root
+            self._tree_root, self._failure = tree_root, None
             was_ready, self._ready = self._ready, None
             begun = self._preparing is not None or self._state is not VerifierState.PREPARING
             self._state = VerifierState.PREPARING
@@ -197,8 +203,8 @@ class BbVerifier:
         if is_news:
             logger.error("proofs cannot be verified: %s", reason)
 
-    def _start_if_due(self) -> None:
-        """Nothing to do when it is ready, or being made ready."""
+    def start_if_due(self) -> None:
+        """Begin to make it ready unless it is, or is about to be, or has failed within the last minute."""
         state = self._state
         if state is VerifierState.PREPARING or (
             state is VerifierState.FAILED and self._clock() - self._failed_at >= RETRY_S
@@ -236,7 +242,7 @@ class BbVerifier:
             if kept.judgement is Judgement.INVALID:
                 self._queue.suspect(client)
             return answered(kept)
-        self._start_if_due()
+        self.start_if_due()
         if self._state is VerifierState.FAILED:
             return answered(self._unknown())
         return self._queue.submit(statement, digest, client)
