@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastnode.archiver.queries import ChainView
-from fastnode.parquet.columns import fields_of, stored_effect
+from fastnode.parquet.columns import fields_of, stored_effect, whole
 from fastnode.parquet.tables import BLOCK_NUMBER
 from fastnode.protocol.blobs import TX_START_BITS, header_end_fields
 from fastnode.protocol.constants import PUBLIC_LOG_HEADER_FIELDS, TX_START_PREFIX
@@ -27,7 +27,7 @@ from fastnode.protocol.header import (
     StateReference,
 )
 
-__all__ = ["block_fields", "fees_of", "headers_of", "whole"]
+__all__ = ["block_fields", "fees_of", "headers_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -48,12 +48,6 @@ _HASHES: Final = {"note_hashes": "note_hash", "nullifiers": "nullifier", "l2_to_
 #: Fields in front of those of a log: its length, and of a public one the contract.
 _LOG_HEADS: Final = {"private_logs": 1, "public_logs": PUBLIC_LOG_HEADER_FIELDS}
 _TREES: Final = ("l1_to_l2_message", "note_hash", "nullifier", "public_data")
-
-
-def whole(rows: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
-    column = rows.column(name)
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def fees_of(rows: pa.Table, name: str) -> list[int]:

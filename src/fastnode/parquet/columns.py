@@ -47,6 +47,7 @@ __all__ = [
     "stored_effect",
     "stored_header",
     "stripes",
+    "whole",
 ]
 
 #: A stripe ends with the block whose stored bodies, joined, are so many bytes: what is in memory at once is a few
@@ -83,10 +84,16 @@ def arrow_schema(table: Table) -> pa.Schema:
 def digest_of_rows(rows: pa.Table) -> bytes:
     """SHA-256 over the values of all columns, whatever pieces of memory they are in; names are texts there."""
     digest = sha256(len(rows).to_bytes(8, "little"))
-    for column in rows.columns:
-        whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        _add_values(digest, whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole)
+    for name in rows.column_names:
+        values = whole(rows, name)
+        _add_values(digest, values.dictionary_decode() if pa.types.is_dictionary(values.type) else values)
     return digest.digest()
+
+
+def whole(rows: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    column = rows.column(name)
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def _add_values(digest: Any, values: pa.Array) -> None:

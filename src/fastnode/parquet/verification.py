@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from fastnode.archiver.queries import ChainView, stored_block, stored_info
 from fastnode.errors import ExportError, VerificationError
-from fastnode.parquet.blob_fields import block_fields, fees_of, headers_of, whole
-from fastnode.parquet.columns import digest_of_rows, fields_of, stored_header, stripes
+from fastnode.parquet.blob_fields import block_fields, fees_of, headers_of
+from fastnode.parquet.columns import digest_of_rows, fields_of, stored_header, stripes, whole
 from fastnode.parquet.files import RowReader, plain
 from fastnode.parquet.tables import BLOCK_NUMBER, TABLES, Table
 from fastnode.protocol.blobs import BlobSponge, absorb_each, block_blob_fields, squeeze_each
