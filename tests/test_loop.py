@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import functools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -202,9 +201,12 @@ POOLS = {
 PACKAGE = Path(fastnode.__file__).parent
 
 
-@functools.cache
-def modules() -> list[tuple[str, ast.Module]]:
-    return [(str(path.relative_to(PACKAGE)), ast.parse(path.read_text())) for path in PACKAGE.rglob("*.py")]
+def modules(*names: str) -> Iterator[tuple[str, ast.Module]]:
+    """Those whose text calls one of these.  Parsing all would take seconds of each collection, and memory for good."""
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        if any(f"{name}(" in text for name in names):
+            yield str(path.relative_to(PACKAGE)), ast.parse(text)
 
 
 def calls(tree: ast.AST) -> Iterator[ast.Call]:
@@ -215,7 +217,9 @@ def calling(*names: str) -> set[str]:
     """Modules that call one of these, whatever it is called on."""
     ends = tuple(f".{name}" for name in names)
     return {
-        module for module, tree in modules() if any(f".{ast.unparse(call.func)}".endswith(ends) for call in calls(tree))
+        module
+        for module, tree in modules(*names)
+        if any(f".{ast.unparse(call.func)}".endswith(ends) for call in calls(tree))
     }
 
 
@@ -234,7 +238,7 @@ def test_errors_of_pools_are_their_callers() -> None:
 
 def owned_loops() -> Iterator[tuple[str, str]]:
     """(module, attribute) of each loop in the code."""
-    for module, tree in modules():
+    for module, tree in modules("Loop"):
         assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
         for node in assigned:
             if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "Loop":
@@ -243,7 +247,7 @@ def owned_loops() -> Iterator[tuple[str, str]]:
 
 def test_each_loop_is_in_an_attribute() -> None:
     """Otherwise nobody could ask how it is."""
-    made = sum(ast.unparse(call.func) == "Loop" for _, tree in modules() for call in calls(tree))
+    made = sum(ast.unparse(call.func) == "Loop" for _, tree in modules("Loop") for call in calls(tree))
     assert made == len(list(owned_loops())) > 8
 
 
