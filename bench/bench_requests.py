@@ -165,7 +165,7 @@ async def serve_canned(length: int) -> None:
 
 
 async def serve_node(directory: str) -> None:
-    from fastnode.app.node import Node
+    from fastnode.app.process.node import Node
     from fastnode.config.settings import Settings
     from fastnode.http.meters import CallMeters
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastnode.app.following import Following
+from fastnode.app.stages.chain_sources import Following
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file

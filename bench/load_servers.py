@@ -128,7 +128,7 @@ async def serve_canned(sizes: list[str]) -> None:
 
 
 async def serve_node(directory: str, flags: list[str]) -> None:
-    from fastnode.app.node import Node
+    from fastnode.app.process.node import Node
     from fastnode.config.settings import Settings
 
     settings = Settings(

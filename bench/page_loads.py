@@ -95,7 +95,7 @@ async def serve_node(folder: Path, blocks: int) -> None:
     from tests.ports import free_port
     from tests.status_page.long_chain import write_long_chain
 
-    from fastnode.app.node import Node
+    from fastnode.app.process.node import Node
     from fastnode.archiver.store import ArchiverStore
     from fastnode.config.settings import Settings
     from fastnode.view import View

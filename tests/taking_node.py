@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from fastnode.app.way_out import WayOut
+from fastnode.app.ground.way_out import WayOut
 from fastnode.cli import main
 
 MODULE = "tests.taking_node"
@@ -23,7 +23,7 @@ ROOT = str(Path(__file__).parents[1])
 @contextmanager
 def taking() -> Iterator[None]:
     """Nodes that start within take transactions."""
-    with patch("fastnode.app.joined._way_out", lambda *_: WayOut(None)):
+    with patch("fastnode.app.stages.core._way_out", lambda *_: WayOut(None)):
         yield
 
 

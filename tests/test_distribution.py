@@ -283,7 +283,7 @@ except SnapshotError as error:
 
 
 def test_a_plain_start_imports_no_package_of_an_extra() -> None:
-    program = "import sys, fastnode.app.process; print(*{name.partition('.')[0] for name in sys.modules})"
+    program = "import sys, fastnode.app.process.process; print(*{name.partition('.')[0] for name in sys.modules})"
     imported = set(run(sys.executable, "-c", program, cwd=PROJECT).split())
     assert not imported & set(EXTRAS)
 

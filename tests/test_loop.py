@@ -152,8 +152,8 @@ def test_a_loop_waits_for_news_and_ends_at_once(source: Source) -> None:
 
 #: Modules that start a thread or a timer without a loop, with the reason.
 OTHERS = {
-    "app/ingestion.py": "feeds the chain; its sources are guarded by the follower, and its end is told",
-    "app/priorities.py": "begins once, reads no stranger",
+    "app/stages/ingestion.py": "feeds the chain; its sources are guarded by the follower, and its end is told",
+    "app/ground/priorities.py": "begins once, reads no stranger",
     "app/roles/l1_writer.py": "computes a table once",
     "bus/connection.py": "runs the event loop of the bus, which is watched by a task of its own",
     "ha/pool.py": "closes the own connections that nobody uses",
@@ -176,11 +176,11 @@ OTHERS = {
 }
 #: Modules that start tasks of an event loop, with what becomes of one that raises.
 TASKS = {
-    "app/awaiting.py": "hands the error of what it waits for to its caller",
-    "app/node.py": "tells what is waited for; the start is its caller",
-    "app/process.py": "ends the process with the error, which its caller hears",
-    "app/with_workers.py": "ends the process with the error, which its caller hears",
-    "app/worker.py": "ends the worker, which is started anew",
+    "app/ground/start_wait.py": "hands the error of what it waits for to its caller",
+    "app/process/node.py": "tells what is waited for; the start is its caller",
+    "app/process/process.py": "ends the process with the error, which its caller hears",
+    "app/process/worker_processes.py": "ends the process with the error, which its caller hears",
+    "app/process/worker.py": "ends the worker, which is started anew",
     "app/roles/fleet.py": "hands the error to its caller",
     "bus/connection.py": "hands errors of requests to their callers; the connection has a task that watches it",
     "http/connection.py": "one request; errors end its connection",
@@ -193,7 +193,13 @@ TASKS = {
 }
 #: Pools of threads: each error is in the future of its caller.
 POOLS = {
-    *("app/derivation.py", "app/roles/fleet.py", "app/following.py", "archiver/ingest.py", "http/fair_threads.py"),
+    *(
+        "app/stages/derivation.py",
+        "app/roles/fleet.py",
+        "app/stages/chain_sources.py",
+        "archiver/ingest.py",
+        "http/fair_threads.py",
+    ),
     *("keystore/remote_signers.py", "local_network/forking.py", "p2p/node/network.py", "p2p/judging/pruned_epochs.py"),
     *("sequencing/l1_publication.py", "sequencing/voting.py", "workers/hub.py"),
     "world_state/state.py",

@@ -37,7 +37,7 @@ from tests.sources.made_chain import MadeChain
 from tests.test_loop import KINDS, owned_loops
 from tests.workers.test_links import Notes
 
-from fastnode.app.upkeep import Upkeep
+from fastnode.app.stages.upkeep import Upkeep
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.bus import budgets, lease, members, transactions
 from fastnode.bus.budgets import SharedBudgets
@@ -508,7 +508,7 @@ def tell_workers(parts: Parts) -> Iterator[Case]:
 
 
 BUILDERS: dict[tuple[str, str], Builder] = {
-    ("app/upkeep.py", "self._loop"): give_room_back,
+    ("app/stages/upkeep.py", "self._loop"): give_room_back,
     ("bus/budgets.py", "self._loop"): shared_budgets,
     ("bus/members.py", "self._loop"): heartbeat,
     ("bus/publisher.py", "self._loop"): publisher,

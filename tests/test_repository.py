@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from fastnode import kernels
-from fastnode.app import method_documentation
+from fastnode.app.ground import method_documentation
 from fastnode.config import documentation as settings_documentation
 from fastnode.development import rooms
 from fastnode.extras import DISTRIBUTIONS, EXTRAS

@@ -236,8 +236,8 @@ class _NodeThread(threading.Thread):
     async def _serve(self) -> None:
         import asyncio
 
-        from fastnode.app.node import Node
-        from fastnode.app.ready_line import ready_line
+        from fastnode.app.process.node import Node
+        from fastnode.app.process.ready_line import ready_line
 
         loop, is_stopping = asyncio.get_running_loop(), asyncio.Event()
         with self._lock:

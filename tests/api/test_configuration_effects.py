@@ -11,7 +11,7 @@ import pytest
 from tests.api.test_txs import EXTENSION, FRESH, Node, recordings
 from tests.api.test_txs import make_node as make_node
 
-from fastnode.app.effects import configuration_of, connect_mempool, connect_offenses, connect_polling
+from fastnode.app.ground.effects import configuration_of, connect_mempool, connect_offenses, connect_polling
 from fastnode.config.configuration import KEYS, ConfigPatch, NodeConfiguration
 from fastnode.config.settings import Settings
 

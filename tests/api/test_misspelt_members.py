@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 from tests.conftest import NodeProcess
 
 from fastnode.api.local_network import methods as local_methods
-from fastnode.app.method_documentation import all_methods
+from fastnode.app.ground.method_documentation import all_methods
 from fastnode.jsonrpc.methods import Method, Parameter
 from fastnode.values.refusal import Reject
 

@@ -26,8 +26,8 @@ import fastnode
 from fastnode.api.openrpc import document
 from fastnode.api.record_schemas import RECORDS
 from fastnode.api.schema_language import schema_of
-from fastnode.app.documentation import WITHOUT_EXAMPLE
-from fastnode.app.method_documentation import all_methods
+from fastnode.app.ground.documentation import WITHOUT_EXAMPLE
+from fastnode.app.ground.method_documentation import all_methods
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
 from fastnode.config.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import clean_environment
 
 from fastnode.api.openrpc import document
-from fastnode.app.documentation import all_methods
+from fastnode.app.ground.documentation import all_methods
 from fastnode.testing import local_network
 
 pytestmark = pytest.mark.long

@@ -17,7 +17,7 @@ from tests.mempool.recorded import expand, hashes, recordings, rows
 from fastnode.api import simulation as simulation_methods
 from fastnode.api import txs as tx_methods
 from fastnode.api.chain import methods as chain_methods
-from fastnode.app.method_tables import Services
+from fastnode.app.ground.method_tables import Services
 from fastnode.archiver.commit import ChainCommit
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import AllowedElement

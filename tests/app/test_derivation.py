@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fastnode.app.derivation import Derivation
+from fastnode.app.stages.derivation import Derivation
 from fastnode.config.settings import Settings
 from fastnode.protocol.kzg import versioned_hash
 from fastnode.sources.blobs.base import BlobRequest

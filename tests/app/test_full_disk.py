@@ -19,7 +19,7 @@ from tests.conftest import PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
 from tests.taking_node import start_taking
 
-from fastnode.app.node import Node
+from fastnode.app.process.node import Node
 from fastnode.config.settings import Settings
 from fastnode.storage import database
 
@@ -52,7 +52,7 @@ def test_ingestion_waits_for_room_and_goes_on(
         return 0
 
     monkeypatch.setattr(database, "free_bytes", free_bytes)
-    monkeypatch.setattr("fastnode.app.ingestion._ROOM_INTERVAL_S", 0.01)
+    monkeypatch.setattr("fastnode.app.stages.ingestion._ROOM_INTERVAL_S", 0.01)
     settings = Settings(
         data_directory=tmp_path / "data",
         chain_file=short_chain,

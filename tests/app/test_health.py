@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from fastnode.app.health import health_of
+from fastnode.app.ground.health import health_of
 
 COMPLETE: Any = SimpleNamespace(state=object())
 WITHOUT_STATE: Any = SimpleNamespace(state=None)

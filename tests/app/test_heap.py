@@ -12,7 +12,7 @@ from weakref import finalize
 
 import pytest
 
-from fastnode.app import heap
+from fastnode.app.ground import heap
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.limits import Limits
 
@@ -20,7 +20,7 @@ MIB = 1 << 20
 CODE = """
 import gc
 from pathlib import Path
-from fastnode.app import heap
+from fastnode.app.ground import heap
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 assert heap.bound_heap()
@@ -46,7 +46,7 @@ def test_what_a_burst_needed_is_given_back() -> None:
 
 UPLOADS = """
 import resource
-from fastnode.app import heap
+from fastnode.app.ground import heap
 assert heap.bound_heap()
 source = bytearray(250_000)
 bytes(source)

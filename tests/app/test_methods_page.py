@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 
 from fastnode.api.chain import METHODS
-from fastnode.app.documentation import render
+from fastnode.app.ground.documentation import render
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 
 
 def test_the_page_of_the_methods_is_current() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "fastnode.app.documentation"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "fastnode.app.ground.documentation"], capture_output=True, text=True, check=True
     )
-    assert PAGE.read_text() == made.stdout, "run python -m fastnode.app.documentation > docs/methods.md"
+    assert PAGE.read_text() == made.stdout, "run python -m fastnode.app.ground.documentation > docs/methods.md"
 
 
 def test_the_page_shows_sets_bounds_and_what_may_be_absent() -> None:

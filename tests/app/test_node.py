@@ -23,9 +23,9 @@ from tests.conftest import ADMIN_KEY_HASH, NO_FIXED_PORTS, PATIENCE_S, NodeProce
 from tests.mempool.made import made_txs
 from tests.ports import free_port
 
-from fastnode.app.node_settings import limits_of, memory_budget_of
-from fastnode.app.sample import NO_BLOCKS
-from fastnode.app.way_out import NO_NETWORK
+from fastnode.app.ground.node_settings import limits_of, memory_budget_of
+from fastnode.app.ground.sample import NO_BLOCKS
+from fastnode.app.ground.way_out import NO_NETWORK
 from fastnode.archiver.store import ArchiverStore
 from fastnode.chain_data import has_databases
 from fastnode.config.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastnode.app.node_settings import log_block_budget, log_history
+from fastnode.app.ground.node_settings import log_block_budget, log_history
 from fastnode.config.settings import Settings
 from fastnode.sequencing.options import SequencerOptions
 

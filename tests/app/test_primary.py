@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fastnode.app import primary
-from fastnode.app.method_tables import Services
+from fastnode.app.ground.method_tables import Services
+from fastnode.app.roles import workers as primary
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
 

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 from tests.app.turns import turn_ns
 
-from fastnode.app.priorities import MERGING_NICENESS, PRIMARY_NICENESS, TURN_NS, answer_soon, come_last, wake_on_time
+from fastnode.app.ground.priorities import (
+    MERGING_NICENESS,
+    PRIMARY_NICENESS,
+    TURN_NS,
+    answer_soon,
+    come_last,
+    wake_on_time,
+)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has turns")
@@ -93,7 +100,9 @@ def test_the_thread_that_applies_blocks_and_those_that_it_begins_interrupt_no_ot
 
 
 def test_the_process_that_writes_comes_after_others() -> None:
-    program = "import os; from fastnode.app.priorities import leave_to_requests as leave; leave(); print(os.nice(0))"
+    program = (
+        "import os; from fastnode.app.ground.priorities import leave_to_requests as leave; leave(); print(os.nice(0))"
+    )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert int(told) == min(19, os.nice(0) + PRIMARY_NICENESS)
 
@@ -103,7 +112,7 @@ def test_what_merges_tables_comes_last_whoever_needs_it(tmp_path: Path) -> None:
     program = f"""
 import contextlib, os, pathlib, time
 import plyvel
-from fastnode.app.priorities import merge_last
+from fastnode.app.ground.priorities import merge_last
 
 def threads():
     found = {{}}

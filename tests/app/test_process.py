@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from fastnode.app import process
+from fastnode.app.process import process
 from fastnode.config.settings import Settings
 from fastnode.http.allowance import MemoryBudget
 
 ASK = """
 import logging, resource, sys
-from fastnode.app.process import allow_open_files
+from fastnode.app.process.process import allow_open_files
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, int(sys.argv[1])))
 allow_open_files(int(sys.argv[2]))
@@ -42,7 +42,7 @@ def test_as_many_open_files_as_needed_are_asked_for_and_no_more(hard: int, wante
 TABLE = """
 import sys
 from pathlib import Path
-from fastnode.app.process import allow_open_files
+from fastnode.app.process.process import allow_open_files
 allow_open_files(900)
 print(Path("/proc/self/status").read_text().partition("FDSize:")[2].split()[0])
 """
@@ -91,13 +91,13 @@ def test_what_a_start_leaves_behind_is_not_collected_again_and_again() -> None:
 NOT_AT_THE_START = {
     *("aiohttp", "coincurve", "cramjam", "Crypto", "numpy", "obstore", "prometheus_client", "psycopg"),
     *("py_arkworks_bls12381", "rich"),
-    *("fastnode.app.following", "fastnode.building", "fastnode.keystore.keystore", "fastnode.local_network"),
+    *("fastnode.app.stages.chain_sources", "fastnode.building", "fastnode.keystore.keystore", "fastnode.local_network"),
     *("fastnode.outgoing.network", "fastnode.sentinel.sentinel", "fastnode.snapshots.location", "fastnode.sources.l1"),
     *("fastnode.workers", "fastnode.world_state.replica", "fastnode.mempool.followed"),
 }
 
 
 def test_a_plain_start_imports_nothing_that_only_some_settings_need() -> None:
-    command = [sys.executable, "-c", "import sys, fastnode.app.process; print(*sys.modules, sep='\\n')"]
+    command = [sys.executable, "-c", "import sys, fastnode.app.process.process; print(*sys.modules, sep='\\n')"]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert NOT_AT_THE_START.isdisjoint(loaded), sorted(NOT_AT_THE_START.intersection(loaded))

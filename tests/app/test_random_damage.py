@@ -21,7 +21,7 @@ import pytest
 from tests.api.test_recorded_queries import SAMPLE
 from tests.mempool.made import made_txs
 
-from fastnode.app.node import Node
+from fastnode.app.process.node import Node
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.errors import FastnodeError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fastnode.app.reset import arguments_for
-from fastnode.app.reset_files import is_set_aside, remove_old, set_aside, settle
+from fastnode.app.ground.reset_files import is_set_aside, remove_old, set_aside, settle
+from fastnode.app.process.reset import arguments_for
 from fastnode.local_network.options import Fork
 
 OLD = {"archiver/CURRENT": "old", "world_state/CURRENT": "old", "local_network.json": "old", "tag_filter": "old"}
@@ -88,7 +88,7 @@ def test_a_kill_at_any_step_leaves_one_chain_whole(directory: Path, seed: int, m
     for name in ("rename", "unlink", "mkdir", "rmdir"):
         steps(Path, name)
     monkeypatch.setattr(
-        "fastnode.app.reset_files.shutil.rmtree", lambda path, ignore_errors=False: remove_in_steps(path, dice)
+        "fastnode.app.ground.reset_files.shutil.rmtree", lambda path, ignore_errors=False: remove_in_steps(path, dice)
     )
 
     def attempt(work: object) -> bool:

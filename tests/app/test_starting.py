@@ -19,8 +19,8 @@ from tests.http_stand_in import HttpStandIn, answer
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
-from fastnode.app import awaiting
-from fastnode.app.awaiting import Awaiting, Interruption
+from fastnode.app.ground import start_wait as awaiting
+from fastnode.app.ground.start_wait import Awaiting, Interruption
 
 Start = Callable[..., NodeProcess]
 

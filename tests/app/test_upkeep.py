@@ -15,8 +15,8 @@ import pytest
 from tests.conftest import PATIENCE_S
 from tests.killed import killed, script_command
 
-from fastnode.app import upkeep as upkeep_module
-from fastnode.app.upkeep import Upkeep
+from fastnode.app.stages import upkeep as upkeep_module
+from fastnode.app.stages.upkeep import Upkeep
 from fastnode.archiver.ingest import Ingestor
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file

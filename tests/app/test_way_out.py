@@ -17,7 +17,7 @@ from tests.p2p.test_nodes import ON_NETWORK, wait_until
 from tests.ports import free_port
 from tests.taking_node import start_taking
 
-from fastnode.app.way_out import NO_NETWORK, NO_PEER
+from fastnode.app.ground.way_out import NO_NETWORK, NO_PEER
 from fastnode.chain_data import ChainData
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
 
-from fastnode.app.following import FollowingPatience
+from fastnode.app.stages.chain_sources import FollowingPatience
 from fastnode.cli import main
 from fastnode.sources.blobs.fetcher import FetchPatience
 

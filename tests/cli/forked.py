@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 BEGIN, END = "--- the command is process ", "--- the command ended with "
-IMPORTED = ("fastnode.cli.start", "fastnode.cli.rpc", "fastnode.app.process")
+IMPORTED = ("fastnode.cli.start", "fastnode.cli.rpc", "fastnode.app.process.process")
 
 
 class Forker:

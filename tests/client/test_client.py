@@ -15,7 +15,7 @@ from tests.http_stand_in import HttpStandIn, answer
 from tests.ports import free_port
 
 from fastnode import AsyncClient, Client
-from fastnode.app.method_documentation import all_methods
+from fastnode.app.ground.method_documentation import all_methods
 from fastnode.client import Call, prepared
 from fastnode.development import client_code
 from fastnode.errors import CallRejected, ClientError, NoAnswer

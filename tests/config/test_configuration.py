@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.config.examples import examples
 
 from fastnode.api.admin import methods
-from fastnode.app.effects import configuration_of
+from fastnode.app.ground.effects import configuration_of
 from fastnode.config.allow_list import parse_allow_list
 from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
 from fastnode.config.resolve import resolve

@@ -118,7 +118,7 @@ def test_a_method_with_existing_types_takes_four_files(copy: Path) -> None:
     write(copy)
     assert changed(copy) == set(BY_HAND)
     assert len(BY_HAND) == 4
-    (copy / "docs" / "methods.md").write_text(run(copy, "-m", "fastnode.app.documentation"))
+    (copy / "docs" / "methods.md").write_text(run(copy, "-m", "fastnode.app.ground.documentation"))
     run(copy, "-m", "fastnode.development.client_code", copy / "src" / "fastnode" / "client")
     assert changed(copy) == set(BY_HAND) | MADE
     assert run(copy, "-m", "fastnode", "--version")

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tests.conftest import PATIENCE_S, NodeProcess
 
-from fastnode.app.node import Node
+from fastnode.app.process.node import Node
 from fastnode.config.settings import Settings
 from fastnode.metrics.otlp import _method_of, _name_of
 

@@ -112,7 +112,7 @@ def test_without_the_setting_nothing_of_the_network_is_imported(sample_chain: Pa
     program = f"""
 import asyncio, json, sys
 from pathlib import Path
-from fastnode.app.node import Node
+from fastnode.app.process.node import Node
 from fastnode.config.settings import Settings
 
 async def main():

@@ -18,7 +18,7 @@ from tests.serving.sockets import SMALL, Connection, RunningServer
 from tests.taking_node import taking
 
 from fastnode.api.chain import METHODS
-from fastnode.app.node import Node
+from fastnode.app.process.node import Node
 from fastnode.chain_data import ChainData
 from fastnode.config.allow_list import parse_allow_list
 from fastnode.config.settings import Settings

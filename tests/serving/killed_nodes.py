@@ -22,7 +22,7 @@ __all__ = ["Nodes"]
 #: Forks nodes that have loaded everything already; a line for each.
 _FORKING = """
 import faulthandler, os, signal, sys
-import fastnode.app.process, fastnode.app.serving, fastnode.serving.push, fastnode.local_network.network
+import fastnode.app.process.process, fastnode.app.process.service, fastnode.serving.push, fastnode.local_network.network
 from fastnode.cli import main
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for _ in sys.stdin:

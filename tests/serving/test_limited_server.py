@@ -16,7 +16,7 @@ from tests.clock import Clock
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.serving.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer, call, post, request
 
-from fastnode.app import method_documentation
+from fastnode.app.ground import method_documentation
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.rate_limit_rules import DEFAULT_COSTS, read_rate_limit_rules
 from fastnode.jsonrpc.rate_limits import REFUSAL_DELAY_S, RateLimits

@@ -21,8 +21,8 @@ from tests.archiver.conftest import store as store
 from tests.sources.made_chain import MadeChain, as_stored, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
-from fastnode.app.following import Following, FollowingPatience
-from fastnode.app.ingestion import IngestionThread
+from fastnode.app.stages.chain_sources import Following, FollowingPatience
+from fastnode.app.stages.ingestion import IngestionThread
 from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.source import L1Tips, MessageSource
 from fastnode.chain_data import ChainData, ChainOptions

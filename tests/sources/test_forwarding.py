@@ -78,7 +78,7 @@ def test_a_question_that_no_upstream_answers_says_so(upstream: ScriptedUpstream,
 def test_a_node_relays_fees_statistics_and_waits_for_blocks(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    from fastnode.app.node import Node
+    from fastnode.app.process.node import Node
     from fastnode.config.settings import Settings
 
     upstream.answers["node_getValidatorsStats"] = lambda _: {"stats": {}, "slotWindow": 7}

@@ -18,7 +18,7 @@ from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 from tests.test_loop import KINDS
 
-from fastnode.app.following import FollowingPatience
+from fastnode.app.stages.chain_sources import FollowingPatience
 from fastnode.outgoing.client import RpcClient
 
 #: No pause keeps the test waiting.

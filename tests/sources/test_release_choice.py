@@ -11,7 +11,7 @@ from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
-from fastnode.app.following import Following
+from fastnode.app.stages.chain_sources import Following
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
 from fastnode.protocol.releases import FIVE, FOUR

@@ -19,7 +19,7 @@ from tests.ports import free_port
 from tests.status_page.chromium import VARIABLE, Chromium, find_chromium, start_chromium
 from tests.status_page.long_chain import write_long_chain
 
-from fastnode.app.node import Node
+from fastnode.app.process.node import Node
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings

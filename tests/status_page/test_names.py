@@ -20,7 +20,7 @@ from tests.status_page.test_in_chromium import DESKTOP, IS_SHOWN, PHONE, PICTURE
 from tests.status_page.test_in_chromium import axe as axe
 from tests.status_page.test_in_chromium import visit as visit
 
-from fastnode.app.node import Node
+from fastnode.app.process.node import Node
 from fastnode.config.settings import Settings
 from fastnode.status_page import touching
 from fastnode.values.counts import Quantity

@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.serving.fixtures import Client
 
-from fastnode.app.method_tables import Services, public_methods
-from fastnode.app.views import Views
+from fastnode.app.ground.method_tables import Services, public_methods
+from fastnode.app.ground.views import Views
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.http.fair_threads import FairThreads

@@ -19,7 +19,7 @@ from tests.protocol.test_artifacts import compact
 from tests.serving.event_client import event_client
 from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Workers, until
 
-from fastnode.app.priorities import PRIMARY_NICENESS, REPEATING_TURN_NS, TURN_NS
+from fastnode.app.ground.priorities import PRIMARY_NICENESS, REPEATING_TURN_NS, TURN_NS
 from fastnode.kernels import hash_threads
 
 

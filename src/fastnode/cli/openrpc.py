@@ -22,7 +22,7 @@ def openrpc(method_set: str) -> None:
     import orjson
 
     from fastnode.api.openrpc import document
-    from fastnode.app.method_documentation import all_methods
+    from fastnode.app.ground.method_documentation import all_methods
 
     text = orjson.dumps(document(all_methods(), method_set), option=orjson.OPT_INDENT_2)  # type: ignore[arg-type]
     say(text.decode())

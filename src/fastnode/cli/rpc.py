@@ -52,7 +52,7 @@ _LIKENESS_MIN = 0.75
 
 
 def _method_names() -> list[str]:
-    from fastnode.app.method_documentation import all_methods
+    from fastnode.app.ground.method_documentation import all_methods
 
     return sorted(method.name for method in all_methods())
 

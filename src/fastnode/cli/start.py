@@ -75,7 +75,7 @@ def _as_setting(error: ChainFileError, settings: Settings) -> SettingError:
 def _import_node() -> Callable[[Settings], None]:
     """Imports without garbage collection: modules stay, so the collector would only lose time."""
     gc.disable()
-    from fastnode.app.process import run
+    from fastnode.app.process.process import run
 
     gc.enable()
     return run

@@ -13,7 +13,7 @@ from typing import Final
 
 from fastnode.api.record_schemas import RECORDS
 from fastnode.api.schema_language import schema_of
-from fastnode.app.method_documentation import all_methods
+from fastnode.app.ground.method_documentation import all_methods
 from fastnode.jsonrpc.methods import Method, Parameter
 from fastnode.values.schemas import Schema
 

@@ -121,7 +121,10 @@ ROOMS: Final = (
 )
 
 #: Folders within a room, from the ground up: a module imports, of its room, only its own folder and those before it.
-SUB_ROOMS: Final = {"p2p": ("transport", "discovery", "gossip", "messages", "judging", "node")}
+SUB_ROOMS: Final = {
+    "p2p": ("transport", "discovery", "gossip", "messages", "judging", "node"),
+    "app": ("ground", "stages", "roles", "process"),
+}
 
 
 def allowed_imports(room: Room) -> frozenset[str]:

@@ -16,7 +16,8 @@ from tests.building.test_recorded_chain import opened_builder
 from tests.building.test_reexecution import Proposal
 from tests.mempool.chain import SAMPLE_CHAIN
 
-from fastnode.app.roles.peers import Gossip, PeerParts, Peers, execution_rule, peer_options
+from fastnode.app.roles.peers import PeerParts, Peers, execution_rule, peer_options
+from fastnode.app.stages.gossip import Gossip
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.config.configuration import NodeConfiguration

@@ -6,7 +6,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from fastnode.app.roles.source import FollowedChain, LocalChain, Source
+from fastnode.app.stages.source import FollowedChain, LocalChain, Source
 from fastnode.config.settings import Settings
 
 

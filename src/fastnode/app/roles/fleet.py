@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode import __version__
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.part import Part
 from fastnode.bus.budgets import LoopEnded, SharedBudgets
 from fastnode.bus.members import Heartbeat, Members
 from fastnode.bus.publisher import Publisher
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.joined import Joined
+    from fastnode.app.stages.core import Joined
     from fastnode.bus.connection import Bus
     from fastnode.fees.sources import FeeSource
     from fastnode.mempool.handover import TxSink

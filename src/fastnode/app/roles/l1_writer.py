@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.part import Part
 from fastnode.errors import StartError
 from fastnode.files import make_folder
 from fastnode.kernels import encode
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.joined import Joined
+    from fastnode.app.stages.core import Joined
     from fastnode.config.settings import Settings
     from fastnode.ha.duties import DutyLocks
     from fastnode.keystore.keystore import Keystore

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 # The first of what the extra brings, so that what is missing is said in terms of it.
 import cryptography  # noqa: F401
 
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.part import Part
 from fastnode.errors import PeerUnavailable, SettingError, StartError
 from fastnode.p2p.discovery.enr import NodeRecord
 from fastnode.p2p.discovery.options import DiscoveryOptions
@@ -22,9 +22,8 @@ from fastnode.p2p.gossip.wire import GossipOptions
 from fastnode.p2p.judging.network_time import NetworkTime, Pulse
 from fastnode.p2p.judging.node_host import NodeHost
 from fastnode.p2p.judging.proposal_judge import ProposalJudge
-from fastnode.p2p.judging.proposed_blocks import ExecutionParts, ProposedBlocks
+from fastnode.p2p.judging.proposed_blocks import ExecutionParts
 from fastnode.p2p.judging.pruned_epochs import PrunedEpochs, PrunedParts
-from fastnode.p2p.node.gossip_sink import GossipSink
 from fastnode.p2p.node.network import PeerNetwork
 from fastnode.p2p.node.options import PeerOptions, StaticPeer
 from fastnode.p2p.node.snapshot import NetworkSnapshot
@@ -37,21 +36,20 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.joined import Joined
-    from fastnode.app.opened import Opened
     from fastnode.app.roles.l1_writer import L1Writer
+    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.gossip import Gossip
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.configuration import NodeConfiguration
     from fastnode.config.settings import Settings
     from fastnode.http.allowance import MemoryBudget
-    from fastnode.mempool.handover import TxSink
     from fastnode.mempool.service import Mempool
     from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
     from fastnode.serving.server import RpcServer
     from fastnode.view import Committed, View
     from fastnode.world_state.state import WorldState
 
-__all__ = ["Gossip", "PeerParts", "Peers", "execution_rule", "open_gossip", "open_peers", "peer_options"]
+__all__ = ["PeerParts", "Peers", "execution_rule", "open_peers", "peer_options"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -90,16 +88,6 @@ class L1Rules(Protocol):
     def messages_of(self, checkpoint_number: int) -> Sequence[bytes] | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Gossip:
-    """Doors of the pool and of the chain to peers.  They are there before the network, which needs pool and chain."""
-
-    #: Sink to which the pool hands transactions on.
-    sink: GossipSink
-    #: Blocks that peers have proposed, on their way into the chain.
-    proposed: ProposedBlocks
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerParts:
     """Parts of the node that its peers deal with."""
@@ -125,12 +113,6 @@ class PeerParts:
     sign: Callable[[bytes, Callable[[bytes], bool]], bytes | None] | None = None
     #: Told of offenses.
     accuse: Accuse = lambda _kind, _validator, _at: None
-
-
-def open_gossip(opened: Opened) -> Gossip:
-    following = opened.following
-    upstreams: TxSink | None = None if following is None or not following.upstreams.all else following.tx_sink
-    return Gossip(GossipSink(upstreams), ProposedBlocks(opened.control.wake))
 
 
 def open_peers(joined: Joined, gossip: Gossip, writer: L1Writer | None) -> Peers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.part import Part
 from fastnode.errors import StartError, UpstreamError
 from fastnode.kernels import encode
 from fastnode.proving.prover import NEEDS_COMMAND, Prover, ProverOptions, has_mock_verifier
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.joined import Joined
     from fastnode.app.roles.l1_writer import L1Writer
+    from fastnode.app.stages.core import Joined
     from fastnode.serving.server import RpcServer
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import Committed

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.app.effects import BUILDING_KEYS as _BUILT
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.effects import BUILDING_KEYS as _BUILT
+from fastnode.app.ground.part import Part
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.kernels import encode
 from fastnode.sequencing.attestation_pool import AttestationPool
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.joined import Joined
     from fastnode.app.roles.l1_writer import L1Writer
     from fastnode.app.roles.peers import Peers
+    from fastnode.app.stages.core import Joined
     from fastnode.building.acceptance import AcceptanceLimits
     from fastnode.config.settings import Settings
     from fastnode.sequencing.l1_publication import L1Publication

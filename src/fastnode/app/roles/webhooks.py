@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.part import Part
 from fastnode.serving.webhooks import DIRECTORY, Hook, Webhooks, hooks_of, read_secret
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.joined import Joined
+    from fastnode.app.stages.core import Joined
     from fastnode.config.settings import Settings
     from fastnode.serving.server import RpcServer
     from fastnode.view import Committed

@@ -19,7 +19,7 @@ from tests.sources.made_chain import MadeChain
 from tests.sources.test_mutated_answers import AT_ONCE, LONG_S, until
 from tests.test_loop import KINDS
 
-from fastnode.app import derivation
+from fastnode.app.stages import derivation
 from fastnode.config.settings import Settings
 from fastnode.outgoing.client import RpcClient
 from fastnode.sources.blobs.fetcher import FetchPatience

@@ -25,8 +25,8 @@ from tests.sources.l1.derivation.attesting import address_of, sign
 from tests.sources.l1.publishing import PublishingL1, propose_call, publish, served
 from tests.sources.made_chain import made_chain
 
-from fastnode.app.following import Following
-from fastnode.app.node_settings import check_release
+from fastnode.app.ground.node_settings import check_release
+from fastnode.app.stages.chain_sources import Following
 from fastnode.archiver.ingest import Ingestor
 from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.chain_data import ChainData

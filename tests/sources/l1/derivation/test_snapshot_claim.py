@@ -11,7 +11,7 @@ import pytest
 from tests.snapshots.conftest import import_checkpoints
 from tests.sources.l1.publishing import RecordedL1
 
-from fastnode.app.following import Following
+from fastnode.app.stages.chain_sources import Following
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
 from fastnode.snapshots.create import create_snapshot

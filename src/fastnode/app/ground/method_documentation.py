@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fastnode.api.discovery import discovery
-from fastnode.app.method_tables import Services, admin_methods, public_methods
+from fastnode.app.ground.method_tables import Services, admin_methods, public_methods
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.jsonrpc.methods import Method

@@ -55,7 +55,7 @@ BUILDING_KEYS: Final = {
     "validateMaxTxsPerBlock": "validate_max_txs_per_block",
     "validateMaxTxsPerCheckpoint": "validate_max_txs_per_checkpoint",
 }
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("fastnode.app")
 
 #: A key without a setting.
 _VALID_TXS_MIN: Final = "minValidTxsPerBlock"

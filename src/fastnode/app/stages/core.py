@@ -13,15 +13,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fastnode.app.condition import Condition
-from fastnode.app.effects import configuration_of, connect_mempool
-from fastnode.app.node_settings import check_network, check_release, log_block_budget, log_history
-from fastnode.app.opened import Opened, trace_threads_of
-from fastnode.app.roles.source import Source, source_of
-from fastnode.app.sample import NO_BLOCKS
-from fastnode.app.views import Views
-from fastnode.app.watching import Watching
-from fastnode.app.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
+from fastnode.app.ground.effects import configuration_of, connect_mempool
+from fastnode.app.ground.node_settings import check_network, check_release, log_block_budget, log_history
+from fastnode.app.ground.sample import NO_BLOCKS
+from fastnode.app.ground.views import Views
+from fastnode.app.ground.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
+from fastnode.app.stages.condition import Condition
+from fastnode.app.stages.foundation import Opened, trace_threads_of
+from fastnode.app.stages.source import Source, source_of
+from fastnode.app.stages.validator_watch import Watching
 from fastnode.archiver.ingest import Ingestor
 from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.config.configuration import NodeConfiguration
@@ -44,8 +44,8 @@ from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
 
 if TYPE_CHECKING:
-    from fastnode.app.following import Following
-    from fastnode.app.roles.peers import Gossip
+    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.gossip import Gossip
     from fastnode.archiver.store import ArchiverStore
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
@@ -249,7 +249,7 @@ def _open_gossip(opened: Opened) -> Gossip | None:
     if not opened.settings.p2p_enabled:
         return None
     # On demand: without it nothing of the network is imported.
-    from fastnode.app.roles.peers import open_gossip
+    from fastnode.app.stages.gossip import open_gossip
 
     return open_gossip(opened)
 

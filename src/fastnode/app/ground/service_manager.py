@@ -11,7 +11,7 @@ from fastnode.log import log_facts
 
 __all__ = ["READY", "STOPPING", "notify"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("fastnode.app")
 
 READY: Final = "READY=1"
 STOPPING: Final = "STOPPING=1"

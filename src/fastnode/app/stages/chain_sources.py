@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.app.derivation import Derivation
+from fastnode.app.stages.derivation import Derivation
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Following"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("fastnode.app")
 
 _RETRY_PAUSE_S: Final = 0.5
 #: Times that an upstream may fail to say who it is before a start without a chain gives it up.

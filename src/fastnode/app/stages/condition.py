@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fastnode.app.health import health_of
-from fastnode.app.views import Views
+from fastnode.app.ground.health import health_of
+from fastnode.app.ground.views import Views
 from fastnode.http.health import Health
 
 if TYPE_CHECKING:

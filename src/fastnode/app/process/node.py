@@ -15,12 +15,12 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from fastnode.app import serving as serving_stage
-from fastnode.app.awaiting import Awaiting
-from fastnode.app.equipped import Equipped, equip
-from fastnode.app.joined import Joined, join_network
-from fastnode.app.opened import Opened, open_node
-from fastnode.app.serving import Serving, serve
+from fastnode.app.ground.start_wait import Awaiting
+from fastnode.app.process import service as serving_stage
+from fastnode.app.process.service import Serving, serve
+from fastnode.app.roles.equipment import Equipped, equip
+from fastnode.app.stages.core import Joined, join_network
+from fastnode.app.stages.foundation import Opened, open_node
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
 from fastnode.records import dataclass
@@ -28,7 +28,7 @@ from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.view import View
 
 if TYPE_CHECKING:
-    from fastnode.app.reset import Resetting
+    from fastnode.app.ground.takeover import Resetting
     from fastnode.serving.webhooks import Hook
     from fastnode.workers.seat import PrimarySeat
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from fastnode.app.service_manager import notify
+from fastnode.app.ground.service_manager import notify
 from fastnode.log import log_facts
 
 __all__ = ["Awaiting", "Interruption"]

@@ -8,17 +8,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from fastnode.app.effects import connect_building, connect_polling
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.effects import connect_building, connect_polling
+from fastnode.app.ground.part import Part
 from fastnode.fees.sources import ChainFees, FeeSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fastnode.app.following import Following
-    from fastnode.app.ingestion import Runs
-    from fastnode.app.opened import Opened
-    from fastnode.app.views import Views
+    from fastnode.app.ground.views import Views
+    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.foundation import Opened
+    from fastnode.app.stages.ingestion import Runs
     from fastnode.archiver.ingest import Ingestor
     from fastnode.config.allow_list import AllowedElement
     from fastnode.config.configuration import NodeConfiguration

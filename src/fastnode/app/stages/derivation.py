@@ -34,7 +34,7 @@ from fastnode.values.urls import check_url
 
 __all__ = ["Derivation"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("fastnode.app")
 
 #: Threads that fetch, prove and decode the blobs of checkpoints ahead of ingestion.  Mostly they wait for providers.
 DERIVING_THREADS: Final = CHECKPOINTS_AHEAD

@@ -8,17 +8,17 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fastnode.app import rate_limits
-from fastnode.app.equipped import Equipped
-from fastnode.app.ingestion import IngestionThread
-from fastnode.app.joined import Joined
-from fastnode.app.method_tables import Services, admin_methods, public_methods
-from fastnode.app.monitoring import open_monitoring
-from fastnode.app.node_settings import admin_key_of
-from fastnode.app.opened import listen
-from fastnode.app.priorities import come_last
-from fastnode.app.servers import ServerParts, rpc_server, tell_events
-from fastnode.app.upkeep import Upkeep
+from fastnode.app.ground import rate_limits
+from fastnode.app.ground.method_tables import Services, admin_methods, public_methods
+from fastnode.app.ground.node_settings import admin_key_of
+from fastnode.app.ground.priorities import come_last
+from fastnode.app.ground.servers import ServerParts, rpc_server, tell_events
+from fastnode.app.process.telemetry import open_monitoring
+from fastnode.app.roles.equipment import Equipped
+from fastnode.app.stages.core import Joined
+from fastnode.app.stages.foundation import listen
+from fastnode.app.stages.ingestion import IngestionThread
+from fastnode.app.stages.upkeep import Upkeep
 from fastnode.archiver.commit import ChainCommit
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.methods import Method
@@ -108,7 +108,7 @@ def _open_hub(
     seat = joined.opened.seat
     if seat is None:
         return None
-    from fastnode.app.primary import open_hub
+    from fastnode.app.roles.workers import open_hub
 
     public.stand_for(seat.port)
     hub = open_hub(joined, services, seat.listener, seat.workers, cast("Totals", reported))

@@ -1,6 +1,6 @@
 """Writes docs/methods.md from the method table.
 
-``python -m fastnode.app.documentation > docs/methods.md``; a test fails when the file is not current.
+``python -m fastnode.app.ground.documentation > docs/methods.md``; a test fails when the file is not current.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fastnode.api.record_schemas import RECORDS
-from fastnode.app.method_documentation import all_methods, overview
+from fastnode.app.ground.method_documentation import all_methods, overview
 from fastnode.jsonrpc.methods import Method, Parameter, Signature
 
 __all__ = ["render"]
@@ -18,7 +18,7 @@ __all__ = ["render"]
 _INTRODUCTION: Final = """\
 # Methods
 
-<!-- Made by `python -m fastnode.app.documentation`; change the tables in src/fastnode/api instead. -->
+<!-- Made by `python -m fastnode.app.ground.documentation`; change the tables in src/fastnode/api instead. -->
 
 Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing* means that the answer has no
 `result` key when nothing is found. A method with two lines has its own form in each method set; by default both sets

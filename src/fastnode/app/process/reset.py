@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
-from fastnode.app.reset_files import is_set_aside, remove_old, set_aside, settle
+from fastnode.app.ground.reset_files import set_aside
+from fastnode.app.ground.takeover import Resetting, replace_process
 from fastnode.log import log_facts
-from fastnode.records import dataclass
 
 if TYPE_CHECKING:
-    from fastnode.app.node import Node
+    from fastnode.app.process.node import Node
     from fastnode.local_network.options import Fork
-    from fastnode.storage.data_directory import DataDirectory
 
-__all__ = ["ResetRequest", "Resetting", "arguments_for"]
+__all__ = ["ResetRequest", "arguments_for"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -34,8 +28,6 @@ logger = logging.getLogger("fastnode.app")
 _RESET_MARK: Final = " reset "
 #: Said once, to the process that started this one: the file is closed by now.
 _ONCE: Final = "--ready-fd"
-#: Hands on, from process to process, what is being reset.
-_ENVIRONMENT: Final = "FASTNODE_RESET"
 
 
 class ResetRequest:
@@ -85,63 +77,7 @@ class ResetRequest:
         set_aside(path)
         back = [*_kept_arguments(sys.argv[1:]), *self._ports]
         arguments = arguments_for(sys.argv[1:], self._ports, settings.seed, fork, allowed_sources(settings))
-        _replace_process(arguments, Resetting(path, is_temporary=settings.data_directory is None, back=tuple(back)))
-
-
-@dataclass(frozen=True, slots=True)
-class Resetting:
-    """State that this process takes over from the one that was reset.
-
-    ``back``: the command line that serves the old chain; None: this process serves it.
-    """
-
-    directory: Path
-    is_temporary: bool
-    back: tuple[str, ...] | None
-
-    @classmethod
-    def taken_over(cls) -> Resetting | None:
-        """None: this process was not begun by a reset.  Once; its own children are told nothing."""
-        text = os.environ.pop(_ENVIRONMENT, None)
-        if text is None:
-            return None
-        directory, is_temporary, back = orjson.loads(text)
-        return cls(Path(directory), is_temporary, None if back is None else tuple(back))
-
-    def to_text(self) -> str:
-        return orjson.dumps([str(self.directory), self.is_temporary, self.back]).decode()
-
-    @property
-    def adopted(self) -> Path | None:
-        """The temporary directory to go on with; None: there is none."""
-        return self.directory if self.is_temporary else None
-
-    def is_unfinished(self) -> bool:
-        """True until the new chain is complete."""
-        return self.back is not None and is_set_aside(self.directory)
-
-    def finish(self, directory: DataDirectory) -> None:
-        """The chain of this process is complete."""
-        remove_old(self.directory)
-        directory.is_temporary = self.is_temporary
-
-    def give_up(self) -> None:
-        """The process ends before the new chain is complete: nobody goes on with what is temporary."""
-        if self.is_temporary and self.is_unfinished():
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    def go_back(self, reason: BaseException) -> None:
-        """Serve the old chain again.  Does not return."""
-        logger.error("the network is not reset, the old chain goes on", extra=log_facts(reason=reason))
-        assert self.back is not None
-        settle(self.directory)
-        _replace_process(list(self.back), Resetting(self.directory, self.is_temporary, None))
-
-
-def _replace_process(arguments: list[str], resetting: Resetting) -> None:
-    sys.stdout.flush()
-    environment = os.environ | {_ENVIRONMENT: resetting.to_text()}
-    os.execve(sys.executable, [sys.executable, "-m", "fastnode", *arguments], environment)
+        replace_process(arguments, Resetting(path, is_temporary=settings.data_directory is None, back=tuple(back)))
 
 
 # ---- arguments ----------------------------------------------------------------------------------------

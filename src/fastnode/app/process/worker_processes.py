@@ -11,11 +11,11 @@ from typing import Final
 import uvloop
 
 from fastnode import interpreter
-from fastnode.app.heap import bound_heap
-from fastnode.app.node_settings import worker_count
-from fastnode.app.priorities import answer_soon, leave_to_requests, merge_last, wake_on_time
-from fastnode.app.process import OTHER_FILES, allow_open_files, run_node, stop_requested_by_signal
-from fastnode.app.worker import Worker
+from fastnode.app.ground.heap import bound_heap
+from fastnode.app.ground.node_settings import worker_count
+from fastnode.app.ground.priorities import answer_soon, leave_to_requests, merge_last, wake_on_time
+from fastnode.app.process.process import OTHER_FILES, allow_open_files, run_node, stop_requested_by_signal
+from fastnode.app.process.worker import Worker
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
 from fastnode.log import log_facts
@@ -28,7 +28,7 @@ __all__ = ["run_with_workers"]
 logger = logging.getLogger("fastnode.workers")
 
 #: Modules that the primary would import on demand; imported before the fork, all processes share them.
-_SHARED: Final = ("fastnode.app.following", "fastnode.app.primary")
+_SHARED: Final = ("fastnode.app.stages.chain_sources", "fastnode.app.roles.workers")
 
 
 def run_with_workers(settings: Settings) -> None:

@@ -28,8 +28,8 @@ from fastnode.workers.hub import COPIES_DIRECTORY, Hub
 from fastnode.workers.replica import CONTENTS_DIRECTORY
 
 if TYPE_CHECKING:
-    from fastnode.app.joined import Joined
-    from fastnode.app.method_tables import Services
+    from fastnode.app.ground.method_tables import Services
+    from fastnode.app.stages.core import Joined
 
 __all__ = ["open_hub"]
 

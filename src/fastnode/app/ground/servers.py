@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from typing import cast
 
 from fastnode.api.discovery import discovery
-from fastnode.app.node_settings import limits_of
+from fastnode.app.ground.node_settings import limits_of
 from fastnode.artifacts.store import ArtifactStore
 from fastnode.config.settings import Settings
 from fastnode.http.allowance import MemoryBudget

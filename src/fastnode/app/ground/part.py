@@ -1,7 +1,7 @@
 """The one form of what a node does beside answering: how each part is started, stopped, asked and told.
 
 A part is made once the chain and the pool are known, and gets then all that it needs, other parts too
-(``app/equipped.py`` has the list).  A method does nothing where a part has nothing to do or to say.
+(``app/roles/equipment.py`` has the list).  A method does nothing where a part has nothing to do or to say.
 """
 
 from __future__ import annotations

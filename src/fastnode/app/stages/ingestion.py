@@ -22,7 +22,7 @@ from fastnode.sources.sync_control import StopRequested, SyncControl
 
 __all__ = ["IngestionThread"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("fastnode.app")
 
 #: Pause between two looks at a full disk.
 _ROOM_INTERVAL_S = 2.0

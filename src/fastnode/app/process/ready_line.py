@@ -12,11 +12,11 @@ import orjson
 from fastnode.protocol.fields import hex_text
 
 if TYPE_CHECKING:
-    from fastnode.app.node import Node
+    from fastnode.app.process.node import Node
 
 __all__ = ["announce", "ready_line"]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("fastnode.app")
 
 
 def ready_line(node: Node) -> dict[str, Any]:

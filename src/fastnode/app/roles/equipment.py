@@ -9,8 +9,8 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fastnode.app.joined import Joined
-from fastnode.app.roles.part import Part
+from fastnode.app.ground.part import Part
+from fastnode.app.stages.core import Joined
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:

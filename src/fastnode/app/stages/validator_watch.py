@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.slashing import Slashing
-from fastnode.app.effects import connect_offenses
+from fastnode.app.ground.effects import connect_offenses
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings

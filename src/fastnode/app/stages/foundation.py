@@ -11,10 +11,10 @@ import shutil
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Final
 
-from fastnode.app.awaiting import Awaiting
-from fastnode.app.node_settings import memory_budget_of
-from fastnode.app.reset_files import settle
-from fastnode.app.sample import has_source
+from fastnode.app.ground.node_settings import memory_budget_of
+from fastnode.app.ground.reset_files import settle
+from fastnode.app.ground.sample import has_source
+from fastnode.app.ground.start_wait import Awaiting
 from fastnode.chain_data import ChainData, ChainOptions, has_databases
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
@@ -37,8 +37,8 @@ from fastnode.values.lineage import Lineage
 from fastnode.values.urls import without_secrets
 
 if TYPE_CHECKING:
-    from fastnode.app.following import Following
-    from fastnode.app.reset import Resetting
+    from fastnode.app.ground.takeover import Resetting
+    from fastnode.app.stages.chain_sources import Following
     from fastnode.bus.connection import Bus
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
@@ -255,7 +255,7 @@ def _restore_snapshot(settings: Settings, awaiting: Awaiting, bus: Bus | None, l
 
 def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
     """SnapshotError when the newest checkpoint of a snapshot is not the one on L1.  Waits for L1."""
-    from fastnode.app.following import Following
+    from fastnode.app.stages.chain_sources import Following
 
     following = Following(settings, lambda: None)
     try:
@@ -268,7 +268,7 @@ def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
 def _announced_snapshots(settings: Settings, awaiting: Awaiting, bus: Bus, lineage: Lineage) -> tuple[str, ...]:
     """Locations of snapshots that publishers tell of, below those that the settings name; only asked where a node would
     begin with one.  Others lead this node nowhere else, and to no other server with its credentials."""
-    from fastnode.app.following import Following
+    from fastnode.app.stages.chain_sources import Following
     from fastnode.archiver.store import ARCHIVER_DIRECTORY
 
     directory = settings.data_directory
@@ -292,7 +292,7 @@ def _network_of_upstreams(settings: Settings, awaiting: Awaiting, bus: Bus | Non
     """Network that a snapshot must be of while nothing is stored; None when no node is followed."""
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         return None
-    from fastnode.app.following import Following
+    from fastnode.app.stages.chain_sources import Following
     from fastnode.snapshots.index import Network
 
     following = Following(settings, lambda: None, bus=bus, lineage=lineage)
@@ -327,7 +327,7 @@ def _open_following(settings: Settings, data: ChainData, bus: Bus | None, lineag
                 "--blob-file-store-urls or --blob-archive-api-url), or a node to follow (--upstream-url)"
             )
         return None
-    from fastnode.app.following import Following
+    from fastnode.app.stages.chain_sources import Following
 
     store = data.store
     return Following(

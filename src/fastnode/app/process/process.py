@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import uvloop
 
 from fastnode import __version__, interpreter, kernels
-from fastnode.app.heap import bound_heap, settle_memory, trim_after_bursts
-from fastnode.app.node import Node
-from fastnode.app.priorities import answer_soon
-from fastnode.app.ready_line import announce
-from fastnode.app.reset import ResetRequest, Resetting
-from fastnode.app.service_manager import READY, STOPPING, notify
+from fastnode.app.ground.heap import bound_heap, settle_memory, trim_after_bursts
+from fastnode.app.ground.priorities import answer_soon
+from fastnode.app.ground.service_manager import READY, STOPPING, notify
+from fastnode.app.ground.takeover import Resetting
+from fastnode.app.process.node import Node
+from fastnode.app.process.ready_line import announce
+from fastnode.app.process.reset import ResetRequest
 from fastnode.config.settings import Settings
 from fastnode.log import log_facts
 from fastnode.storage.database import databases_without_seal
@@ -48,7 +49,7 @@ def run(settings: Settings) -> None:
     if not settings.workers:
         run_node(settings)
         return
-    from fastnode.app.with_workers import run_with_workers
+    from fastnode.app.process.worker_processes import run_with_workers
 
     run_with_workers(settings)
 

@@ -18,14 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from fastnode.app.heap import resident_bytes, settle_memory, trim_after_bursts
-from fastnode.app.method_tables import Services, public_methods
-from fastnode.app.monitoring import open_spans
-from fastnode.app.node_settings import memory_budget_of
-from fastnode.app.opened import BUSY_THREADS, RPC_THREADS, trace_threads_of
-from fastnode.app.priorities import repeat_soon
-from fastnode.app.rate_limits import limit_clients, reload_limits
-from fastnode.app.servers import ServerParts, rpc_server, tell_events
+from fastnode.app.ground.heap import resident_bytes, settle_memory, trim_after_bursts
+from fastnode.app.ground.method_tables import Services, public_methods
+from fastnode.app.ground.node_settings import memory_budget_of
+from fastnode.app.ground.priorities import repeat_soon
+from fastnode.app.ground.rate_limits import limit_clients, reload_limits
+from fastnode.app.ground.servers import ServerParts, rpc_server, tell_events
+from fastnode.app.process.telemetry import open_spans
+from fastnode.app.stages.foundation import BUSY_THREADS, RPC_THREADS, trace_threads_of
 from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.chain_data import LOCAL_WORLD_STATE_CACHE_MB, ChainOptions
 from fastnode.http.allowance import MemoryBudget

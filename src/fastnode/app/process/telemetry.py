@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
-    from fastnode.app.equipped import Equipped
-    from fastnode.app.joined import Joined
+    from fastnode.app.roles.equipment import Equipped
+    from fastnode.app.stages.core import Joined
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.metrics.collector import Sources

@@ -1,0 +1,1 @@
+"""Node as a process: its ports, its life from start to stop, and its workers."""

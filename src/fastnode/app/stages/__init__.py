@@ -1,0 +1,1 @@
+"""First stages of a node: its ports and databases, then its chain, the pool, and the source of new blocks."""
