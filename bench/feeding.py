@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from fastnode.app.stages.chain_sources import Following
+from fastnode.app.stages.origins import Origins
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
@@ -31,19 +31,19 @@ def feeding(directory: Path, settings: Settings, on_tip: Callable[[int], None]) 
     """
     with ExitStack() as stack:
         data = stack.enter_context(ChainData.open(directory))
-        following = Following(settings, lambda: data.store.chain if data.store.has_chain else None)
-        stack.callback(following.close)
-        data.store.adopt_chain(*following.learn_chain(settings.genesis))
+        origins = Origins(settings, lambda: data.store.chain if data.store.has_chain else None)
+        stack.callback(origins.close)
+        data.store.adopt_chain(*origins.learn_chain(settings.genesis))
         control = SyncControl()
         publication = Publication(lambda commit: on_tip(commit.view.tip_number))
-        follower = following.follow(data.open_ingestor(verify=True, on_commit=publication), control, publication)
+        follower = origins.follow(data.open_ingestor(verify=True, on_commit=publication), control, publication)
         thread = threading.Thread(target=_run, args=(follower,))
         thread.start()
         try:
             yield
         finally:
             control.stop()
-            following.interrupt()
+            origins.interrupt()
             thread.join()
 
 

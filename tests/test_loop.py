@@ -196,7 +196,7 @@ POOLS = {
     *(
         "app/stages/derivation.py",
         "app/roles/fleet.py",
-        "app/stages/chain_sources.py",
+        "app/stages/origins.py",
         "archiver/ingest.py",
         "http/fair_threads.py",
     ),

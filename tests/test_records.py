@@ -229,7 +229,7 @@ def refuse(cls=None, /, *, init=True, **options):
             print(name)
     return made(cls, init=init, **options) if cls else lambda cls: made(cls, init=init, **options)
 dataclasses.dataclass = refuse
-import fastnode.cli.start, fastnode.app.process.process, fastnode.app.stages.chain_sources, fastnode.metrics.port
+import fastnode.cli.start, fastnode.app.process.process, fastnode.app.stages.origins, fastnode.metrics.port
 import fastnode.local_network.opening, fastnode.api.local_network
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

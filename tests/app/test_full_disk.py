@@ -68,7 +68,7 @@ def test_ingestion_waits_for_room_and_goes_on(
 
 async def fill_and_free(settings: Settings, is_full: threading.Event, has_room: threading.Event) -> None:
     node = await Node.start(settings)
-    condition = node.joined.condition
+    condition = node.core.condition
     try:
         assert await asyncio.to_thread(is_full.wait, 60)
         async with asyncio.timeout(60):

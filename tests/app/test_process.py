@@ -61,9 +61,9 @@ class ShortNode:
         self.settings = Settings()
         self.frozen_when_ready = -1
         self.frozen_before = gc.get_freeze_count()  # CPython 3.12 begins with some
-        self.opened = SimpleNamespace(budget=MemoryBudget(1 << 20))
-        self.joined = SimpleNamespace(local_network=None)
-        self.serving = SimpleNamespace(hub=None)
+        self.foundation = SimpleNamespace(budget=MemoryBudget(1 << 20))
+        self.core = SimpleNamespace(local_network=None)
+        self.service = SimpleNamespace(hub=None)
 
     async def start(self) -> ShortNode:
         assert gc.get_freeze_count() == self.frozen_before
@@ -91,7 +91,7 @@ def test_what_a_start_leaves_behind_is_not_collected_again_and_again() -> None:
 NOT_AT_THE_START = {
     *("aiohttp", "coincurve", "cramjam", "Crypto", "numpy", "obstore", "prometheus_client", "psycopg"),
     *("py_arkworks_bls12381", "rich"),
-    *("fastnode.app.stages.chain_sources", "fastnode.building", "fastnode.keystore.keystore", "fastnode.local_network"),
+    *("fastnode.app.stages.origins", "fastnode.building", "fastnode.keystore.keystore", "fastnode.local_network"),
     *("fastnode.outgoing.network", "fastnode.sentinel.sentinel", "fastnode.snapshots.location", "fastnode.sources.l1"),
     *("fastnode.workers", "fastnode.world_state.replica", "fastnode.mempool.followed"),
 }

@@ -95,8 +95,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory, sample_chain: Path) -> Path:
     put(store, waiting[:2])
     store.close()
     for name in DATABASES:
-        with open_leveldb(directory / name, create=False) as opened:
-            opened.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
+        with open_leveldb(directory / name, create=False) as foundation:
+            foundation.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
     store = PoolStore.open(directory / "p2p", genesis_hash)
     put(store, waiting[2:])
     store.close()
@@ -137,7 +137,7 @@ async def _run(directory: Path, lines: Lines) -> Outcome:
             reply = reply if isinstance(reply, tuple) else await reply
             assert reply.body is not None
             answers.append(orjson.loads(reply.text))
-        return Outcome(None, answers, node.joined.condition.health().not_ready, lines.lines)
+        return Outcome(None, answers, node.core.condition.health().not_ready, lines.lines)
     finally:
         await node.stop()
 

@@ -19,8 +19,8 @@ from tests.http_stand_in import HttpStandIn, answer
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
-from fastnode.app.ground import start_wait as awaiting
-from fastnode.app.ground.start_wait import Awaiting, Interruption
+from fastnode.app.ground import start_wait as start_wait
+from fastnode.app.ground.start_wait import Interruption, StartWait
 
 Start = Callable[..., NodeProcess]
 
@@ -131,8 +131,8 @@ def test_a_connection_that_was_opened_before_the_node_serves_is_kept_by_it(
 def test_a_line_now_and_then_says_what_is_awaited(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(awaiting, "LINE_INTERVAL_S", 0.01)
-    start = Awaiting()
+    monkeypatch.setattr(start_wait, "LINE_INTERVAL_S", 0.01)
+    start = StartWait()
 
     async def run() -> None:
         telling = asyncio.ensure_future(start.tell())
@@ -150,7 +150,7 @@ def test_a_line_now_and_then_says_what_is_awaited(
 
 
 def test_a_cancelled_start_interrupts_its_thread_and_waits_for_it() -> None:
-    start, ended = Awaiting(), []
+    start, ended = StartWait(), []
 
     def work() -> None:
         while not start.interruption.is_set():

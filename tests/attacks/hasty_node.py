@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
 
-from fastnode.app.stages.chain_sources import FollowingPatience
+from fastnode.app.stages.origins import OriginPatience
 from fastnode.cli import main
 from fastnode.sources.blobs.fetcher import FetchPatience
 
@@ -21,15 +21,15 @@ CONTRADICTION_S = 1.0
 
 if __name__ == "__main__":
     blobs = FetchPatience(retries_s=(0.0,), store_rounds_s=(0.0,), lie_rest_s=BRIEF_S)
-    endpoints = FollowingPatience(
+    endpoints = OriginPatience(
         unavailable_s=BRIEF_S, unavailable_max_s=BRIEF_S, aside_s=BRIEF_S, alone_s=BRIEF_S, blocked_s=BRIEF_S
     )
     with ExitStack() as stack:
         for name, value in {
             "sources.l1.source.CONTRADICTION_S": CONTRADICTION_S,
             "sources.l1.retries.PAUSE_MAX_S": BRIEF_S,
-            "app.derivation.FetchPatience": lambda: blobs,
-            "app.following.FollowingPatience": lambda: endpoints,
+            "app.stages.derivation.FetchPatience": lambda: blobs,
+            "app.stages.origins.OriginPatience": lambda: endpoints,
         }.items():
             stack.enter_context(patch(f"fastnode.{name}", value))
         main()

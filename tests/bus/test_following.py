@@ -75,8 +75,8 @@ def test_a_checkpoint_comes_with_its_own_messages_and_not_with_those_of_a_lost_f
     fleet.publisher(upstream)
     replica = fleet.replica()
     replica.wait_for(chain)
-    assert replica.following.bus is not None
-    bus = replica.following.bus
+    assert replica.origins.bus is not None
+    bus = replica.origins.bus
     for unit in chain.units[:-1]:
         bus.remember_messages(unit.number, ["0x" + "07" * 32])
         assert bus.call("fastnode_getL1ToL2Messages", unit.number) == unit.messages

@@ -21,8 +21,8 @@ from tests.archiver.conftest import store as store
 from tests.sources.made_chain import MadeChain, as_stored, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
-from fastnode.app.stages.chain_sources import Following, FollowingPatience
 from fastnode.app.stages.ingestion import IngestionThread
+from fastnode.app.stages.origins import OriginPatience, Origins
 from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.source import L1Tips, MessageSource
 from fastnode.chain_data import ChainData, ChainOptions
@@ -34,7 +34,7 @@ from fastnode.sources.sync_control import SyncControl
 #: What a slow and busy machine may need.
 PATIENCE_S = 60.0
 #: Pauses that a test can wait for.
-QUICK = FollowingPatience(
+QUICK = OriginPatience(
     unavailable_s=0.02,
     unavailable_max_s=0.1,
     aside_s=0.2,
@@ -66,13 +66,13 @@ class FollowingNode:
         self.control = SyncControl()
         self.data = stack.enter_context(ChainData.open(directory, options=ChainOptions.of(settings)))
         store = self.data.store
-        self.following = Following(settings, lambda: store.chain if store.has_chain else None, patience=QUICK, bus=bus)
-        stack.callback(self.following.close)
+        self.origins = Origins(settings, lambda: store.chain if store.has_chain else None, patience=QUICK, bus=bus)
+        stack.callback(self.origins.close)
         if not store.has_chain:
-            store.adopt_chain(*self.following.learn_chain(settings.genesis))
+            store.adopt_chain(*self.origins.learn_chain(settings.genesis))
         publication = Publication(self._publish)
         self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
-        self.follower = self.following.follow(
+        self.follower = self.origins.follow(
             self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips, proposals=proposals
         )
         self._thread = IngestionThread(
@@ -95,7 +95,7 @@ class FollowingNode:
 
     def _stop(self) -> None:
         self.control.stop()
-        self.following.interrupt()
+        self.origins.interrupt()
         self._thread.stop()
 
     @property
@@ -128,11 +128,11 @@ class FollowingNode:
         """Until its first upstream is in a state, for a reason that contains some words."""
 
         def found() -> bool:
-            upstream = self.following.upstreams.describe()[0]
+            upstream = self.origins.upstreams.describe()[0]
             return upstream["state"] == state and reason in (upstream["reason"] or "")
 
         self.wait(found, f"{state}: {reason}")
-        return self.following.upstreams.describe()[0]
+        return self.origins.upstreams.describe()[0]
 
     def contents(self) -> dict[bytes, bytes]:
         """Everything in the chain database."""
@@ -140,7 +140,7 @@ class FollowingNode:
 
 
 @contextmanager
-def following(
+def origins(
     directory: Path,
     *urls: str,
     messages: MessageSource | None = None,

@@ -21,7 +21,7 @@ def opened(**settings: Any) -> Any:
     return SimpleNamespace(settings=Settings(**settings))
 
 
-def following(**parts: Any) -> Any:
+def origins(**parts: Any) -> Any:
     """Follows other nodes, of which none is named; L1 is not read."""
     given = {"l1": None, "nodes": SimpleNamespace(all=[]), "fees": lambda: None, "simulator": None, "tx_sink": "sink"}
     return SimpleNamespace(**(given | parts))
@@ -47,15 +47,15 @@ def test_it_follows_the_chain_as_that_grows() -> None:
 def test_a_chain_that_is_followed_has_the_time_of_the_clock_or_of_l1() -> None:
     tomorrow = views_at(int(time.time()) + 86_400)
     start = time.time()
-    assert start <= FollowedChain(tomorrow, opened(), following()).now() <= time.time()
+    assert start <= FollowedChain(tomorrow, opened(), origins()).now() <= time.time()
     l1 = SimpleNamespace(now=lambda: 7.0)
-    assert FollowedChain(tomorrow, opened(), following(l1=l1)).now() == 7.0
+    assert FollowedChain(tomorrow, opened(), origins(l1=l1)).now() == 7.0
     local: Any = SimpleNamespace(pool_time=lambda: 9.0, fees=None)
     assert LocalChain(tomorrow, opened(), local).now() == 9.0
 
 
 def test_who_builds_blocks_hands_transactions_to_other_nodes_only_if_some_are_named() -> None:
     builder = opened(sequencer=True)
-    assert FollowedChain(views_at(1), builder, following()).sink is None
-    assert FollowedChain(views_at(1), builder, following(nodes=SimpleNamespace(all=[1]))).sink == "sink"
-    assert FollowedChain(views_at(1), opened(), following()).sink == "sink"
+    assert FollowedChain(views_at(1), builder, origins()).sink is None
+    assert FollowedChain(views_at(1), builder, origins(nodes=SimpleNamespace(all=[1]))).sink == "sink"
+    assert FollowedChain(views_at(1), opened(), origins()).sink == "sink"

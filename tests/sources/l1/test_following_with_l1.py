@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sources.conftest import FollowingNode, following
+from tests.sources.conftest import FollowingNode, origins
 from tests.sources.l1.conftest import publish_on_l1
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 from tests.sources.made_chain import MadeChain
@@ -30,13 +30,13 @@ def node_with_l1(
     directory: Path, genesis: Path, upstream: ScriptedUpstream, *l1: ScriptedL1, **settings: Any
 ) -> Iterator[FollowingNode]:
     values: dict[str, Any] = {"l1_polling_interval_ms": 10, "genesis": genesis} | settings
-    with following(directory, upstream.url, l1_rpc_urls=tuple(node.url for node in l1), **values) as node:
+    with origins(directory, upstream.url, l1_rpc_urls=tuple(node.url for node in l1), **values) as node:
         yield node
 
 
 def l1_status(node: FollowingNode) -> dict[str, Any]:
-    assert node.following.l1 is not None
-    return node.following.l1.describe()
+    assert node.origins.l1 is not None
+    return node.origins.l1.describe()
 
 
 # ---- what L1 gives ----------------------------------------------------------------------------
@@ -77,8 +77,8 @@ def test_a_restart_reads_only_newer_messages(
     with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:
         node.wait_for(chain)
         node.wait(lambda: l1_status(node)["messages"] == len(l1.head.sent))
-        assert node.following.l1 is not None
-        assert node.following.l1.messages_of(1) is None  # stored; not read again
+        assert node.origins.l1 is not None
+        assert node.origins.l1.messages_of(1) is None  # stored; not read again
 
 
 def test_tips_are_what_l1_says_not_the_upstream(
@@ -115,7 +115,7 @@ def test_fees_are_the_contracts(
 ) -> None:
     with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:
         node.wait_for(chain)
-        reader = node.following.l1
+        reader = node.origins.l1
         assert reader is not None
         l1.mine(minimum_fee=4321)
         fees = L1FeeSource(reader.newest_fees, lambda: reader.slot_duration)
@@ -129,7 +129,7 @@ def test_the_time_is_that_of_the_newest_block_of_l1_and_of_the_clock_while_l1_is
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
 ) -> None:
     with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:
-        reader = node.following.l1
+        reader = node.origins.l1
         assert reader is not None
         node.wait(lambda: reader.now() == l1.head.timestamp)
         behind = l1.mine(timestamp=l1.head.timestamp - 200).timestamp  # not so old that it stands still
@@ -157,7 +157,7 @@ def test_committees_and_proposers_are_l1s(
         publish_on_l1(chain, l1)
     with node_with_l1(tmp_path / "node", genesis, upstream, l1, sentinel_enabled=True) as node:
         node.wait_for(chain)
-        reader = node.following.l1
+        reader = node.origins.l1
         assert reader is not None
         committees = reader.committees
         node.wait(lambda: committees.committee_of(0) is not None)
@@ -184,7 +184,7 @@ def test_proposers_that_were_read_before_their_epoch_are_read_again(
         l1.mine(timestamp=last_slot, committees=((3, members),))
         publish_on_l1(chain, l1)
     with node_with_l1(tmp_path / "node", genesis, upstream, l1, sentinel_enabled=True) as node:
-        reader = node.following.l1
+        reader = node.origins.l1
         assert reader is not None
         committees = reader.committees
         node.wait(lambda: committees.committee_of(3) == members)
@@ -253,7 +253,7 @@ def test_a_checkpoint_that_is_not_on_l1_yet_is_waited_for(
         with upstream.lock, l1.lock:
             publish_on_l1(chain, l1)
         node.wait_for(chain)
-        assert node.following.upstreams.describe()[0]["state"] == "healthy"
+        assert node.origins.upstreams.describe()[0]["state"] == "healthy"
 
 
 def test_a_stored_checkpoint_that_l1_has_given_up_is_told(

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from fastnode.app.ground.service_manager import notify
 from fastnode.log import log_facts
 
-__all__ = ["Awaiting", "Interruption"]
+__all__ = ["Interruption", "StartWait"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -51,7 +51,7 @@ class Interruption:
             self._actions.remove(action)
 
 
-class Awaiting:
+class StartWait:
     """``what`` is set by the part of the start that waits; it follows the words "waits for"."""
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """A node from its settings to its end, in four stages.
 
-    opened    the ports listen and say that the node starts; the data directory is locked, the databases are open
-    joined    the chain is known; everything that methods read is there, at the newest stored block
-    equipped  all parts are there that do more than answer: peers, sequencer, prover, fleet, webhooks
-    serving   requests are answered; a thread feeds the chain from its sources: a chain file, then other nodes
+    foundation  the ports listen and say that the node starts; the data directory is locked, the databases are open
+    core        the chain is known; everything that methods read is there, at the newest stored block
+    equipment   all parts are there that do more than answer: peers, sequencer, prover, fleet, webhooks
+    service     requests are answered; a thread feeds the chain from its sources: a chain file, then other nodes
 
 Each stage is a frozen value, made by a function from the one before.  What a stage opens it puts on one exit stack,
 so that a stop, and a start that fails, close everything in the reverse order.
@@ -15,12 +15,12 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from fastnode.app.ground.start_wait import Awaiting
-from fastnode.app.process import service as serving_stage
-from fastnode.app.process.service import Serving, serve
-from fastnode.app.roles.equipment import Equipped, equip
-from fastnode.app.stages.core import Joined, join_network
-from fastnode.app.stages.foundation import Opened, open_node
+from fastnode.app.ground.start_wait import StartWait
+from fastnode.app.process import service as service_stage
+from fastnode.app.process.service import Service, serve
+from fastnode.app.roles.equipment import Equipment, equip
+from fastnode.app.stages.core import Core, join_network
+from fastnode.app.stages.foundation import Foundation, open_node
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
 from fastnode.records import dataclass
@@ -39,10 +39,10 @@ __all__ = ["Node"]
 class Node:
     """A running node.  ``start`` and ``stop`` belong to one event loop."""
 
-    opened: Opened
-    joined: Joined
-    equipped: Equipped
-    serving: Serving
+    foundation: Foundation
+    core: Core
+    equipment: Equipment
+    service: Service
     stack: AsyncExitStack
 
     @classmethod
@@ -54,25 +54,25 @@ class Node:
         SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
         check_settings(settings)
         hooks = _read_webhooks(settings)  # before anything opens
-        awaiting = Awaiting()
-        telling = asyncio.ensure_future(awaiting.tell())
+        start_wait = StartWait()
+        telling = asyncio.ensure_future(start_wait.tell())
         stack = AsyncExitStack()
         try:
-            opened = await open_node(settings, awaiting, stack, seat, resetting)
-            joined = await join_network(opened, stack)
-            equipped = await equip(joined, stack, hooks)
-            serving = await serve(equipped, stack)
+            foundation = await open_node(settings, start_wait, stack, seat, resetting)
+            core = await join_network(foundation, stack)
+            equipment = await equip(core, stack, hooks)
+            service = await serve(equipment, stack)
         except BaseException:
             await stack.aclose()
             raise
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
-        return cls(opened=opened, joined=joined, equipped=equipped, serving=serving, stack=stack)
+        return cls(foundation=foundation, core=core, equipment=equipment, service=service, stack=stack)
 
     async def wait_for_failure(self) -> None:
         """Never returns; raises what ended ingestion."""
-        await self.serving.failure
+        await self.service.failure
 
     async def stop(self) -> None:
         """Answer what is being answered, finish the block being written, close everything."""
@@ -81,38 +81,38 @@ class Node:
     def reload_limits(self) -> None:
         """Read the limits of clients again; if anything is wrong with them, those from before stay."""
         settings = self.settings
-        serving_stage.reload_limits(self.serving, settings.rpc_limits, are_shared=settings.bus_share_limits)
+        service_stage.reload_limits(self.service, settings.rpc_limits, are_shared=settings.bus_share_limits)
 
     # ---- what others look at ----------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
-        return self.opened.settings
+        return self.foundation.settings
 
     @property
     def view(self) -> View | None:
         """View that a request that comes now is answered from; None once the node has stopped."""
-        return self.joined.views.newest
+        return self.core.views.newest
 
     @property
     def public(self) -> RpcServer:
-        return self.serving.public
+        return self.service.public
 
     @property
     def admin(self) -> RpcServer:
-        return self.serving.admin
+        return self.service.admin
 
     @property
     def l1_clock(self) -> RpcServer | None:
-        return self.serving.l1_clock
+        return self.service.l1_clock
 
     @property
     def explorer(self) -> HttpServer | None:
-        return self.serving.explorer
+        return self.service.explorer
 
     @property
     def metrics(self) -> HttpServer | None:
-        return self.serving.metrics
+        return self.service.metrics
 
 
 def _read_webhooks(settings: Settings) -> tuple[list[Hook], bytes] | None:

@@ -120,11 +120,11 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
     settle_memory()
-    if node.serving.hub is not None:
-        await _until_workers_serve(node.serving.hub, stopping)
+    if node.service.hub is not None:
+        await _until_workers_serve(node.service.hub, stopping)
     notify(READY)
     announce(node)
-    trimming = asyncio.ensure_future(trim_after_bursts(node.opened.budget))
+    trimming = asyncio.ensure_future(trim_after_bursts(node.foundation.budget))
     reset = ResetRequest.of(node)
     try:
         await _first_of(asyncio.ensure_future(_first_end(node, reset)), stopping)

@@ -34,7 +34,7 @@ class ResetRequest:
     """Made by a method of the network; carried out once the node has stopped."""
 
     def __init__(self, node: Node) -> None:
-        self._data = node.opened.data.directory
+        self._data = node.foundation.data.directory
         self._settings = node.settings
         self._ports = [f"--port={node.public.port}", f"--admin-port={node.admin.port}"]
         if node.l1_clock is not None:
@@ -44,7 +44,7 @@ class ResetRequest:
     @classmethod
     def of(cls, node: Node) -> ResetRequest | None:
         """None for a node that is no local network, or does not run by the command."""
-        network = node.joined.local_network
+        network = node.core.local_network
         if network is None or sys.argv[1:2] != ["start"]:
             return None
         request, loop = cls(node), asyncio.get_running_loop()

@@ -14,8 +14,8 @@ from fastnode.app.ground.node_settings import admin_key_of
 from fastnode.app.ground.priorities import come_last
 from fastnode.app.ground.servers import ServerParts, rpc_server, tell_events
 from fastnode.app.process.telemetry import open_monitoring
-from fastnode.app.roles.equipment import Equipped
-from fastnode.app.stages.core import Joined
+from fastnode.app.roles.equipment import Equipment
+from fastnode.app.stages.core import Core
 from fastnode.app.stages.foundation import listen
 from fastnode.app.stages.ingestion import IngestionThread
 from fastnode.app.stages.upkeep import Upkeep
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from fastnode.workers.counters import Totals
     from fastnode.workers.hub import Hub
 
-__all__ = ["Serving", "serve"]
+__all__ = ["Service", "serve"]
 
 logger = logging.getLogger("fastnode.app")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Service:
     public: RpcServer
     admin: RpcServer
     #: None: there is no port for metrics.
@@ -63,20 +63,20 @@ class Serving:
     failure: asyncio.Future[None]
 
 
-async def serve(equipped: Equipped, stack: AsyncExitStack) -> Serving:
+async def serve(equipment: Equipment, stack: AsyncExitStack) -> Service:
     """StartError when a port cannot be had; SettingError for rate limits that make no sense."""
-    joined = equipped.joined
+    core = equipment.core
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     stack.callback(failure.cancel)
-    upkeep = _open_upkeep(joined)
-    ingestion = _open_ingestion(joined, failure, upkeep)
+    upkeep = _open_upkeep(core)
+    ingestion = _open_ingestion(core, failure, upkeep)
     stack.push_async_callback(asyncio.to_thread, upkeep.close)
-    stack.push_async_callback(_stop_ingestion, joined, ingestion)
-    stack.push_async_callback(asyncio.to_thread, joined.uploads.close)
-    services = _services(equipped)
-    public, reported, admin = _open_servers(equipped, services)
-    ports, grace_s = joined.opened.ports, joined.opened.settings.shutdown_grace_s
-    hub = _open_hub(joined, services, public, reported, stack)
+    stack.push_async_callback(_stop_ingestion, core, ingestion)
+    stack.push_async_callback(asyncio.to_thread, core.uploads.close)
+    services = _services(equipment)
+    public, reported, admin = _open_servers(equipment, services)
+    ports, grace_s = core.foundation.ports, core.foundation.settings.shutdown_grace_s
+    hub = _open_hub(core, services, public, reported, stack)
     if hub is None:
         public.take_over(ports.public)
     stack.push_async_callback(public.stop, grace_seconds=grace_s)
@@ -84,75 +84,75 @@ async def serve(equipped: Equipped, stack: AsyncExitStack) -> Serving:
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    metrics = await open_monitoring(equipped, (public, admin), {"public": reported, "admin": admin}, hub, stack)
-    explorer = await _open_explorer(joined, public)
-    l1_clock = await _open_l1_clock(joined)
+    metrics = await open_monitoring(equipment, (public, admin), {"public": reported, "admin": admin}, hub, stack)
+    explorer = await _open_explorer(core, public)
+    l1_clock = await _open_l1_clock(core)
     for server in filter(None, (metrics, explorer, l1_clock)):
         stack.push_async_callback(server.stop, grace_seconds=grace_s)
-    for part in equipped.parts:
+    for part in equipment.parts:
         stack.push_async_callback(asyncio.to_thread, part.stop)
         await asyncio.to_thread(part.start, public)
-    stack.push_async_callback(_announce_stop, joined)
-    if joined.chain_file is None:
-        logger.info("serving the stored chain", extra=log_facts(tip=joined.ingestor.view.tip_number))
+    stack.push_async_callback(_announce_stop, core)
+    if core.chain_file is None:
+        logger.info("serving the stored chain", extra=log_facts(tip=core.ingestor.view.tip_number))
     ingestion.start()
-    return Serving(
+    return Service(
         public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock, hub=hub
     )
 
 
 def _open_hub(
-    joined: Joined, services: Services, public: RpcServer, reported: RpcServer, stack: AsyncExitStack
+    core: Core, services: Services, public: RpcServer, reported: RpcServer, stack: AsyncExitStack
 ) -> Hub | None:
     """Open the hub that workers follow, if any: they answer on the public port then, and ``public`` stands for them."""
-    seat = joined.opened.seat
+    seat = core.foundation.seat
     if seat is None:
         return None
     from fastnode.app.roles.workers import open_hub
 
     public.stand_for(seat.port)
-    hub = open_hub(joined, services, seat.listener, seat.workers, cast("Totals", reported))
+    hub = open_hub(core, services, seat.listener, seat.workers, cast("Totals", reported))
     stack.callback(hub.close)
     hub.start()
     return hub
 
 
-def _reported(joined: Joined, public: RpcServer) -> RpcServer:
+def _reported(core: Core, public: RpcServer) -> RpcServer:
     """Server to report on for the public port; with workers, the sums of what they count."""
-    if joined.opened.seat is None:
+    if core.foundation.seat is None:
         return public
     from fastnode.workers.counters import Totals
 
     return cast(RpcServer, Totals(public))
 
 
-async def _announce_stop(joined: Joined) -> None:
+async def _announce_stop(core: Core) -> None:
     """Make /readyz fail, and go on serving until load balancers have noticed."""
-    joined.condition.is_stopping = True
-    if joined.opened.settings.shutdown_delay_s and joined.opened.seat is None:  # workers have done so
-        await asyncio.sleep(joined.opened.settings.shutdown_delay_s)
+    core.condition.is_stopping = True
+    if core.foundation.settings.shutdown_delay_s and core.foundation.seat is None:  # workers have done so
+        await asyncio.sleep(core.foundation.settings.shutdown_delay_s)
 
 
 # ---- ingestion -------------------------------------------------------------------------------------
 
 
-def _open_upkeep(joined: Joined) -> Upkeep:
-    views, ingestor = joined.views, joined.ingestor
+def _open_upkeep(core: Core) -> Upkeep:
+    views, ingestor = core.views, core.ingestor
     upkeep = Upkeep(
         ingestor,
-        joined.opened.data.state,
-        joined.opened.control,
+        core.foundation.data.state,
+        core.foundation.control,
         on_pruned=lambda: views.publish(ChainCommit(ingestor.view)),
     )
-    joined.condition.mention(upkeep.troubles)
+    core.condition.mention(upkeep.troubles)
     return upkeep
 
 
-def _open_ingestion(joined: Joined, failure: asyncio.Future[None], upkeep: Upkeep) -> IngestionThread:
-    opened, ingestor, views = joined.opened, joined.ingestor, joined.views
+def _open_ingestion(core: Core, failure: asyncio.Future[None], upkeep: Upkeep) -> IngestionThread:
+    foundation, ingestor, views = core.foundation, core.ingestor, core.views
     loop = asyncio.get_running_loop()
-    condition = joined.condition
-    condition.is_importing = joined.chain_file is not None
+    condition = core.condition
+    condition.is_importing = core.chain_file is not None
 
     def on_loaded() -> None:
         condition.is_importing = False
@@ -169,12 +169,12 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None], upkeep: Upkee
         upkeep.start()
 
     ingestion = IngestionThread(
-        opened.data,
+        foundation.data,
         ingestor,
-        joined.chain_file,
-        opened.control,
-        joined.source.runs,
-        on_begun=(lambda: None) if opened.seat is None else come_last,
+        core.chain_file,
+        foundation.control,
+        core.source.runs,
+        on_begun=(lambda: None) if foundation.seat is None else come_last,
         on_caught_up=on_caught_up,
         on_done=on_loaded,
         on_failure=fail,
@@ -183,17 +183,17 @@ def _open_ingestion(joined: Joined, failure: asyncio.Future[None], upkeep: Upkee
     return ingestion
 
 
-async def _stop_ingestion(joined: Joined, ingestion: IngestionThread) -> None:
-    opened = joined.opened
-    opened.control.stop()
-    await asyncio.to_thread(joined.source.interrupt)
+async def _stop_ingestion(core: Core, ingestion: IngestionThread) -> None:
+    foundation = core.foundation
+    foundation.control.stop()
+    await asyncio.to_thread(core.source.interrupt)
     await asyncio.to_thread(ingestion.stop)
-    _save_filter(joined)
+    _save_filter(core)
 
 
-def _save_filter(joined: Joined) -> None:
+def _save_filter(core: Core) -> None:
     """The next start reads the filter of known tags from a file instead of from all logs."""
-    data, view = joined.opened.data, joined.views.newest
+    data, view = core.foundation.data, core.views.newest
     if view is None:
         return
     try:
@@ -205,46 +205,46 @@ def _save_filter(joined: Joined) -> None:
 # ---- ports -----------------------------------------------------------------------------------------
 
 
-def _open_servers(equipped: Equipped, services: Services) -> tuple[RpcServer, RpcServer, RpcServer]:
+def _open_servers(equipment: Equipment, services: Services) -> tuple[RpcServer, RpcServer, RpcServer]:
     """The public server, what is told of it, and the admin server; not listening yet."""
-    joined = equipped.joined
-    opened = joined.opened
-    settings = opened.settings
-    headers = _headers(joined, joined.mempool.network)
+    core = equipment.core
+    foundation = core.foundation
+    settings = foundation.settings
+    headers = _headers(core, core.mempool.network)
     block_wait = None
-    if opened.following is not None and settings.rpc_block_wait_ms:
+    if foundation.origins is not None and settings.rpc_block_wait_ms:
         block_wait = BlockWait(settings.rpc_block_wait_ms / 1000)
-        joined.views.subscribe(block_wait.on_committed)
+        core.views.subscribe(block_wait.on_committed)
     methods = public_methods(settings, services)
-    public = _server(joined, methods, settings.host, settings.port, headers, block_wait)
-    if joined.opened.seat is None:  # else workers tell
-        tell_events(public, _parts(joined), joined.views.subscribe, joined.mempool.pool, joined.artifacts)
+    public = _server(core, methods, settings.host, settings.port, headers, block_wait)
+    if core.foundation.seat is None:  # else workers tell
+        tell_events(public, _parts(core), core.views.subscribe, core.mempool.pool, core.artifacts)
     if settings.rpc_limits is not None:
         rate_limits.limit_clients(public, settings.rpc_limits, are_shared=settings.bus_share_limits)
     operator_methods = admin_methods(
-        joined.configuration,
-        joined.validators,
-        joined.operator,
-        joined.uploads,
-        joined.watching.slashing,
-        joined.artifacts,
+        core.configuration,
+        core.validators,
+        core.operator,
+        core.uploads,
+        core.validator_watch.slashing,
+        core.artifacts,
     )
-    if joined.local_network is not None:
+    if core.local_network is not None:
         from fastnode.status_page.local_network import BUTTON_METHODS
 
         public.set_own_pages(_own_pages(settings))
 
         operator_methods += [method for method in methods if method.name in BUTTON_METHODS]
-    admin = _server(joined, operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
+    admin = _server(core, operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
-    reported = _reported(joined, public)
-    admin.set_pages(_status_page(equipped, public, reported, admin, guard))
+    reported = _reported(core, public)
+    admin.set_pages(_status_page(equipment, public, reported, admin, guard))
     introduce(key)
-    _follow_network(joined, public, admin)
-    if joined.local_network is not None:
-        joined.local_network.wallet_reads.count = _reads_of_wallets(public)
+    _follow_network(core, public, admin)
+    if core.local_network is not None:
+        core.local_network.wallet_reads.count = _reads_of_wallets(public)
     return public, reported, admin
 
 
@@ -262,49 +262,49 @@ def _reads_of_wallets(public: RpcServer) -> Callable[[], int]:
     return lambda: sum(sum(calls.histogram(name)[0]) for name in READS_OF_WALLETS)
 
 
-def _headers(joined: Joined, network: NetworkIdentity) -> list[tuple[str, str]]:
+def _headers(core: Core, network: NetworkIdentity) -> list[tuple[str, str]]:
     known = version_headers(
-        joined.opened.data.store.chain,
+        core.foundation.data.store.chain,
         network.node_version,
         vk_tree_root=network.vk_tree_root,
         protocol_contracts_hash=network.protocol_contracts_hash,
     )
-    return [*known, joined.opened.lineage.header]
+    return [*known, core.foundation.lineage.header]
 
 
-def _follow_network(joined: Joined, *servers: RpcServer) -> None:
+def _follow_network(core: Core, *servers: RpcServer) -> None:
     """Put into the headers what is learned of the network, and whom the node follows, once it serves."""
     loop = asyncio.get_running_loop()
 
     def replace_headers() -> None:
         for server in servers:
-            server.set_headers(_headers(joined, joined.mempool.network))
+            server.set_headers(_headers(core, core.mempool.network))
 
     def on_changed(_network: NetworkIdentity | None = None) -> None:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(replace_headers)
 
-    joined.mempool.watch_network(on_changed)
-    joined.opened.lineage.watch(on_changed)
+    core.mempool.watch_network(on_changed)
+    core.foundation.lineage.watch(on_changed)
 
 
-def _services(equipped: Equipped) -> Services:
+def _services(equipment: Equipment) -> Services:
     """All that methods, here and in workers, ask of the parts of the node."""
-    joined, peers, fleet = equipped.joined, equipped.peers, equipped.fleet
-    opened, mempool, condition = joined.opened, joined.mempool, joined.condition
-    questions = None if opened.following is None else opened.following.questions
+    core, peers, fleet = equipment.core, equipment.peers, equipment.fleet
+    foundation, mempool, condition = core.foundation, core.mempool, core.condition
+    questions = None if foundation.origins is None else foundation.origins.questions
     ask_peers = None if peers is None else peers.find_tx
     known_txs = KnownTxs(mempool.pool, questions, ask_peers)
     return Services(
-        known_tags=opened.data.indexes.known_tags,
-        function_names=joined.function_names,
+        known_tags=foundation.data.indexes.known_tags,
+        function_names=core.function_names,
         allow_list=lambda: mempool.allow_list,
         mempool=mempool,
-        fees=joined.source.fees,
-        simulation=joined.simulation,
-        artifacts=joined.artifacts,
-        simulation_threads=joined.simulation_threads,
-        trace_threads=joined.trace_threads,
+        fees=core.source.fees,
+        simulation=core.simulation,
+        artifacts=core.artifacts,
+        simulation_threads=core.simulation_threads,
+        trace_threads=core.trace_threads,
         find_tx=known_txs.find,
         find_tx_here=known_txs.find_here,
         ask_peers=ask_peers,
@@ -313,99 +313,99 @@ def _services(equipped: Equipped) -> Services:
         sync_status=condition.sync_status,
         is_paused=lambda: condition.is_paused,
         questions=questions,
-        sentinel=joined.watching.sentinel,
-        outbox_roots=None if opened.l1 is None else opened.l1.outbox_roots,
-        local_network=joined.local_network,
+        sentinel=core.validator_watch.sentinel,
+        outbox_roots=None if foundation.l1 is None else foundation.l1.outbox_roots,
+        local_network=core.local_network,
         own_record=None if peers is None else peers.record,
     )
 
 
 def _server(
-    joined: Joined,
+    core: Core,
     methods: list[Method],
     host: str,
     port: int,
     headers: list[tuple[str, str]],
     block_wait: BlockWait | None,
 ) -> RpcServer:
-    return rpc_server(_parts(joined), methods, host, port, headers, block_wait)
+    return rpc_server(_parts(core), methods, host, port, headers, block_wait)
 
 
-def _parts(joined: Joined) -> ServerParts:
-    opened = joined.opened
+def _parts(core: Core) -> ServerParts:
+    foundation = core.foundation
     return ServerParts(
-        settings=opened.settings,
-        published=joined.views.published,
-        threads=opened.threads,
-        busy_threads=opened.busy_threads,
-        turns=opened.turns,
-        budget=opened.budget,
-        health=joined.condition.health,
+        settings=foundation.settings,
+        published=core.views.published,
+        threads=foundation.threads,
+        busy_threads=foundation.busy_threads,
+        turns=foundation.turns,
+        budget=foundation.budget,
+        health=core.condition.health,
     )
 
 
-def reload_limits(serving: Serving, file: Path | None, *, are_shared: bool = False) -> None:
+def reload_limits(service: Service, file: Path | None, *, are_shared: bool = False) -> None:
     """Read the limits of clients again; if anything is wrong with them, those from before stay."""
-    rate_limits.reload_limits(serving.public, file, are_shared=are_shared)
+    rate_limits.reload_limits(service.public, file, are_shared=are_shared)
 
 
 def _status_page(
-    equipped: Equipped, public: RpcServer, reported: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None
+    equipment: Equipment, public: RpcServer, reported: RpcServer, admin: RpcServer, guard: ApiKeyGuard | None
 ) -> StatusPage:
-    joined = equipped.joined
+    core = equipment.core
     sources = NodeSources(
         servers={"public": reported, "admin": admin},
-        view=lambda: joined.views.newest,
-        health=joined.condition.health,
-        progress=joined.ingestor.progress,
-        log=joined.opened.log_tail,
-        recent=joined.recent,
-        mempool=joined.mempool,
-        sync_status=joined.condition.sync_status,
-        local_network=_local_network_panel(joined),
-        parts=equipped.describe,
+        view=lambda: core.views.newest,
+        health=core.condition.health,
+        progress=core.ingestor.progress,
+        log=core.foundation.log_tail,
+        recent=core.recent,
+        mempool=core.mempool,
+        sync_status=core.condition.sync_status,
+        local_network=_local_network_panel(core),
+        parts=equipment.describe,
     )
     return StatusPage(
         Overview(sources),
-        Explorer(public.engine.table, joined.function_names.name_of, joined.artifacts),
+        Explorer(public.engine.table, core.function_names.name_of, core.artifacts),
         sources.view,
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
-        executor=joined.opened.threads,
-        busy_executor=joined.opened.busy_threads,
+        executor=core.foundation.threads,
+        busy_executor=core.foundation.busy_threads,
     )
 
 
-def _local_network_panel(joined: Joined) -> Callable[[View], dict[str, Any]] | None:
-    if joined.local_network is None:
+def _local_network_panel(core: Core) -> Callable[[View], dict[str, Any]] | None:
+    if core.local_network is None:
         return None
     from fastnode.local_network.opening import funds_of
     from fastnode.status_page.local_network import LocalNetworkPanel
 
-    return LocalNetworkPanel(joined.local_network, funds_of(joined.opened.settings)).describe
+    return LocalNetworkPanel(core.local_network, funds_of(core.foundation.settings)).describe
 
 
-async def _open_explorer(joined: Joined, public: RpcServer) -> HttpServer | None:
+async def _open_explorer(core: Core, public: RpcServer) -> HttpServer | None:
     """StartError when the port cannot be had."""
-    settings = joined.opened.settings
+    settings = core.foundation.settings
     if settings.explorer_port is None:
         return None
     from fastnode.status_page.port import explorer_server
 
     server = explorer_server(
-        Explorer(public.engine.table, joined.function_names.name_of, joined.artifacts),
-        lambda: joined.views.newest,
+        Explorer(public.engine.table, core.function_names.name_of, core.artifacts),
+        lambda: core.views.newest,
         host=settings.host,
         port=settings.explorer_port,
-        executor=joined.opened.busy_threads,
+        executor=core.foundation.busy_threads,
     )
     await listen(server, settings.explorer_port, "explorer-")
     logger.info("explorer", extra=log_facts(url=server.url))
     return server
 
 
-async def _open_l1_clock(joined: Joined) -> RpcServer | None:
+async def _open_l1_clock(core: Core) -> RpcServer | None:
     """StartError when the port cannot be had."""
-    network, settings = joined.local_network, joined.opened.settings
+    network, settings = core.local_network, core.foundation.settings
     if network is None or settings.l1_clock_port is None:
         return None
     from fastnode.api.l1_clock import clock_methods
@@ -413,8 +413,8 @@ async def _open_l1_clock(joined: Joined) -> RpcServer | None:
     from fastnode.local_network.changes import Changes
 
     changes = Changes(network)
-    table = clock_methods(network, changes, methods(network, changes, joined.function_names))
-    server = _server(joined, table, settings.host, settings.l1_clock_port, [], None)
+    table = clock_methods(network, changes, methods(network, changes, core.function_names))
+    server = _server(core, table, settings.host, settings.l1_clock_port, [], None)
     server.set_own_pages(_own_pages(settings))
     await listen(server, settings.l1_clock_port, "l1-clock-")
     logger.info("clock of L1", extra=log_facts(url=server.url))

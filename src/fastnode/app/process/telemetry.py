@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
-    from fastnode.app.roles.equipment import Equipped
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.roles.equipment import Equipment
+    from fastnode.app.stages.core import Core
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.metrics.collector import Sources
@@ -31,7 +31,7 @@ logger = logging.getLogger("fastnode.app")
 
 
 async def open_monitoring(
-    equipped: Equipped,
+    equipment: Equipment,
     servers: Sequence[RpcServer],
     reported: Mapping[str, RpcServer],
     hub: Hub | None,
@@ -41,8 +41,8 @@ async def open_monitoring(
 
     ``reported`` are servers by their names as they are told of, with what worker processes answer; ``hub`` has these.
     """
-    joined = equipped.joined
-    settings = joined.opened.settings
+    core = equipment.core
+    settings = core.foundation.settings
     for url, flag in (
         (settings.traces_collector_url, "--traces-collector-url"),
         (settings.metrics_collector_url, "--metrics-collector-url"),
@@ -51,55 +51,55 @@ async def open_monitoring(
             check_url(url, flag)
     if not (settings.metrics_port or settings.metrics_collector_url or settings.traces_collector_url):
         return None
-    sources = await _sources(equipped, reported, stack)
+    sources = await _sources(equipment, reported, stack)
     more: list[Collector] = []
     if hub is not None:
         from fastnode.workers.metrics import WorkerCollector
 
         more.append(WorkerCollector(hub))
-    await _open_telemetry(joined, servers, sources, more, stack)
-    return None if settings.metrics_port == 0 else await _open_port(joined, sources, more)
+    await _open_telemetry(core, servers, sources, more, stack)
+    return None if settings.metrics_port == 0 else await _open_port(core, sources, more)
 
 
-async def _sources(equipped: Equipped, reported: Mapping[str, RpcServer], stack: AsyncExitStack) -> Sources:
+async def _sources(equipment: Equipment, reported: Mapping[str, RpcServer], stack: AsyncExitStack) -> Sources:
     # On demand, and in a thread: the library takes a while to load, and requests are answered already.
     await asyncio.to_thread(import_module, "fastnode.metrics.port")
     from fastnode.metrics.collector import Sources
     from fastnode.metrics.loop_lag import LoopLag
 
-    joined = equipped.joined
-    data, following = joined.opened.data, joined.opened.following
+    core = equipment.core
+    data, origins = core.foundation.data, core.foundation.origins
     lag = LoopLag(asyncio.get_running_loop())
     lag.start()
     stack.callback(lag.stop)
     return Sources(
         servers=reported,
-        view=lambda: joined.views.newest,
-        progress=joined.ingestor.progress,
+        view=lambda: core.views.newest,
+        progress=core.ingestor.progress,
         data_directory=data.directory.path,
         known_tags=data.indexes.known_tags,
-        recent=joined.recent,
-        mempool=joined.mempool,
-        uploads=joined.uploads,
-        health=joined.condition.health,
-        sync_status=joined.condition.sync_status,
+        recent=core.recent,
+        mempool=core.mempool,
+        uploads=core.uploads,
+        health=core.condition.health,
+        sync_status=core.condition.sync_status,
         loop_lag=lag,
-        exchange_times=None if following is None else following.exchange_times,
-        parts=equipped.metrics,
+        exchange_times=None if origins is None else origins.exchange_times,
+        parts=equipment.metrics,
     )
 
 
-async def _open_port(joined: Joined, sources: Sources, more: Sequence[Collector]) -> HttpServer | None:
+async def _open_port(core: Core, sources: Sources, more: Sequence[Collector]) -> HttpServer | None:
     from fastnode.metrics.port import metrics_server
 
-    settings = joined.opened.settings
+    settings = core.foundation.settings
     host, port = settings.metrics_host, settings.metrics_port
     server = metrics_server(
         sources,
         host=host,
         port=port,
         reference_names=settings.metrics_reference_names,
-        executor=joined.opened.threads,
+        executor=core.foundation.threads,
         more=more,
     )
     try:
@@ -107,7 +107,7 @@ async def _open_port(joined: Joined, sources: Sources, more: Sequence[Collector]
     except OSError as error:
         # The chain is served without; a port that happens to be taken is no reason not to.
         reason = describe_bind_error(error, host, port, "metrics-")
-        joined.condition.missing["metrics"] = f"not served: {reason}"
+        core.condition.missing["metrics"] = f"not served: {reason}"
         logger.warning("no metrics", extra=log_facts(reason=reason))
         return None
     return server
@@ -164,15 +164,15 @@ class _WithoutUrls(logging.Handler):
 
 
 async def _open_telemetry(
-    joined: Joined,
+    core: Core,
     servers: Sequence[RpcServer],
     sources: Sources,
     more: Sequence[Collector],
     stack: AsyncExitStack,
 ) -> None:
     """ModuleNotFoundError without the extra."""
-    settings = joined.opened.settings
-    chain = joined.ingestor.view.chain
+    settings = core.foundation.settings
+    chain = core.ingestor.view.chain
     await open_spans(settings, chain, servers, stack)
     metrics_url = settings.metrics_collector_url
     if metrics_url is None:
@@ -192,6 +192,6 @@ async def _open_telemetry(
         included=settings.otel_include_metrics,
     )
     export.start()
-    joined.condition.mention(export.troubles)
+    core.condition.mention(export.troubles)
     stack.push_async_callback(asyncio.to_thread, export.close)
     logger.info("metrics", extra=log_facts(collector=without_secrets(metrics_url)))

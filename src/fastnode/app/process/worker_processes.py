@@ -28,7 +28,7 @@ __all__ = ["run_with_workers"]
 logger = logging.getLogger("fastnode.workers")
 
 #: Modules that the primary would import on demand; imported before the fork, all processes share them.
-_SHARED: Final = ("fastnode.app.stages.chain_sources", "fastnode.app.roles.workers")
+_SHARED: Final = ("fastnode.app.stages.origins", "fastnode.app.roles.workers")
 
 
 def run_with_workers(settings: Settings) -> None:

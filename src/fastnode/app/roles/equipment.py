@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastnode.app.ground.part import Part
-from fastnode.app.stages.core import Joined
+from fastnode.app.stages.core import Core
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from fastnode.app.roles.peers import Peers
     from fastnode.serving.webhooks import Hook
 
-__all__ = ["Equipped", "equip"]
+__all__ = ["Equipment", "equip"]
 
 _P = TypeVar("_P", bound=Part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Equipped:
-    joined: Joined
+class Equipment:
+    core: Core
     #: In the order in which they start.
     parts: tuple[Part, ...]
     #: Parts that methods ask; None: the node has no such part.
@@ -46,28 +46,28 @@ class Equipped:
             yield from part.metrics()
 
 
-async def equip(joined: Joined, stack: AsyncExitStack, hooks: tuple[list[Hook], bytes] | None) -> Equipped:
+async def equip(core: Core, stack: AsyncExitStack, hooks: tuple[list[Hook], bytes] | None) -> Equipment:
     """``hooks``: webhooks and the secret that signs their messages; None: there are none.
 
     StartError when a part cannot do its work.
     """
     loop = asyncio.get_running_loop()
-    return await joined.opened.awaiting.in_thread(_open, joined, stack, loop, hooks)
+    return await core.foundation.start_wait.in_thread(_open, core, stack, loop, hooks)
 
 
 def _open(
-    joined: Joined,
+    core: Core,
     stack: AsyncExitStack,
     loop: asyncio.AbstractEventLoop,
     hooks: tuple[list[Hook], bytes] | None,
-) -> Equipped:
+) -> Equipment:
     """In a thread.  A part is imported where it is wanted only, and is given the other parts that it needs."""
-    settings, bus = joined.opened.settings, joined.opened.bus
+    settings, bus = core.foundation.settings, core.foundation.bus
     parts: list[Part] = []
 
     def add(part: _P) -> _P:
         parts.append(part)
-        _connect(part, joined, stack)
+        _connect(part, core, stack)
         return part
 
     writer: L1Writer | None = None
@@ -76,33 +76,33 @@ def _open(
     if not settings.local_network and (settings.sequencer or settings.prover_node):
         from fastnode.app.roles.l1_writer import L1Writer
 
-        writer = add(L1Writer(joined))
-    if joined.gossip is not None:
+        writer = add(L1Writer(core))
+    if core.gossip is not None:
         from fastnode.app.roles.peers import open_peers
 
-        peers = add(open_peers(joined, joined.gossip, writer))
+        peers = add(open_peers(core, core.gossip, writer))
     if writer is not None and settings.sequencer:
         from fastnode.app.roles.sequencer import SequencerPart
 
-        add(SequencerPart(joined, writer, peers))
+        add(SequencerPart(core, writer, peers))
     if writer is not None and settings.prover_node:
         from fastnode.app.roles.prover import ProverPart
 
-        add(ProverPart(joined, writer))
+        add(ProverPart(core, writer))
     if bus is not None:
         from fastnode.app.roles.fleet import Fleet
 
-        fleet = add(Fleet(joined, bus, loop))
+        fleet = add(Fleet(core, bus, loop))
     if hooks is not None:
         from fastnode.app.roles.webhooks import WebhooksPart
 
-        add(WebhooksPart(joined, *hooks))
-    return Equipped(joined=joined, parts=tuple(parts), peers=peers, fleet=fleet)
+        add(WebhooksPart(core, *hooks))
+    return Equipment(core=core, parts=tuple(parts), peers=peers, fleet=fleet)
 
 
-def _connect(part: Part, joined: Joined, stack: AsyncExitStack) -> None:
+def _connect(part: Part, core: Core, stack: AsyncExitStack) -> None:
     stack.push_async_callback(asyncio.to_thread, part.close)
-    joined.views.subscribe(part.on_committed)
-    joined.condition.watch(part.faults)
-    joined.condition.mention(part.troubles)
-    joined.condition.tell(part.states)
+    core.views.subscribe(part.on_committed)
+    core.condition.watch(part.faults)
+    core.condition.mention(part.troubles)
+    core.condition.tell(part.states)

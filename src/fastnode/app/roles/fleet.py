@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.core import Core
     from fastnode.bus.connection import Bus
     from fastnode.fees.sources import FeeSource
     from fastnode.mempool.handover import TxSink
@@ -43,17 +43,17 @@ LOOP_S: Final = 5.0
 
 
 class Fleet(Part):
-    def __init__(self, joined: Joined, bus: Bus, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, core: Core, bus: Bus, loop: asyncio.AbstractEventLoop) -> None:
         """``loop`` has the limits of clients."""
-        settings, chain, views = joined.opened.settings, joined.opened.data.store.chain, joined.views
-        self._joined = joined
+        settings, chain, views = core.foundation.settings, core.foundation.data.store.chain, core.views
+        self._core = core
         self._bus = bus
         self._loop = loop
         self._is_replica = not settings.bus_publish
         #: The bus as a followed node; None: the chain does not come from there.
-        self._upstream = None if joined.opened.following is None else joined.opened.following.bus
+        self._upstream = None if core.foundation.origins is None else core.foundation.origins.bus
         #: Builds blocks here from the transactions that it is called with; None: nothing does.
-        self._build = None if joined.local_network is None else joined.local_network.forward
+        self._build = None if core.local_network is None else core.local_network.forward
         self._builders = ThreadPoolExecutor(BUILDERS, thread_name_prefix="fastnode-built")
         self._closing = threading.Lock()
         self._subjects = subjects = Subjects.of(chain.node_info)
@@ -67,21 +67,21 @@ class Fleet(Part):
         self._txs = SharedTxs(
             bus,
             subjects,
-            joined.mempool,
+            core.mempool,
             lambda: views.newest,
             self._members,
             session=self._heartbeat.session,
-            sink=_sink_of(joined),
+            sink=_sink_of(core),
             on_accepted=None if self._build is None else self._build_later,
         )
         self._budgets: SharedBudgets | None = None
-        joined.mempool.watch_accepted(self._share)
+        core.mempool.watch_accepted(self._share)
 
     # ---- its life --------------------------------------------------------------------------------
 
     def start(self, public: RpcServer) -> None:
         """From now on tell the others, and hear them."""
-        if self._joined.opened.settings.bus_share_limits:
+        if self._core.foundation.settings.bus_share_limits:
             self._budgets = SharedBudgets(
                 self._bus,
                 self._subjects,
@@ -132,27 +132,27 @@ class Fleet(Part):
     # ---- what it says ----------------------------------------------------------------------------
 
     def _terms(self, view: View) -> dict[str, Any]:
-        mempool = self._joined.mempool
+        mempool = self._core.mempool
         headers = version_headers(
-            self._joined.opened.data.store.chain,
+            self._core.foundation.data.store.chain,
             mempool.network.node_version,
             vk_tree_root=mempool.network.vk_tree_root,
             protocol_contracts_hash=mempool.network.protocol_contracts_hash,
         )
         return {
-            "fees": _fees_of(self._joined.source.fees, view),
+            "fees": _fees_of(self._core.source.fees, view),
             "allowedPublicSetup": [element.to_json() for element in mempool.allow_list],
             "headers": {name.lower(): value for name, value in headers},
         }
 
     def _snapshots(self) -> dict[str, Any] | None:
-        locations = self._joined.opened.settings.snapshot_upload_locations
+        locations = self._core.foundation.settings.snapshot_upload_locations
         if not locations:
             return None
-        return {"location": public_form(locations[0]), "block": self._joined.uploads.last_block}
+        return {"location": public_form(locations[0]), "block": self._core.uploads.last_block}
 
     def _describe_self(self) -> dict[str, Any]:
-        view = self._joined.views.newest
+        view = self._core.views.newest
         lag = None if self._upstream is None else self._upstream.describe_bus()["lagMs"]
         wrong = [f"{name}: {reason}" for name, reason in self.troubles().items() if reason is not None]
         return {
@@ -209,12 +209,12 @@ class Fleet(Part):
         return fleet_metrics(self._describe(with_nodes=not self._is_replica))
 
 
-def _sink_of(joined: Joined) -> TxSink | None:
+def _sink_of(core: Core) -> TxSink | None:
     """Other nodes that take transactions; None: there are none."""
-    if joined.gossip is not None:
-        return joined.gossip.sink
-    following = joined.opened.following
-    return following.tx_sink if following is not None and following.nodes.all else None
+    if core.gossip is not None:
+        return core.gossip.sink
+    origins = core.foundation.origins
+    return origins.tx_sink if origins is not None and origins.nodes.all else None
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> Any:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.core import Core
     from fastnode.config.settings import Settings
     from fastnode.ha.duties import DutyLocks
     from fastnode.keystore.keystore import Keystore
@@ -49,18 +49,18 @@ _DIRECTORY: Final = "publishing"
 class L1Writer(Part):
     """StartError, KeystoreError or HaDatabaseError where it cannot sign or pay."""
 
-    def __init__(self, joined: Joined) -> None:
-        opened = joined.opened
-        settings, chain = opened.settings, opened.data.store.chain
-        if opened.following is None or opened.l1 is None:
+    def __init__(self, core: Core) -> None:
+        foundation = core.foundation
+        settings, chain = foundation.settings, foundation.data.store.chain
+        if foundation.origins is None or foundation.l1 is None:
             flag = "--sequencer" if settings.sequencer else "--prover-node"
             raise StartError(f"{flag}: the chain must be derived from L1 (--l1-rpc-urls and a place of blobs)")
-        self.reader = reader = opened.l1
-        self._hand_on = opened.following.hand_on_blobs
-        self._own_blobs = OwnBlobs(opened.data.directory.path / OWN_BLOBS)
+        self.reader = reader = foundation.l1
+        self._hand_on = foundation.origins.hand_on_blobs
+        self._own_blobs = OwnBlobs(foundation.data.directory.path / OWN_BLOBS)
         self._slot_s = chain.slot_duration
         self._chain_id = chain.l1_chain_id
-        self._validators = validators = joined.validators
+        self._validators = validators = core.validators
         forwarder = settings.seq_publisher_forwarder_address
         self._forwarder = None if forwarder is None else encode.from_hex(forwarder)
         self._from_settings: Keystore | None = None
@@ -71,7 +71,7 @@ class L1Writer(Part):
         self._locks = _open_locks(settings)
         self.door = SigningDoor(self._signers, rollup, self._network, self._locks)
         self.keys = KeyDoor(self.door, self.keystore)
-        directory = opened.data.directory.path / _DIRECTORY
+        directory = foundation.data.directory.path / _DIRECTORY
         make_folder(directory)
         self.guard = SlotGuard(directory / "slot")
         self.attested_guard = SlotGuard(directory / "attested slot")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from fastnode.app.roles.l1_writer import L1Writer
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.core import Core
     from fastnode.app.stages.gossip import Gossip
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.configuration import NodeConfiguration
@@ -115,36 +115,36 @@ class PeerParts:
     accuse: Accuse = lambda _kind, _validator, _at: None
 
 
-def open_peers(joined: Joined, gossip: Gossip, writer: L1Writer | None) -> Peers:
+def open_peers(core: Core, gossip: Gossip, writer: L1Writer | None) -> Peers:
     """StartError when it is not known which network this is; SettingError for peers that are none.  ``writer`` None:
     no validator works here.
     """
-    opened, condition, keystore = joined.opened, joined.condition, joined.validators.keystore
-    rule = execution_rule(opened.settings, joined.configuration)
+    foundation, condition, keystore = core.foundation, core.condition, core.validators.keystore
+    rule = execution_rule(foundation.settings, core.configuration)
     sign = None
     if keystore is not None and keystore.validators:
         from fastnode.app.roles.validator_messages import ValidatorMessages
 
-        sign = ValidatorMessages(joined.validators).sign
+        sign = ValidatorMessages(core.validators).sign
     peers = Peers(
         PeerParts(
-            settings=opened.settings,
-            directory=opened.data.directory.path,
+            settings=foundation.settings,
+            directory=foundation.data.directory.path,
             gossip=gossip,
-            mempool=joined.mempool,
-            chain=opened.data.store.chain,
-            view=lambda: joined.views.newest,
+            mempool=core.mempool,
+            chain=foundation.data.store.chain,
+            view=lambda: core.views.newest,
             is_ready=lambda: condition.is_ready() and not condition.is_importing,
-            budget=opened.budget,
-            state=lambda: opened.data.state,
+            budget=foundation.budget,
+            state=lambda: foundation.data.state,
             executes=rule,
-            l1=opened.l1,
+            l1=foundation.l1,
             members=(lambda: ()) if writer is None else writer.keys.attesters,
             sign=sign,
-            accuse=joined.watching.accuse,
+            accuse=core.validator_watch.accuse,
         )
     )
-    peers.watch_attestations(joined.watching.hear)
+    peers.watch_attestations(core.validator_watch.hear)
     return peers
 
 

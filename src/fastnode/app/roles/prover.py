@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from fastnode.app.roles.l1_writer import L1Writer
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.core import Core
     from fastnode.serving.server import RpcServer
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import Committed
@@ -28,15 +28,15 @@ __all__ = ["ProverPart"]
 class ProverPart(Part):
     """StartError where it cannot prove."""
 
-    def __init__(self, joined: Joined, writer: L1Writer) -> None:
-        settings, chain, views = joined.opened.settings, joined.opened.data.store.chain, joined.views
+    def __init__(self, core: Core, writer: L1Writer) -> None:
+        settings, chain, views = core.foundation.settings, core.foundation.data.store.chain, core.views
         wanted = Wanted.of(chain.node_info, settings.registry_address)
         if settings.prover_command is None:
             _require_mock_verifier(writer.reader, wanted)
         self._writer = writer
         publication, prover_id = writer.for_proofs(), writer.prover_id
         assert prover_id is not None
-        tx_json = joined.mempool.pool.tx_json
+        tx_json = core.mempool.pool.tx_json
         self._reexecution = Reexecution(views.newest, tx_json)
         options = ProverOptions(
             prover_id=prover_id if settings.prover_id is None else encode.from_hex(settings.prover_id),

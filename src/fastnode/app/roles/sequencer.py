@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fastnode.app.roles.l1_writer import L1Writer
     from fastnode.app.roles.peers import Peers
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.core import Core
     from fastnode.building.acceptance import AcceptanceLimits
     from fastnode.config.settings import Settings
     from fastnode.sequencing.l1_publication import L1Publication
@@ -69,23 +69,23 @@ _VOTING_KEYS: Final = (
 class SequencerPart(Part):
     """``peers`` None: only the keys that are here attest.  StartError where there is nothing to sign with."""
 
-    def __init__(self, joined: Joined, writer: L1Writer, peers: Peers | None) -> None:
-        opened, mempool, follower = joined.opened, joined.mempool, joined.source.follower
+    def __init__(self, core: Core, writer: L1Writer, peers: Peers | None) -> None:
+        foundation, mempool, follower = core.foundation, core.mempool, core.source.follower
         assert follower is not None  # the chain comes from L1
-        settings, chain, condition = opened.settings, opened.data.store.chain, joined.condition
+        settings, chain, condition = foundation.settings, foundation.data.store.chain, core.condition
         self._writer = writer
         options = SequencerOptions.of(settings, chain)
         candidates = Candidates(mempool.pool, age_s=options.pool_age_s)
-        proposed = ProposedChain(joined.ingestor, opened.data.state, opened.control.wake)
+        proposed = ProposedChain(core.ingestor, foundation.data.state, foundation.control.wake)
         proposed.leave(writer.guard.newest)
         follower.chores = proposed.work
         self._validator: Validator | None = None
         attestations = None
         if peers is not None:
-            self._validator, attestations = _attest(joined, writer, peers, self._limits)
+            self._validator, attestations = _attest(core, writer, peers, self._limits)
         publication = writer.for_checkpoints(signs=not settings.fisherman_mode)
-        self._voting = None if settings.fisherman_mode else _voting(joined, writer, publication)
-        joined.configuration.on_change(_VOTING_KEYS, lambda _new, _changed: None)
+        self._voting = None if settings.fisherman_mode else _voting(core, writer, publication)
+        core.configuration.on_change(_VOTING_KEYS, lambda _new, _changed: None)
         invalidation = Invalidation(writer.reader, lambda: follower.invalid_checkpoint, _times_of(settings))
         parts = SequencerParts(
             reader=writer.reader,
@@ -114,7 +114,7 @@ class SequencerPart(Part):
             times = _times_of(changed)
             invalidation.reconfigure(member_s=times.member_s, other_s=times.other_s)
 
-        joined.configuration.on_change((*_BUILT, *_KEYS, "minValidTxsPerBlock"), change)
+        core.configuration.on_change((*_BUILT, *_KEYS, "minValidTxsPerBlock"), change)
 
     def _limits(self) -> AcceptanceLimits:
         return self._sequencer.options.acceptance
@@ -160,21 +160,21 @@ class SequencerPart(Part):
 
 
 def _attest(
-    joined: Joined, writer: L1Writer, peers: Peers, limits: Callable[[], AcceptanceLimits]
+    core: Core, writer: L1Writer, peers: Peers, limits: Callable[[], AcceptanceLimits]
 ) -> tuple[Validator, PeerAttestations]:
     """Validator that attests to the checkpoints of others, and the attestations of others to ours."""
-    settings = joined.opened.settings
+    settings = core.foundation.settings
     gossip, pool = ValidatorGossip(peers.publish), AttestationPool()
     validator = Validator(
         ValidatorParts(
             reader=writer.reader,
-            view=lambda: joined.views.newest,
+            view=lambda: core.views.newest,
             was_executed=peers.proposed.was_executed,
             door=writer.keys,
             gossip=gossip,
             guard=writer.attested_guard,
             limits=limits,
-            is_paused=lambda: joined.condition.is_paused,
+            is_paused=lambda: core.condition.is_paused,
             signs=not settings.fisherman_mode,
         )
     )
@@ -183,8 +183,8 @@ def _attest(
     return validator, PeerAttestations(gossip, pool, settings.validator_attestations_polling_interval_ms / 1000)
 
 
-def _voting(joined: Joined, writer: L1Writer, publication: L1Publication) -> Voting:
-    settings, chain = joined.opened.settings, joined.opened.data.store.chain
+def _voting(core: Core, writer: L1Writer, publication: L1Publication) -> Voting:
+    settings, chain = core.foundation.settings, core.foundation.data.store.chain
     factory = settings.slash_factory_address
     return Voting(
         VotingParts(
@@ -192,8 +192,8 @@ def _voting(joined: Joined, writer: L1Writer, publication: L1Publication) -> Vot
             door=writer.keys,
             publisher=publication,
             simulator=writer.publishers.simulator,
-            configuration=joined.configuration,
-            offenses=lambda: joined.watching.known(joined.views.newest),
+            configuration=core.configuration,
+            offenses=lambda: core.validator_watch.known(core.views.newest),
             chain_id=chain.l1_chain_id,
             governance=_address_of(chain.node_info, "governanceProposerAddress"),
             slash_factory=None if factory is None else encode.from_hex(factory),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.core import Core
     from fastnode.config.settings import Settings
     from fastnode.serving.server import RpcServer
     from fastnode.view import Committed
@@ -29,9 +29,9 @@ def read_webhooks(settings: Settings) -> tuple[list[Hook], bytes]:
 
 
 class WebhooksPart(Part):
-    def __init__(self, joined: Joined, hooks: list[Hook], secret: bytes) -> None:
-        directory, views = joined.opened.data.directory.path / DIRECTORY, joined.views
-        self._webhooks = Webhooks(hooks, secret, directory, lambda: views.newest, joined.artifacts)
+    def __init__(self, core: Core, hooks: list[Hook], secret: bytes) -> None:
+        directory, views = core.foundation.data.directory.path / DIRECTORY, core.views
+        self._webhooks = Webhooks(hooks, secret, directory, lambda: views.newest, core.artifacts)
 
     def start(self, public: RpcServer) -> None:
         self._webhooks.start()

@@ -29,7 +29,7 @@ from fastnode.workers.replica import CONTENTS_DIRECTORY
 
 if TYPE_CHECKING:
     from fastnode.app.ground.method_tables import Services
-    from fastnode.app.stages.core import Joined
+    from fastnode.app.stages.core import Core
 
 __all__ = ["open_hub"]
 
@@ -38,19 +38,19 @@ _SIGNATURES_MAX: Final = NAMES_MAX
 _SIGNATURES_LENGTH_MAX: Final = 4_000_000
 
 
-def open_hub(joined: Joined, services: Services, listener: socket.socket, workers: int, totals: Totals) -> Hub:
+def open_hub(core: Core, services: Services, listener: socket.socket, workers: int, totals: Totals) -> Hub:
     """Not started yet; after this every write is told, and every view shown.  ``services`` answer what workers ask;
     ``totals`` gets what workers count."""
-    data, mempool = joined.opened.data, joined.mempool
+    data, mempool = core.foundation.data, core.mempool
     contents = ContentsWriter(data.directory.path / COPIES_DIRECTORY / CONTENTS_DIRECTORY, is_json_key)
     feed = Feed((data.store.database, data.state.database, mempool.pool.database), contents)
-    answers = _Answers(joined, services)
+    answers = _Answers(core, services)
     hub = Hub(
         listener,
         data.directory.path,
         feed,
         workers=workers,
-        facts=lambda: _facts(joined, services),
+        facts=lambda: _facts(core, services),
         answers=answers.by_name(),
         names=answers.signatures,
         together=[Together("insert", answers.insert, answers.after_insert)],
@@ -58,7 +58,7 @@ def open_hub(joined: Joined, services: Services, listener: socket.socket, worker
         on_counted=answers.count,
     )
     answers.tell_names = hub.register_names
-    view = joined.views.newest
+    view = core.views.newest
     if view is not None and view.state is not None:
         feed.show(view)
 
@@ -67,14 +67,14 @@ def open_hub(joined: Joined, services: Services, listener: socket.socket, worker
         hub.look_again()
 
     # First of all: a view is shown before anything that it causes is written.
-    joined.views.subscribe_first(on_committed)
-    joined.condition.mention(hub.troubles)
-    joined.operator.wait_until_seen = hub.wait_until_seen
+    core.views.subscribe_first(on_committed)
+    core.condition.mention(hub.troubles)
+    core.operator.wait_until_seen = hub.wait_until_seen
     return hub
 
 
-def _facts(joined: Joined, services: Services) -> Facts:
-    mempool, condition = joined.mempool, joined.condition
+def _facts(core: Core, services: Services) -> Facts:
+    mempool, condition = core.mempool, core.condition
     return Facts(
         health=condition.health(),
         no_transactions=condition.no_transactions_because(),
@@ -84,15 +84,15 @@ def _facts(joined: Joined, services: Services) -> Facts:
         rules=mempool.validator.rules,
         proofs_required=mempool.judge.required,
         hands_on=mempool.handover is not None,
-        fees=_fee_facts(joined),
+        fees=_fee_facts(core),
         time=ChainTime.of(mempool.clock.now),
         record=None if services.own_record is None else services.own_record(),
-        lineage=joined.opened.lineage.text,
+        lineage=core.foundation.lineage.text,
     )
 
 
-def _fee_facts(joined: Joined) -> FeeFactsOfNode:
-    source, l1 = joined.source.fees, joined.opened.l1
+def _fee_facts(core: Core) -> FeeFactsOfNode:
+    source, l1 = core.source.fees, core.foundation.l1
     if isinstance(source, L1FeeSource) and l1 is not None:
         return FeeFactsOfNode(l1=l1.newest_fees(), l1_slot_duration=l1.slot_duration)
     return FeeFactsOfNode(latest=source.newest if isinstance(source, LatestFees) else None)
@@ -101,8 +101,8 @@ def _fee_facts(joined: Joined) -> FeeFactsOfNode:
 class _Answers:
     """Each but :meth:`insert` is called in a thread of its own; what is Refused is what the client is told."""
 
-    def __init__(self, joined: Joined, services: Services) -> None:
-        self._joined = joined
+    def __init__(self, core: Core, services: Services) -> None:
+        self._core = core
         self._services = services
         self._signatures: OrderedDict[str, None] = OrderedDict()
         self._signatures_length = 0
@@ -125,21 +125,21 @@ class _Answers:
 
     def insert(self, calls: Sequence[tuple[bytes, bytes, bytes]]) -> list[str | FastnodeError]:
         newcomers = [(PoolEntry.decode(tx_hash, record), tx_json) for tx_hash, record, tx_json in calls]
-        outcomes = self._joined.mempool.take(newcomers)
+        outcomes = self._core.mempool.take(newcomers)
         return [outcome.value if isinstance(outcome, Added) else outcome for outcome in outcomes]
 
     def after_insert(self, outcome: str, call: tuple[bytes, bytes, bytes]) -> Callable[[], None] | None:
-        mempool = self._joined.mempool
+        mempool = self._core.mempool
         if not mempool.hands_on or Added(outcome) is not Added.ACCEPTED:
             return None
         tx_hash, record, tx_json = call
         return lambda: mempool.hand_on(PoolEntry.decode(tx_hash, record), tx_json)
 
     def consider(self, tx_hash: bytes, record: bytes) -> str:
-        return self._joined.mempool.pool.consider_entry(PoolEntry.decode(tx_hash, record)).value
+        return self._core.mempool.pool.consider_entry(PoolEntry.decode(tx_hash, record)).value
 
     def hand_on(self, tx_json: bytes) -> None:
-        handover = self._joined.mempool.handover
+        handover = self._core.mempool.handover
         if handover is None:
             raise Refused(NO_UPSTREAM)
         handover.ask(tx_json)
@@ -155,13 +155,13 @@ class _Answers:
         return [] if ask_peers is None else list(ask_peers(tx_hash))
 
     def validators_stats(self) -> Any:
-        sentinel, view = self._services.sentinel, self._joined.views.newest
+        sentinel, view = self._services.sentinel, self._core.views.newest
         assert sentinel is not None
         assert view is not None
         return sentinel.validators_stats(view.chain)
 
     def validator_stats(self, address: bytes, from_slot: int | None, to_slot: int | None) -> Any:
-        sentinel, view = self._services.sentinel, self._joined.views.newest
+        sentinel, view = self._services.sentinel, self._core.views.newest
         assert sentinel is not None
         assert view is not None
         return sentinel.validator_stats(view.chain, address, from_slot, to_slot)
@@ -184,13 +184,13 @@ class _Answers:
         return True, None if standing is None else (standing.is_pending, standing.reason)
 
     def simulate(self, tx_json: bytes, skip_fee_enforcement: bool) -> bytes:
-        view = self._joined.views.newest
+        view = self._core.views.newest
         assert view is not None
         tx = Tx.from_json(orjson.loads(tx_json))
-        return self._joined.simulation.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
+        return self._core.simulation.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
 
     def register(self, signature: str) -> None:
-        self._joined.function_names.register(signature)
+        self._core.function_names.register(signature)
         with self._lock:
             self._remember(signature)
         self.tell_names([signature])
@@ -206,7 +206,7 @@ class _Answers:
 
     def count(self, before: Counters | None, after: Counters) -> None:
         """Refused transactions and judged proofs count where those of the primary do."""
-        mempool = self._joined.mempool
+        mempool = self._core.mempool
         before = before or Counters()
         mempool.rejections.update(after.rejections - before.rejections)
         mempool.judge.verdicts.update(after.verdicts - before.verdicts)

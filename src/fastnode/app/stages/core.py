@@ -19,9 +19,9 @@ from fastnode.app.ground.sample import NO_BLOCKS
 from fastnode.app.ground.views import Views
 from fastnode.app.ground.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
 from fastnode.app.stages.condition import Condition
-from fastnode.app.stages.foundation import Opened, trace_threads_of
+from fastnode.app.stages.foundation import Foundation, trace_threads_of
 from fastnode.app.stages.source import Source, source_of
-from fastnode.app.stages.validator_watch import Watching
+from fastnode.app.stages.validator_watch import ValidatorWatch
 from fastnode.archiver.ingest import Ingestor
 from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.config.configuration import NodeConfiguration
@@ -44,21 +44,21 @@ from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
 
 if TYPE_CHECKING:
-    from fastnode.app.stages.chain_sources import Following
     from fastnode.app.stages.gossip import Gossip
+    from fastnode.app.stages.origins import Origins
     from fastnode.archiver.store import ArchiverStore
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
 
-__all__ = ["Joined", "join_network"]
+__all__ = ["Core", "join_network"]
 
 logger = logging.getLogger("fastnode.app")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    opened: Opened
+class Core:
+    foundation: Foundation
     #: The chain file to load; None: there is none.
     chain_file: Path | None
     ingestor: Ingestor
@@ -80,24 +80,24 @@ class Joined:
     trace_threads: LimitedThreads | None
     configuration: NodeConfiguration
     validators: Validators
-    watching: Watching
+    validator_watch: ValidatorWatch
     condition: Condition
     #: Doors to peers; None: the node is not on the peer-to-peer network.
     gossip: Gossip | None
 
 
-async def join_network(opened: Opened, stack: AsyncExitStack) -> Joined:
+async def join_network(foundation: Foundation, stack: AsyncExitStack) -> Core:
     """StartError when the chain is not the one that the settings, the upstreams or L1 name."""
-    return await opened.awaiting.in_thread(_join, opened, stack)
+    return await foundation.start_wait.in_thread(_join, foundation, stack)
 
 
-def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
+def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     """In a thread: what waits for other nodes or reads the databases must not hold up the probes."""
-    settings, data, following = opened.settings, opened.data, opened.following
-    chain_file = _choose_source(opened, stack)
-    beginning = _begin_local_network(opened, stack) if settings.local_network else None
-    if following is not None:
-        _learn_chain(opened, following)
+    settings, data, origins = foundation.settings, foundation.data, foundation.origins
+    chain_file = _choose_source(foundation, stack)
+    beginning = _begin_local_network(foundation, stack) if settings.local_network else None
+    if origins is not None:
+        _learn_chain(foundation, origins)
     if settings.release is not None:
         _serve_as(data.store, settings.release)
     chain = data.store.chain
@@ -110,36 +110,36 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
     publication = Publication(views.publish)
     ingestor = data.open_ingestor(verify=settings.verify, on_commit=publication)
     log_history(settings, data.state.view, runs_follow=ingestor.takes_runs)
-    local = _open_local_network(opened, ingestor, beginning)
+    local = _open_local_network(foundation, ingestor, beginning)
     views.show(ingestor.view)
-    source = source_of(views, opened, local)
-    gossip = _open_gossip(opened)
-    way_out = _way_out(opened, gossip)
-    mempool = _open_mempool(opened, source, gossip, way_out)
+    source = source_of(views, foundation, local)
+    gossip = _open_gossip(foundation)
+    way_out = _way_out(foundation, gossip)
+    mempool = _open_mempool(foundation, source, gossip, way_out)
     stack.callback(mempool.close)
     recent = RecentBlocks()
     views.subscribe(recent.on_committed)
     views.subscribe(mempool.on_committed)
     source.feed(ingestor, mempool, publication, None if gossip is None else gossip.proposed)
-    operator = SyncOperator(opened.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
+    operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
-    condition = Condition(views, source.follower, opened.l1, opened.control, lambda: mempool.limitation)
+    condition = Condition(views, source.follower, foundation.l1, foundation.control, lambda: mempool.limitation)
     condition.judge = mempool.judge
-    configuration = _open_configuration(opened, mempool)
+    configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)
     validators = Validators(settings.key_store_directory, configuration)
     stack.callback(validators.close)
-    watching = _open_watching(opened, condition, configuration, stack)
-    views.subscribe(watching.on_committed)
-    condition.watch(data.faults, mempool.faults, watching.faults, source.faults)
+    validator_watch = _open_validator_watch(foundation, condition, configuration, stack)
+    views.subscribe(validator_watch.on_committed)
+    condition.watch(data.faults, mempool.faults, validator_watch.faults, source.faults)
     way_out.watch(data.faults, source.faults)  # the pool says itself what keeps it from its work
     condition.tell(lambda: {"pool": mempool.summary()})
     condition.mention(mempool.troubles, uploads.troubles, validators.troubles, source.troubles)
     names = FunctionNames()
     artifacts = ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY)
-    simulation, threads = _open_simulation(opened, mempool, source, names, artifacts, stack)
-    return Joined(
-        opened=opened,
+    simulation, threads = _open_simulation(foundation, mempool, source, names, artifacts, stack)
+    return Core(
+        foundation=foundation,
         chain_file=chain_file,
         ingestor=ingestor,
         views=views,
@@ -153,10 +153,10 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
         artifacts=artifacts,
         simulation=simulation,
         simulation_threads=threads,
-        trace_threads=None if threads is None else trace_threads_of(opened.settings, stack),
+        trace_threads=None if threads is None else trace_threads_of(foundation.settings, stack),
         configuration=configuration,
         validators=validators,
-        watching=watching,
+        validator_watch=validator_watch,
         condition=condition,
         gossip=gossip,
     )
@@ -165,16 +165,16 @@ def _join(opened: Opened, stack: AsyncExitStack) -> Joined:
 # ---- the chain -------------------------------------------------------------------------------------
 
 
-def _choose_source(opened: Opened, stack: AsyncExitStack) -> Path | None:
+def _choose_source(foundation: Foundation, stack: AsyncExitStack) -> Path | None:
     """The chain file to load, with its genesis already in the store; None: serve what is stored."""
-    settings, data = opened.settings, opened.data
+    settings, data = foundation.settings, foundation.data
     if settings.local_network:
         return None
     if settings.chain_file is not None:
         source = settings.chain_file
-    elif opened.following is not None:
+    elif foundation.origins is not None:
         return None
-    elif opened.is_sample:
+    elif foundation.is_sample:
         source = stack.enter_context(resources.as_file(bundled_chain()))
     else:
         return None
@@ -185,22 +185,22 @@ def _choose_source(opened: Opened, stack: AsyncExitStack) -> Path | None:
 # Modules of a local network are imported on demand: few nodes are one, and every start would pay for them.
 
 
-def _begin_local_network(opened: Opened, stack: AsyncExitStack) -> BeginningChain:
+def _begin_local_network(foundation: Foundation, stack: AsyncExitStack) -> BeginningChain:
     from fastnode.local_network.opening import BeginningChain
 
     resources = ExitStack()
     stack.callback(resources.close)
-    settings = _with_snapshot(opened, resources)
-    return BeginningChain(settings, opened.data.store, opened.data.directory.path, resources)
+    settings = _with_snapshot(foundation, resources)
+    return BeginningChain(settings, foundation.data.store, foundation.data.directory.path, resources)
 
 
-def _with_snapshot(opened: Opened, stack: ExitStack) -> Settings:
+def _with_snapshot(foundation: Foundation, stack: ExitStack) -> Settings:
     """The settings; a snapshot to fork from is restored into a directory of its own first."""
     from fastnode.local_network.forking import SNAPSHOT, SNAPSHOTS
 
-    settings = opened.settings
+    settings = foundation.settings
     source = settings.fork_from or ""
-    if opened.data.store.has_chain or not source.startswith(SNAPSHOTS):
+    if foundation.data.store.has_chain or not source.startswith(SNAPSHOTS):
         return settings
     from fastnode.snapshots.startup import start_from_snapshot
 
@@ -211,27 +211,29 @@ def _with_snapshot(opened: Opened, stack: ExitStack) -> Settings:
     return replace(settings, fork_from=str(directory))
 
 
-def _open_local_network(opened: Opened, ingestor: Ingestor, beginning: BeginningChain | None) -> LocalNetwork | None:
+def _open_local_network(
+    foundation: Foundation, ingestor: Ingestor, beginning: BeginningChain | None
+) -> LocalNetwork | None:
     if beginning is None:
         return None
     from fastnode.local_network.opening import open_network
 
-    data = opened.data
+    data = foundation.data
     l1 = beginning.attach_l1(ingestor.view.chain)
-    network = open_network(opened.settings, ingestor, data.state, data.directory.path, opened.control, l1)
+    network = open_network(foundation.settings, ingestor, data.state, data.directory.path, foundation.control, l1)
     beginning.set_up(network, ingestor)
-    if opened.resetting is not None:
-        opened.resetting.finish(data.directory)
+    if foundation.resetting is not None:
+        foundation.resetting.finish(data.directory)
     return network
 
 
-def _learn_chain(opened: Opened, following: Following) -> None:
+def _learn_chain(foundation: Foundation, origins: Origins) -> None:
     """With nothing stored, learn which chain this will be.  What is stored is served before others are asked."""
-    awaiting, store = opened.awaiting, opened.data.store
+    start_wait, store = foundation.start_wait, foundation.data.store
     if store.has_chain:
         return
-    with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
-        store.adopt_chain(*following.learn_chain(opened.settings.genesis))
+    with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
+        store.adopt_chain(*origins.learn_chain(foundation.settings.genesis))
 
 
 def _serve_as(store: ArchiverStore, version: str) -> None:
@@ -245,33 +247,33 @@ def _serve_as(store: ArchiverStore, version: str) -> None:
 # ---- what stands on it -----------------------------------------------------------------------------
 
 
-def _open_gossip(opened: Opened) -> Gossip | None:
-    if not opened.settings.p2p_enabled:
+def _open_gossip(foundation: Foundation) -> Gossip | None:
+    if not foundation.settings.p2p_enabled:
         return None
     # On demand: without it nothing of the network is imported.
     from fastnode.app.stages.gossip import open_gossip
 
-    return open_gossip(opened)
+    return open_gossip(foundation)
 
 
-def _open_mempool(opened: Opened, source: Source, gossip: Gossip | None, way_out: WayOut) -> Mempool:
+def _open_mempool(foundation: Foundation, source: Source, gossip: Gossip | None, way_out: WayOut) -> Mempool:
     view = source.views.newest
     assert view is not None
-    extension = (*source.allow_list, *opened.allow_list_extension)
+    extension = (*source.allow_list, *foundation.allow_list_extension)
     real_proofs = bool(view.chain.chain.node_info.get("realProofs", True))
     mempool = Mempool.open(
-        opened.data.directory.path / POOL_DIRECTORY,
+        foundation.data.directory.path / POOL_DIRECTORY,
         view,
-        MempoolOptions.of(opened.settings, extension),
-        judge=judge_of(opened.settings, opened.data.directory.path, required=real_proofs),
+        MempoolOptions.of(foundation.settings, extension),
+        judge=judge_of(foundation.settings, foundation.data.directory.path, required=real_proofs),
         fees=source.fees,
         # In a fleet one of its nodes hands on what any of them took.
-        sink=None if opened.bus is not None else source.sink if gossip is None else gossip.sink,
+        sink=None if foundation.bus is not None else source.sink if gossip is None else gossip.sink,
         closed=way_out.blocked_by,
         learned=source.network_values(),
         now=source.now,
     )
-    if opened.is_sample:
+    if foundation.is_sample:
         logger.warning(
             "sample chain: nothing else is stored or given, so this node serves a recording, kept in a temporary "
             "directory; no block follows and no transaction is taken. To follow a network give --upstream-url URL, to "
@@ -282,28 +284,28 @@ def _open_mempool(opened: Opened, source: Source, gossip: Gossip | None, way_out
     return mempool
 
 
-def _way_out(opened: Opened, gossip: Gossip | None) -> WayOut:
+def _way_out(foundation: Foundation, gossip: Gossip | None) -> WayOut:
     """Way out of this node for transactions of clients."""
-    if opened.is_sample:
+    if foundation.is_sample:
         return WayOut(NO_BLOCKS)
-    limitation = opened.data.store.chain.release.limitation
+    limitation = foundation.data.store.chain.release.limitation
     if limitation is not None:
         return WayOut(limitation)
-    settings, following = opened.settings, opened.following
+    settings, origins = foundation.settings, foundation.origins
     builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
-    if builds or opened.bus is not None or (following is not None and following.nodes.all):
+    if builds or foundation.bus is not None or (origins is not None and origins.nodes.all):
         return WayOut(None)
     if gossip is not None:
         return WayOut(None, lambda: gossip.sink.has_peer)
-    return WayOut(NO_NETWORK if following is None else NO_UPSTREAM)
+    return WayOut(NO_NETWORK if origins is None else NO_UPSTREAM)
 
 
-def _open_configuration(opened: Opened, mempool: Mempool) -> NodeConfiguration:
-    chain = opened.data.store.chain
+def _open_configuration(foundation: Foundation, mempool: Mempool) -> NodeConfiguration:
+    chain = foundation.data.store.chain
     mana_limit = chain.l1_constants.get("rollupManaLimit")
     configuration = configuration_of(
-        opened.settings,
-        allow_list_extension=opened.allow_list_extension,
+        foundation.settings,
+        allow_list_extension=foundation.allow_list_extension,
         real_proofs=bool(chain.node_info.get("realProofs", True)),
         mana_limit=None if mana_limit is None else int(mana_limit),
     )
@@ -311,20 +313,20 @@ def _open_configuration(opened: Opened, mempool: Mempool) -> NodeConfiguration:
     return configuration
 
 
-def _open_watching(
-    opened: Opened, condition: Condition, configuration: NodeConfiguration, stack: AsyncExitStack
-) -> Watching:
-    watching = Watching(opened.settings, is_ready=condition.is_ready)
-    stack.callback(watching.close)
-    if opened.l1 is not None:
-        committees = opened.l1.committees
-        watching.learn_from(committees.committee_of, committees.proposer_of, opened.l1.slashing_rounds)
-    watching.open(opened.data.directory.path, opened.data.store.chain, configuration)
-    return watching
+def _open_validator_watch(
+    foundation: Foundation, condition: Condition, configuration: NodeConfiguration, stack: AsyncExitStack
+) -> ValidatorWatch:
+    validator_watch = ValidatorWatch(foundation.settings, is_ready=condition.is_ready)
+    stack.callback(validator_watch.close)
+    if foundation.l1 is not None:
+        committees = foundation.l1.committees
+        validator_watch.learn_from(committees.committee_of, committees.proposer_of, foundation.l1.slashing_rounds)
+    validator_watch.open(foundation.data.directory.path, foundation.data.store.chain, configuration)
+    return validator_watch
 
 
 def _open_simulation(
-    opened: Opened,
+    foundation: Foundation,
     mempool: Mempool,
     source: Source,
     names: FunctionNames,
@@ -332,7 +334,7 @@ def _open_simulation(
     stack: AsyncExitStack,
 ) -> tuple[Simulation, LimitedThreads | None]:
     current = source.fees.current
-    simulation = Simulation.of(opened.settings, mempool.clock, current, source.simulator, names, artifacts)
+    simulation = Simulation.of(foundation.settings, mempool.clock, current, source.simulator, names, artifacts)
     if not simulation.is_local:
         return simulation, None
     threads = LimitedThreads(
@@ -340,7 +342,7 @@ def _open_simulation(
         name="simulation",
         what="public simulations",
         admitted_max=ADMITTED_MAX,
-        wait_s_max=opened.settings.rpc_simulate_timeout_ms / 1000,
+        wait_s_max=foundation.settings.rpc_simulate_timeout_ms / 1000,
     )
     stack.callback(threads.shutdown)
     stack.callback(simulation.close)  # first, so that what runs ends

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from fastnode.app.ground.node_settings import memory_budget_of
 from fastnode.app.ground.reset_files import settle
 from fastnode.app.ground.sample import has_source
-from fastnode.app.ground.start_wait import Awaiting
+from fastnode.app.ground.start_wait import StartWait
 from fastnode.chain_data import ChainData, ChainOptions, has_databases
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.settings import Settings
@@ -38,14 +38,14 @@ from fastnode.values.urls import without_secrets
 
 if TYPE_CHECKING:
     from fastnode.app.ground.takeover import Resetting
-    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.origins import Origins
     from fastnode.bus.connection import Bus
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
     from fastnode.sources.l1.service import L1Reader
     from fastnode.workers.seat import PrimarySeat
 
-__all__ = ["Opened", "Ports", "listen", "open_node", "trace_threads_of"]
+__all__ = ["Foundation", "Ports", "listen", "open_node", "trace_threads_of"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -69,11 +69,11 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Foundation:
     settings: Settings
     #: The operator's entries beside the network's own.
     allow_list_extension: tuple[AllowedElement, ...]
-    awaiting: Awaiting
+    start_wait: StartWait
     #: Ids of this node, and of those that it follows.
     lineage: Lineage
     log_tail: LogTail
@@ -85,7 +85,7 @@ class Opened:
     budget: MemoryBudget
     data: ChainData
     #: None: no node is followed.
-    following: Following | None
+    origins: Origins | None
     #: Bus of the fleet; None: this node is in none.
     bus: Bus | None
     control: SyncControl
@@ -99,16 +99,16 @@ class Opened:
     @property
     def l1(self) -> L1Reader | None:
         """None: L1 is not read."""
-        return None if self.following is None else self.following.l1
+        return None if self.origins is None else self.origins.l1
 
 
 async def open_node(
     settings: Settings,
-    awaiting: Awaiting,
+    start_wait: StartWait,
     stack: AsyncExitStack,
     seat: PrimarySeat | None = None,
     resetting: Resetting | None = None,
-) -> Opened:
+) -> Foundation:
     """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: workers answer on the public port.
     ``resetting``: what a local network goes on with."""
     extension = settings.tx_public_setup_allow_list_extend or ()
@@ -117,7 +117,7 @@ async def open_node(
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
     lineage = Lineage(None if seat is None else seat.instance)
-    ports = await _open_ports(settings, awaiting, lineage, stack, seat)
+    ports = await _open_ports(settings, start_wait, lineage, stack, seat)
     databases = stack.enter_context(ExitStack())  # closed after the threads that read them
     # Each proof that is checked has a thread wait for it.
     threads = FairThreads(RPC_THREADS + checks_at_once(settings), name="rpc")
@@ -126,17 +126,17 @@ async def open_node(
     stack.callback(busy_threads.shutdown)
     bus = _open_bus(settings, stack)
     followed_bus = None if settings.bus_publish else bus
-    await awaiting.in_thread(_restore_snapshot, settings, awaiting, followed_bus, lineage)
-    data, is_sample = await awaiting.in_thread(_open_data, settings, databases, resetting)
+    await start_wait.in_thread(_restore_snapshot, settings, start_wait, followed_bus, lineage)
+    data, is_sample = await start_wait.in_thread(_open_data, settings, databases, resetting)
     if seat is not None and seat.is_first:
-        await awaiting.in_thread(_remove_copies, data)
-    following = _open_following(settings, data, followed_bus, lineage)
-    if following is not None:
-        stack.callback(following.close)
-    return Opened(
+        await start_wait.in_thread(_remove_copies, data)
+    origins = _open_origins(settings, data, followed_bus, lineage)
+    if origins is not None:
+        stack.callback(origins.close)
+    return Foundation(
         settings=settings,
         allow_list_extension=extension,
-        awaiting=awaiting,
+        start_wait=start_wait,
         lineage=lineage,
         log_tail=log_tail,
         ports=ports,
@@ -145,7 +145,7 @@ async def open_node(
         turns=Turns(),
         budget=MemoryBudget(memory_budget_of(settings)),
         data=data,
-        following=following,
+        origins=origins,
         bus=bus,
         control=SyncControl(),
         is_sample=is_sample,
@@ -158,9 +158,9 @@ async def open_node(
 
 
 async def _open_ports(
-    settings: Settings, awaiting: Awaiting, lineage: Lineage, stack: AsyncExitStack, seat: PrimarySeat | None
+    settings: Settings, start_wait: StartWait, lineage: Lineage, stack: AsyncExitStack, seat: PrimarySeat | None
 ) -> Ports:
-    application = StartingApplication(awaiting.reason, settings.api_prefix, lambda: [lineage.header])
+    application = StartingApplication(start_wait.reason, settings.api_prefix, lambda: [lineage.header])
     limits = Limits(connections_max=_STARTING_CONNECTIONS_MAX)
     ports = Ports(
         HttpServer(application, host=settings.host, port=settings.port, limits=limits),
@@ -223,7 +223,7 @@ def _remove_copies(data: ChainData) -> None:
     shutil.rmtree(data.directory.path / COPIES_DIRECTORY, ignore_errors=True)
 
 
-def _restore_snapshot(settings: Settings, awaiting: Awaiting, bus: Bus | None, lineage: Lineage) -> None:
+def _restore_snapshot(settings: Settings, start_wait: StartWait, bus: Bus | None, lineage: Lineage) -> None:
     """In a thread, before anything is open: the snapshot may replace an old chain.  ``bus``: the followed one."""
     if settings.sync_mode == FULL or settings.local_network:
         return
@@ -231,20 +231,20 @@ def _restore_snapshot(settings: Settings, awaiting: Awaiting, bus: Bus | None, l
     if not urls:
         return
     if bus is not None:
-        urls = (*urls, *_announced_snapshots(settings, awaiting, bus, lineage))
+        urls = (*urls, *_announced_snapshots(settings, start_wait, bus, lineage))
     from fastnode.snapshots.startup import start_from_snapshot
 
     directory, is_given = settings.data_directory, has_source(settings)
     if directory is None and not is_given:
         raise SettingError("--snapshots-urls: say where the chain is to be kept with --data-directory")
-    with awaiting.waiting_for(lambda: "a snapshot"):
+    with start_wait.waiting_for(lambda: "a snapshot"):
         is_restored = start_from_snapshot(
             settings.sync_mode,
             urls,
             settings.data_directory,
-            learn_network=lambda: _network_of_upstreams(settings, awaiting, bus, lineage),
-            confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, awaiting, contents),
-            is_stopped=awaiting.interruption.is_set,
+            learn_network=lambda: _network_of_upstreams(settings, start_wait, bus, lineage),
+            confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, start_wait, contents),
+            is_stopped=start_wait.interruption.is_set,
         )
     if directory is not None and not (is_restored or is_given or has_databases(directory)):
         raise StartError(
@@ -253,34 +253,34 @@ def _restore_snapshot(settings: Settings, awaiting: Awaiting, bus: Bus | None, l
         )
 
 
-def _ask_l1(settings: Settings, awaiting: Awaiting, contents: Contents) -> None:
+def _ask_l1(settings: Settings, start_wait: StartWait, contents: Contents) -> None:
     """SnapshotError when the newest checkpoint of a snapshot is not the one on L1.  Waits for L1."""
-    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.origins import Origins
 
-    following = Following(settings, lambda: None)
+    origins = Origins(settings, lambda: None)
     try:
-        with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
-            following.confirm(contents)
+        with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
+            origins.confirm(contents)
     finally:
-        following.close()
+        origins.close()
 
 
-def _announced_snapshots(settings: Settings, awaiting: Awaiting, bus: Bus, lineage: Lineage) -> tuple[str, ...]:
+def _announced_snapshots(settings: Settings, start_wait: StartWait, bus: Bus, lineage: Lineage) -> tuple[str, ...]:
     """Locations of snapshots that publishers tell of, below those that the settings name; only asked where a node would
     begin with one.  Others lead this node nowhere else, and to no other server with its credentials."""
-    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.origins import Origins
     from fastnode.archiver.store import ARCHIVER_DIRECTORY
 
     directory = settings.data_directory
     if directory is None or (directory / ARCHIVER_DIRECTORY / "CURRENT").is_file():
         return ()
-    following = Following(settings, lambda: None, bus=bus, lineage=lineage)
+    origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
     try:
-        with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
-            following.learn_chain(settings.genesis)
-            told = () if following.bus is None else following.bus.snapshot_locations()
+        with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
+            origins.learn_chain(settings.genesis)
+            told = () if origins.bus is None else origins.bus.snapshot_locations()
     finally:
-        following.close()
+        origins.close()
     named = settings.snapshots_urls or ()
     found = [below_named(each, named) for each in told]
     if None in found:
@@ -288,19 +288,21 @@ def _announced_snapshots(settings: Settings, awaiting: Awaiting, bus: Bus, linea
     return tuple(each for each in found if each is not None and each not in named)
 
 
-def _network_of_upstreams(settings: Settings, awaiting: Awaiting, bus: Bus | None, lineage: Lineage) -> Network | None:
+def _network_of_upstreams(
+    settings: Settings, start_wait: StartWait, bus: Bus | None, lineage: Lineage
+) -> Network | None:
     """Network that a snapshot must be of while nothing is stored; None when no node is followed."""
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         return None
-    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.origins import Origins
     from fastnode.snapshots.index import Network
 
-    following = Following(settings, lambda: None, bus=bus, lineage=lineage)
+    origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
     try:
-        with awaiting.waiting_for(following.what_is_awaited), awaiting.interruption.calls(following.interrupt):
-            chain, _ = following.learn_chain(settings.genesis)
+        with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
+            chain, _ = origins.learn_chain(settings.genesis)
     finally:
-        following.close()
+        origins.close()
     return Network.from_node_info(chain.node_info)
 
 
@@ -318,7 +320,7 @@ def _open_bus(settings: Settings, stack: AsyncExitStack) -> Bus | None:
     return bus
 
 
-def _open_following(settings: Settings, data: ChainData, bus: Bus | None, lineage: Lineage) -> Following | None:
+def _open_origins(settings: Settings, data: ChainData, bus: Bus | None, lineage: Lineage) -> Origins | None:
     """``bus``: the followed one."""
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
@@ -327,10 +329,10 @@ def _open_following(settings: Settings, data: ChainData, bus: Bus | None, lineag
                 "--blob-file-store-urls or --blob-archive-api-url), or a node to follow (--upstream-url)"
             )
         return None
-    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.origins import Origins
 
     store = data.store
-    return Following(
+    return Origins(
         settings,
         lambda: store.chain if store.has_chain else None,
         bus=bus,

@@ -12,7 +12,7 @@ from fastnode.p2p.node.gossip_sink import GossipSink
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
-    from fastnode.app.stages.foundation import Opened
+    from fastnode.app.stages.foundation import Foundation
     from fastnode.mempool.handover import TxSink
 
 __all__ = ["Gossip", "open_gossip"]
@@ -26,7 +26,7 @@ class Gossip:
     proposed: ProposedBlocks
 
 
-def open_gossip(opened: Opened) -> Gossip:
-    following = opened.following
-    upstreams: TxSink | None = None if following is None or not following.upstreams.all else following.tx_sink
-    return Gossip(GossipSink(upstreams), ProposedBlocks(opened.control.wake))
+def open_gossip(foundation: Foundation) -> Gossip:
+    origins = foundation.origins
+    upstreams: TxSink | None = None if origins is None or not origins.upstreams.all else origins.tx_sink
+    return Gossip(GossipSink(upstreams), ProposedBlocks(foundation.control.wake))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastnode.app.ground.views import Views
-    from fastnode.app.stages.chain_sources import Following
-    from fastnode.app.stages.foundation import Opened
+    from fastnode.app.stages.foundation import Foundation
     from fastnode.app.stages.ingestion import Runs
+    from fastnode.app.stages.origins import Origins
     from fastnode.archiver.ingest import Ingestor
     from fastnode.config.allow_list import AllowedElement
     from fastnode.config.configuration import NodeConfiguration
@@ -78,52 +78,52 @@ class Source(Part):
 class FollowedChain(Source):
     """Other nodes, L1 or both."""
 
-    def __init__(self, views: Views, opened: Opened, following: Following) -> None:
+    def __init__(self, views: Views, foundation: Foundation, origins: Origins) -> None:
         super().__init__(views)
-        self._opened = opened
-        self._following = following
-        self.fees = following.fees()
-        self.simulator = following.simulator
-        settings = opened.settings
+        self._foundation = foundation
+        self._origins = origins
+        self.fees = origins.fees()
+        self.simulator = origins.simulator
+        settings = foundation.settings
         publishes = settings.sequencer and not settings.fisherman_mode
-        if following.nodes.all or not publishes:  # who builds blocks needs no other node for its transactions
-            self.sink = following.tx_sink
+        if origins.nodes.all or not publishes:  # who builds blocks needs no other node for its transactions
+            self.sink = origins.tx_sink
 
     def now(self) -> float:
         """The time of L1's blocks, where L1 is read."""
-        return time.time() if self._following.l1 is None else self._following.l1.now()
+        return time.time() if self._origins.l1 is None else self._origins.l1.now()
 
     def network_values(self) -> NetworkValues | None:
-        return self._following.network_values()
+        return self._origins.network_values()
 
     def feed(
         self, ingestor: Ingestor, mempool: Mempool, publication: Publication, proposals: ProposalSource | None
     ) -> None:
-        following, views = self._following, self.views
-        following.attach(mempool, lambda: views.newest, self._opened.data.store)
-        self.follower = following.follow(ingestor, self._opened.control, publication, proposals=proposals)
+        origins, views = self._origins, self.views
+        origins.attach(mempool, lambda: views.newest, self._foundation.data.store)
+        self.follower = origins.follow(ingestor, self._foundation.control, publication, proposals=proposals)
 
     def configure(self, configuration: NodeConfiguration) -> None:
         assert self.follower is not None
         connect_polling(configuration, self.follower.set_poll_interval)
 
     def interrupt(self) -> None:
-        self._following.interrupt()
+        self._origins.interrupt()
 
     def troubles(self) -> Mapping[str, str | None]:
         faults = {} if self.follower is None else self.follower.faults()
-        return faults | self._following.troubles()
+        return faults | self._origins.troubles()
 
 
 class LocalChain(Source):
     """This node itself."""
 
-    def __init__(self, views: Views, opened: Opened, network: LocalNetwork) -> None:
+    def __init__(self, views: Views, foundation: Foundation, network: LocalNetwork) -> None:
         super().__init__(views)
         # On demand: few nodes are a local network, and every start would pay for it.
         from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 
-        self._opened = opened
+        self._foundation = foundation
         self._network = network
         self.fees = network.fees
         self.allow_list = TOKEN_ALLOW_LIST
@@ -139,11 +139,11 @@ class LocalChain(Source):
         self, ingestor: Ingestor, mempool: Mempool, publication: Publication, proposals: ProposalSource | None
     ) -> None:
         self._network.attach(mempool)
-        if self._opened.bus is None:  # else a block is built once the fleet has the transaction
+        if self._foundation.bus is None:  # else a block is built once the fleet has the transaction
             mempool.watch_accepted(self._network.forward)
 
     def configure(self, configuration: NodeConfiguration) -> None:
-        connect_building(configuration, self._opened.settings, self._network.reconfigure)
+        connect_building(configuration, self._foundation.settings, self._network.reconfigure)
 
     def interrupt(self) -> None:
         self._network.wake()
@@ -152,7 +152,7 @@ class LocalChain(Source):
         return {} if self._network.l1 is None else self._network.l1.faults()
 
 
-def source_of(views: Views, opened: Opened, local: LocalNetwork | None) -> Source:
+def source_of(views: Views, foundation: Foundation, local: LocalNetwork | None) -> Source:
     if local is not None:
-        return LocalChain(views, opened, local)
-    return Source(views) if opened.following is None else FollowedChain(views, opened, opened.following)
+        return LocalChain(views, foundation, local)
+    return Source(views) if foundation.origins is None else FollowedChain(views, foundation, foundation.origins)

@@ -3,10 +3,10 @@
 Statistics are kept where the settings ask for them.  Offenses are looked for there, and wherever L1 tells who is drawn,
 unless the operator has no use for validators at all (--validator-disabled).  Inactivity is what statistics show.
 
-watching = Watching(settings, is_ready=...)
-watching.open(directory, chain, configuration)      # once the chain is known
-watching.on_committed(...)                          # from the thread that ingests
-watching.close()                                    # before the chain's databases are closed
+watch = ValidatorWatch(settings, is_ready=...)
+watch.open(directory, chain, configuration)      # once the chain is known
+watch.on_committed(...)                          # from the thread that ingests
+watch.close()                                    # before the chain's databases are closed
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
     from fastnode.sentinel.watch import OffenseThread, OffenseWatch
 
-__all__ = ["Watching"]
+__all__ = ["ValidatorWatch"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -41,7 +41,7 @@ logger = logging.getLogger("fastnode.app")
 _EPOCHS_LOOKED_AT: Final = 2
 
 
-class Watching:
+class ValidatorWatch:
     """SettingError for an invalid URL."""
 
     def __init__(self, settings: Settings, *, is_ready: Callable[[], bool]) -> None:

@@ -36,7 +36,7 @@ DERIVE = textwrap.dedent(
     """
     import sys, threading
     from pathlib import Path
-    from fastnode.app.stages.chain_sources import Following
+    from fastnode.app.stages.origins import Following
     from fastnode.chain_data import ChainData
     from fastnode.config.settings import Settings
     from fastnode.sources.publication import Publication

@@ -91,8 +91,8 @@ def mutate(node: FollowingNode, chain: MadeChain, l1: PublishingL1, mutator: Mut
     node.wait(lambda: has(node, chain) and node.follower.trouble is None)
     print(f"{mutator.count} mutated answers; at the tip {time.monotonic() - begun:.2f} s after it behaves")
     assert not any(node.follower.faults().values())
-    assert node.following.l1 is not None
-    node.wait(lambda: node.following.l1.trouble is None)  # type: ignore[union-attr]
+    assert node.origins.l1 is not None
+    node.wait(lambda: node.origins.l1.trouble is None)  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -132,6 +132,6 @@ def test_the_chain_is_derived_again_after_any_exception(
             patch.setattr(place, "ask" if place is RpcClient else "json", fail)
             grow(chain, l1)
             node.wait(raised.is_set)
-            told: Callable[[], Any] = lambda: node.follower.trouble or node.following.l1.trouble  # type: ignore[union-attr]  # noqa: E731 - short
+            told: Callable[[], Any] = lambda: node.follower.trouble or node.origins.l1.trouble  # type: ignore[union-attr]  # noqa: E731 - short
             node.wait(lambda: told() is not None)
         node.wait(lambda: has(node, chain) and told() is None)

@@ -20,13 +20,13 @@ from tests.api.test_chain import root_of
 from tests.log_index.test_contracts import make_class, update_log
 from tests.mempool.sample_tx import sample_tx
 from tests.protocol.releases.test_five import fixture_header
-from tests.sources.conftest import FollowingNode, following
+from tests.sources.conftest import FollowingNode, origins
 from tests.sources.l1.derivation.attesting import address_of, sign
 from tests.sources.l1.publishing import PublishingL1, propose_call, publish, served
 from tests.sources.made_chain import made_chain
 
 from fastnode.app.ground.node_settings import check_release
-from fastnode.app.stages.chain_sources import Following
+from fastnode.app.stages.origins import Origins
 from fastnode.archiver.ingest import Ingestor
 from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.chain_data import ChainData
@@ -183,7 +183,7 @@ def settings_of(l1: PublishingL1) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, data_directory: Path, l1: PublishingL1) -> Iterator[Made]:
     """Four checkpoints, on L1 with the attestations of three of four members; two proofs of their epoch."""
-    learned = Following(Settings(**settings_of(l1)), lambda: None)
+    learned = Origins(Settings(**settings_of(l1)), lambda: None)
     try:
         chain, genesis = learned.learn_chain()
     finally:
@@ -213,7 +213,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, data_directory: Path, l1: Pub
 
 
 def derive(directory: Path, l1: PublishingL1, made: Made, stack: ExitStack) -> FollowingNode:
-    node = stack.enter_context(following(directory, **settings_of(l1)))
+    node = stack.enter_context(origins(directory, **settings_of(l1)))
     node.wait(lambda: node.tips.checkpointed == made.ingestor.view.tips.checkpointed)
     return node
 
@@ -276,7 +276,7 @@ def test_two_releases_are_followed_in_one_process(tmp_path: Path, l1: Publishing
         )
         other_l1.circuits = FOUR.roots
         other = settings_of(other_l1) | {"genesis": older.write_genesis(tmp_path / "genesis.jsonl")}
-        four = stack.enter_context(following(tmp_path / "four", **other))
+        four = stack.enter_context(origins(tmp_path / "four", **other))
         five = derive(tmp_path / "five", l1, made, stack)
         for _ in range(3):
             older.checkpoint(2)
@@ -347,7 +347,7 @@ def test_settings_that_need_transactions_or_other_nodes_of_5_x_are_refused(made:
 
 
 def test_where_other_nodes_bring_the_chain_a_rollup_of_5_x_is_refused(l1: PublishingL1) -> None:
-    followed = Following(Settings(l1_rpc_urls=(l1.url,), upstream_url=("http://127.0.0.1:1",)), lambda: None)
+    followed = Origins(Settings(l1_rpc_urls=(l1.url,), upstream_url=("http://127.0.0.1:1",)), lambda: None)
     try:
         facts: Any = type("Facts", (), {"circuits": FIVE.roots})
         with pytest.raises(StartError, match=r"is of release 5\.x .*follows nodes of 4\.x only"):

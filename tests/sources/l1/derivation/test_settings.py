@@ -113,8 +113,8 @@ def test_l1_rpc_urls(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
     """The second one is asked where the first one does not answer."""
     with start(l1_rpc_urls=f"{DEAD},{l1.url}") as node:
         wait_for(node, chain)
-        assert node.following.l1 is not None
-        dead, good = node.following.l1.describe()["nodes"]
+        assert node.origins.l1 is not None
+        dead, good = node.origins.l1.describe()["nodes"]
         assert "Connection refused" in dead["reason"]
         assert good["reason"] is None
 
@@ -156,15 +156,15 @@ def test_ethereum_slot_duration(start: Start, chain: MadeChain) -> None:
 def test_l1_polling_interval_ms(start: Start, chain: MadeChain) -> None:
     with start(l1_polling_interval_ms="40") as node:
         wait_for(node, chain)
-        assert node.following.l1 is not None
-        assert node.following.l1.look_once() == pytest.approx(0.04)
+        assert node.origins.l1 is not None
+        assert node.origins.l1.look_once() == pytest.approx(0.04)
 
 
 def test_l1_timeout_s(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
     with start(l1_timeout_s="0.3") as node:
         wait_for(node, chain)
         l1.disturb = lambda _handler, _body: bool(time.sleep(1.0))
-        node.wait(lambda: "within 0.3 s" in str(node.following.l1 and node.following.l1.reasons()))
+        node.wait(lambda: "within 0.3 s" in str(node.origins.l1 and node.origins.l1.reasons()))
         l1.disturb = lambda _handler, _body: False
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.snapshots.conftest import import_checkpoints
 from tests.sources.l1.publishing import RecordedL1
 
-from fastnode.app.stages.chain_sources import Following
+from fastnode.app.stages.origins import Origins
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
 from fastnode.snapshots.create import create_snapshot
@@ -44,7 +44,7 @@ def start(location: Path, l1: RecordedL1, target: Path, **settings: Any) -> bool
         "registry_address": l1.addresses.registry,
         "max_allowed_eth_client_drift_seconds": 0,
     }
-    following = Following(Settings(**(values | settings)), lambda: None)
+    origins = Origins(Settings(**(values | settings)), lambda: None)
     network = Network(l1.chain_id, l1.version, l1.addresses.rollup)
     try:
         return start_from_snapshot(
@@ -52,10 +52,10 @@ def start(location: Path, l1: RecordedL1, target: Path, **settings: Any) -> bool
             [f"file://{location}"],
             target,
             learn_network=lambda: network,
-            confirm=following.confirm,
+            confirm=origins.confirm,
         )
     finally:
-        following.close()
+        origins.close()
 
 
 def refusal(caplog: pytest.LogCaptureFixture) -> str:

@@ -1,10 +1,10 @@
-"""The parts that follow a chain, put together: what the node starts when it has upstreams.
+"""Origins of a chain that is followed: other nodes, the bus and L1, put together.
 
-following = Following(settings, network_of=lambda: store.chain or None)
-chain, genesis = following.learn_chain()         # only if nothing is stored yet: what is stored is served at once
-follower = following.follow(ingestor, ...)       # to be run in the thread that ingests; asks the others who they are
-following.interrupt()                            # ends what waits for an upstream, from any thread
-following.close()
+origins = Origins(settings, network_of=lambda: store.chain or None)
+chain, genesis = origins.learn_chain()         # only if nothing is stored yet: what is stored is served at once
+follower = origins.follow(ingestor, ...)       # to be run in the thread that ingests; asks the others who they are
+origins.interrupt()                            # ends what waits for an upstream, from any thread
+origins.close()
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from fastnode.bus.upstream import BusUpstream
     from fastnode.snapshots.contents import Contents
 
-__all__ = ["Following"]
+__all__ = ["Origins"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -91,7 +91,7 @@ CARRIERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowingPatience(Patience):
+class OriginPatience(Patience):
     """Times in seconds of what is followed, beside those of its endpoints."""
 
     #: A chain that only got shorter, with no other block in place of ours, is believed when it has said so for this
@@ -103,7 +103,7 @@ class FollowingPatience(Patience):
     l1_grace_s: float = 5.0
 
 
-class Following:
+class Origins:
     """``expected`` gives the stored chain, None while there is none.  SettingError for an invalid URL.
 
     ``bus``: what is published there is followed, and upstreams stand in.  ``directory``: where blobs are that this node
@@ -115,14 +115,14 @@ class Following:
         settings: Settings,
         expected: Callable[[], ChainInfo | None],
         *,
-        patience: FollowingPatience | None = None,
+        patience: OriginPatience | None = None,
         bus: Bus | None = None,
         lineage: Lineage | None = None,
         directory: Path | None = None,
     ) -> None:
         self._settings = settings
         self._expected = expected
-        self._patience = patience or FollowingPatience()
+        self._patience = patience or OriginPatience()
         self._network = Network()
         #: Times that upstreams, L1 and places of blobs took to answer.
         self.exchange_times = self._network.times
