@@ -22,21 +22,18 @@ _INTRODUCTION = """\
 
 <!-- Made by `python -m fastnode.config.documentation`; change src/fastnode/config/settings.py instead. -->
 
-Every setting can be given in four places. The first one that has it wins:
+The first of these places that has a setting wins:
 
-1. a flag: `fastnode start --node --port 8090`
-2. an environment variable: `SVC_PORT=8090` (an empty one counts as not set)
+1. a flag: `fastnode start --node --rpc-max-body-size 2mb`
+2. an environment variable, `SVC_` and the flag in capitals: `SVC_RPC_MAX_BODY_SIZE=2mb` (an empty one is not set)
 3. a settings file, named by `--config FILE` or `SVC_CONFIG`: TOML, keys at the top level, named as the flags
-4. the default
+4. the configuration of a network (`--network-config FILE|URL`, JSON; `--network NAME` chooses one if it holds several),
+   which gives
+   {network_config};
+   without one, `--network mainnet` and `--network testnet` give `l1-chain-id` and `registry-address`
+5. the default
 
-The configuration of a network (`--network-config FILE|URL`, JSON) comes between the file and the default;
-`--network NAME` chooses one if it holds several. It gives
-{network_config}.
-Without one, `--network mainnet` and `--network testnet` give `l1-chain-id` and `registry-address`.
-
-`fastnode config show` prints every value and where it came from. A bad value, an unknown key in the settings file and
-an unknown environment name that begins with `SVC_` stop the start with one line. An environment name of the last column
-that does not begin with `SVC_` is what the network's other nodes call the same setting; if both are set, they must
+The first column also has the names that the network's other nodes use; if two names of a setting are set, they must
 agree.
 
 ```toml
@@ -47,25 +44,28 @@ rpc-max-body-size = "2mb"
 log-json = true
 ```
 
-A setting marked *No effect* is for a part that this node does not have. It is read and checked like the others, so that
-the configuration of a network's node can be kept, and shown by `nodeAdmin_getConfig`. One marked *Needs* has an effect
-beside the settings that are named there. A start that is given one without effect warns in its log and names what it
-would need. `fastnode start --help` shows those that people use, `--help-group l1` one group, `--help-all` every one,
-with those without effect marked.
-`VALIDATOR_HA_SIGNING_ENABLED=true` without `--sequencer` stops the start.
+| allowed | |
+|---|---|
+| numbers alone, as 0 to 9 | a whole number |
+| switch | `1`, `true`, `0` or `false` in the environment; a flag `--log-json` or `--no-log-json`; a TOML boolean |
+| a size | bytes, or a number with `kb`, `mb` or `gb` (1 mb is 1,048,576 bytes) |
+| list | separated by commas |
 
-A name of the environment that is nearly one of the last column (`P2P_ENABLE`) brings a line in the log, too.
+`fastnode config show` prints every value and where it came from. A bad value, an unknown key in the settings file and
+an unknown environment name that begins with `SVC_` stop the start with one line; a name of the environment that is
+nearly one of the first column (`P2P_ENABLE`) is a line in the log. Names that Kubernetes makes for services
+(`SVC_X_SERVICE_HOST`, `SVC_X_PORT_80_TCP`, ...) are passed over, also one that is called as a setting is:
+`SVC_PORT=tcp://10.0.0.1:80` is no port. `VALIDATOR_HA_SIGNING_ENABLED=true` without `--sequencer` stops the start.
 
-Names that Kubernetes makes for the services of a namespace (`SVC_X_SERVICE_HOST`, `SVC_X_PORT_80_TCP`, ...) are passed
-over, also where one is called as a setting is: `SVC_PORT=tcp://10.0.0.1:80` is no port.
-
-Sizes are bytes, or a number with `kb`, `mb` or `gb` (1 mb is 1,048,576 bytes). Switches are `1`, `true`, `0` or `false`
-in the environment, `--log-json` or `--no-log-json` as a flag, and a TOML boolean in the file.
+A setting marked *No effect* is for a part that this node does not have: it is read, checked and shown by
+`nodeAdmin_getConfig`, so that the configuration of a network's node can be kept. One marked *Needs* has an effect with
+the settings named there only. A start that is given one without effect warns in its log and names what it would need.
+`fastnode start --help` shows those that people use, `--help-group l1` one group, `--help-all` every one.
 """
 
 _TABLE_HEAD = """\
-| flag | default | what it does | allowed | environment |
-|---|---|---|---|---|
+| flag, other names | default; allowed | what it does |
+|---|---|---|
 """
 
 #: Text in front of a section's table.
@@ -75,6 +75,18 @@ _SECTION_NOTES = {
     AVAILABILITY: "Redundant sequencers with the same keys take locks in one database before they sign; `fastnode "
     "migrate-ha-db` prepares it. Signers of your own take them with `fastnode.ha.duties`.",
 }
+
+#: Words of errors about values, and what stands for them in the tables.
+_SHORT = (
+    ("1, true, 0 or false", "switch"),
+    ("a whole number from ", ""),
+    ("text that is not empty", "text"),
+    ("a path", "path"),
+    ("one or more texts, separated by commas", "list of texts"),
+    (", in bytes or with b, kb, mb or gb", ", a size"),
+    (" each, separated by commas", ", a list"),
+    (", separated by commas", ", a list"),
+)
 
 #: Mark settings in their tables.
 _KEPT_MARK = " *No effect*: needs {}."
@@ -111,17 +123,19 @@ def render() -> str:
 
 
 def _row(setting: Setting) -> str:
-    flags = ", ".join(f"`{flag}`" for flag in (setting.flag, *setting.other_flags))
+    names = ", ".join(f"`{name}`" for name in (setting.flag, *setting.other_flags, *setting.other_environment))
     default = setting.show(setting.default)
-    environment = ", ".join(f"`{name}`" for name in setting.environment)
-    cells = (
-        flags,
-        f"`{default}`" if default else "not set" if default is None else "empty",
-        setting.help + _need_of(setting),
-        setting.kind.expects_text,
-        environment,
-    )
-    return f"| {' | '.join(cells)} |\n"
+    shown = f"`{default}`" if default else "none" if default is None else "empty"
+    allowed = _allowed(setting.kind.expects_text)
+    values = f"{shown}; {allowed}" if allowed else shown
+    return f"| {names} | {values} | {setting.help}{_need_of(setting)} |\n"
+
+
+def _allowed(text: str) -> str:
+    """``text`` of an error, in the words of the introduction."""
+    for words, short in _SHORT:
+        text = text.replace(words, short)
+    return text
 
 
 def _need_of(setting: Setting) -> str:

@@ -21,8 +21,9 @@ _INTRODUCTION: Final = """\
 <!-- Made by `python -m fastnode.app.ground.documentation`; change the tables in src/fastnode/api instead. -->
 
 Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing* means that the answer has no
-`result` key when nothing is found. A method with two lines has its own form in each method set; by default both sets
-are served together and the form of the development set, which takes everything that the release set takes, holds
+`result` key when nothing is found. `release` and `development` are two generations of the same interface, served
+together unless `--method-set` narrows them. A method with two lines has a form in each; served together, that of the
+development set holds, which takes everything that the release set takes
 ([compatibility](compatibility.md#method-sets)).
 
 Methods that begin with `nodeAdmin_`, and `fastnode_registerArtifact`, are on the admin port, all others on the public
@@ -31,11 +32,8 @@ one.
 A wrong parameter is answered with the error -32602, which names the parameter, its position and what is allowed.
 Objects in the parameters of `fastnode_` methods have no members but those that are named: one that is misspelt is
 refused. Those of the network's own methods, transactions and artifacts may have more, as on its other nodes.
-"""
 
-_OVERVIEW: Final = """
-`release` and `development` are two generations of the same interface; `--method-set` narrows what is served. A method
-whose state is empty is complete: it is answered from what this node has verified itself.
+Answers come from what this node has verified itself, unless the last column says otherwise.
 
 """
 
@@ -83,16 +81,17 @@ WITHOUT_EXAMPLE: Final = {
 
 def render(methods: Sequence[Method]) -> str:
     """The whole page."""
-    parts = [_INTRODUCTION, _OVERVIEW, overview(methods)]
+    parts = [_INTRODUCTION, overview(methods)]
     for method in sorted(methods, key=lambda method: method.name):
-        parts.append(f"\n### {method.name}\n\n{method.summary}\n\n")
+        parts.append(f"\n### {method.name}\n\n")
         parts.extend(f"- {line}\n" for line in _signature_lines(method))
     parts.append("\n" + _TYPES)
     parts.extend(f"| {name} | {accepted} |\n" for name, accepted in _type_rows(methods))
     parts.append("\n" + _EXAMPLES)
     parts.extend(f"- `{name}`: {reason}\n" for name, reason in WITHOUT_EXAMPLE.items())
     parts.append("\n" + _RECORDS)
-    parts.extend(f"\n#### {name}\n\n```\n{_lay_out(text)}\n```\n" for name, text in sorted(RECORDS.items()))
+    records = (f"{name} {_lay_out(text)}" for name, text in sorted(RECORDS.items()))
+    parts.append("\n```text\n" + "\n\n".join(records) + "\n```\n")
     return "".join(parts)
 
 

@@ -39,11 +39,11 @@ def all_methods() -> list[Method]:
 
 def overview(methods: Iterable[Method]) -> str:
     """A row for each method, in the order given."""
-    lines = ["| method | sets | what it answers | state |", "|---|---|---|---|"]
+    lines = ["| method | set, if only one | what it answers, and from where |", "|---|---|---|"]
     for method in methods:
         sets = [name for name in ("release", "development") if method.signature(name) is not None]
         summary = method.summary.replace("|", "\\|")
-        which = "both" if len(sets) == 2 else sets[0]
+        which = "" if len(sets) == 2 else f" {sets[0]}"
         state = STATES.get(method.name, f"deprecated: use `{method.replaced_by}`" if method.replaced_by else "")
-        lines.append(f"| `{method.name}` | {which} | {summary} | {state} |")
+        lines.append(f"| `{method.name}` |{which} | {summary}{state and f' *{state}*'} |")
     return "\n".join(lines) + "\n"
