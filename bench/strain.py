@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/strain.py [--attack NAME ...] [--attackers 1 4 64] [--seconds 6] [--json FILE]
     .venv/bin/python bench/strain.py --table --json FILE [--one-address]     # all of it in some twelve minutes
-    .venv/bin/python bench/strain.py --table-of FILE [--into docs/security.md]     # what is documented, of that file
+    .venv/bin/python bench/strain.py --table-of FILE     # its rows of bench/figures.json
 
 Each round starts from an idle node that serves the sample chain.  Attackers do their worst, each from an address of
 its own; meanwhile the *victim*, a client of its own, asks for the block number a hundred times a second.  Its times
@@ -563,39 +563,25 @@ def run_rounds(names: list[str], options: argparse.Namespace) -> Iterator[dict[s
 
 
 def table_of(rounds: list[dict[str, Any]]) -> list[str]:
-    """As docs/security.md has it, a row for each attack; memory is of the most attackers.  What fails is marked, and
-    of rounds that were repeated the last one counts."""
+    """Rows of ``attacks`` in bench/figures.json, one for each attack; memory is of the most attackers.  What fails is
+    marked, and of rounds that were repeated the last one counts."""
     last = {(found["attack"], found["attackers"]): found for found in rounds}
     by_name: dict[str, list[dict[str, Any]]] = {}
     for found in sorted(last.values(), key=lambda found: found["attackers"]):
         by_name.setdefault(found["attack"], []).append(found)
-    names = [name for name in attacks(_NO_CHAIN) if name in by_name]
     counts = sorted({found["attackers"] for found in rounds})
-    lines = [
-        "| attack | " + "".join(f"{count}: p50, p99 | " for count in counts) + "memory |",
-        "|---|" + "---|" * len(counts) + "---|",
-    ]
-    for of_one in map(by_name.__getitem__, names):
-        by_count = {found["attackers"]: found for found in of_one}
-        cells = [_cell(by_count[count]) if count in by_count else "" for count in counts]
-        most = of_one[-1]
-        cells.append(f"{most['rest_mb']}, {most['peak_mb']}, {most['after_mb']} MB")
-        lines.append(f"| {most['what']} | {' | '.join(cells)} |")
-    return lines
+    lines = []
+    for name in (name for name in attacks(_NO_CHAIN) if name in by_name):
+        by_count = {found["attackers"]: found for found in by_name[name]}
+        most = by_name[name][-1]
+        times = [_cell(by_count[count]) if count in by_count else "" for count in counts]
+        memory = f"{most['rest_mb']}, {most['peak_mb']}, {most['after_mb']} MB"
+        lines.append(json.dumps([most["what"], *times, memory]))
+    return [*(f"        {line}," for line in lines[:-1]), *(f"        {line}" for line in lines[-1:])]
 
 
 def _cell(found: dict[str, Any]) -> str:
     return f"{found['p50_ms']:.1f}, {found['p99_ms']:.1f} ms{'' if found['holds'] else ' (fails)'}"
-
-
-def put_table(table: list[str], page: Path) -> None:
-    """In place of the one that is there: the table that has memory after rounds of several counts of attackers."""
-    lines = page.read_text(encoding="utf-8").splitlines()
-    first = next(
-        number for number, line in enumerate(lines) if line.startswith(("| attack | 1: p50", "| 64 attackers |"))
-    )
-    behind = next(number for number in range(first, len(lines)) if not lines[number].startswith("|"))
-    page.write_text("\n".join([*lines[:first], *table, *lines[behind:], ""]), encoding="utf-8")
 
 
 def holds_of(found: dict[str, Any], options: argparse.Namespace) -> bool:
@@ -638,20 +624,15 @@ def main() -> int:
     parser.add_argument(
         "--table",
         action="store_true",
-        help="let rounds overlap with the rest of those before; repeat alone what kept memory; print a table",
+        help="let rounds overlap with the rest of those before; repeat alone what kept memory; print rows",
     )
     parser.add_argument("--json", type=Path, help="append each round's figures to this file")
     parser.add_argument("--table-of", type=Path, metavar="FILE", help="measure nothing: print the table of such a file")
-    parser.add_argument(
-        "--into", type=Path, metavar="PAGE", help="with --table-of: replace the table of this page by it"
-    )
     parser.add_argument("--flags", nargs="*", default=None, help="of the node, without their two dashes")
     options = parser.parse_args()
     if options.table_of is not None:
         rounds = [json.loads(line) for line in options.table_of.read_text().splitlines()]
         print(*table_of(rounds), sep="\n")
-        if options.into is not None:
-            put_table(table_of(rounds), options.into)
         return _say_what_fails(rounds)
     _come_first()
     if options.seconds is None:
