@@ -141,8 +141,9 @@ def render() -> str:
         if room.imports is None:
             imports = "the rooms above"
         else:
-            names = [other.name for other in ROOMS if other.name in room.imports]
-            imports = ", ".join(f"`{name}`" for name in names) or "nothing"
+            ground, others = ("the ground", _GROUND) if room.imports >= _GROUND else ("", frozenset[str]())
+            names = [other.name for other in ROOMS if other.name in room.imports - others]
+            imports = ", ".join(filter(None, (ground, *(f"`{name}`" for name in names)))) or "nothing"
         lines.append(f"| `{room.title}` | {room.purpose} | {imports} |")
     return "\n".join(lines)
 
