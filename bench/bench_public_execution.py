@@ -31,10 +31,11 @@ from bench.simulation_scenarios import SCENARIOS, different_txs, state_before
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
 from fastnode.kernels import poseidon2
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_layout import PUBLIC_HASH_FIELDS
 from fastnode.public_execution.answers import simulation_json
-from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.trace_answers import trace_json
 from fastnode.public_execution.tracing import Trace, TraceOptions
 from fastnode.public_execution.transaction import ExecutableTx
@@ -51,7 +52,7 @@ ROUNDS = 5
 def test_execute_what_is_decoded(benchmark: BenchmarkFixture, name: str) -> None:
     step, state, block = state_before(SCENARIOS[name])
     tx = ExecutableTx.of(Tx.from_json(next(different_txs(step, 1))))
-    executed = benchmark(lambda: BlockExecutor(state, block).execute(tx))
+    executed = benchmark(lambda: BlockExecutor(state, block, programs=programs_of(FOUR)).execute(tx))
     assert executed.effect.revert_code == 0
 
 
@@ -61,7 +62,7 @@ def test_decode_execute_and_render(benchmark: BenchmarkFixture, name: str) -> No
     value = next(different_txs(step, 1))
 
     def simulate() -> bytes:
-        executed = BlockExecutor(state, block).execute(ExecutableTx.of(Tx.from_json(value)))
+        executed = BlockExecutor(state, block, programs=programs_of(FOUR)).execute(ExecutableTx.of(Tx.from_json(value)))
         return simulation_json(executed, block)
 
     assert b'"revertCode":0' in benchmark(simulate)
@@ -78,7 +79,7 @@ def test_trace_what_is_decoded(benchmark: BenchmarkFixture, name: str, steps_max
 
     def trace() -> bytes:
         traced = Trace(TraceOptions(steps_max=steps_max))
-        executed = BlockExecutor(state, block).execute(tx, trace=traced)
+        executed = BlockExecutor(state, block, programs=programs_of(FOUR)).execute(tx, trace=traced)
         return trace_json(traced, tx, executed, block, {}, naming)
 
     assert b'"revertCode":0' in benchmark(trace)

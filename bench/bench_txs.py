@@ -39,6 +39,7 @@ from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.kernels import poseidon2
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.service import Mempool, MempoolOptions
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_layout import PRIVATE_HASH_FIELDS, PUBLIC_HASH_FIELDS
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
@@ -144,7 +145,7 @@ def full_node(node: LoadedNode) -> LoadedNode:
     """With 200 public transactions pending."""
     for value in made_txs(200, PUBLIC):
         tx = Tx.from_json(value)
-        node.mempool.pool.insert(PoolEntry.of(tx), tx.to_json_bytes())
+        node.mempool.pool.insert(PoolEntry.of(tx, FOUR), tx.to_json_bytes())
     assert node.mempool.pool.pending_count == 200
     return node
 

@@ -66,7 +66,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorldState]:
 def small(tmp_path: Path) -> Iterator[WorldState]:
     """A nullifier tree of 4,096 leaves."""
     rng = random.Random(1)
-    with WorldState(tmp_path, genesis_record(), cache_mb=64) as state:
+    with WorldState(tmp_path, genesis_record(), cache_mb=64, separators=FOUR.separators) as state:
         while state.view.tip.sizes[0] < SMALL_TREE:
             add(state, [tx_effect(rng, PER_TX, 8) for _ in range(2)])
         yield state

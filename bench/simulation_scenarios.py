@@ -24,7 +24,8 @@ from fastnode.kernels import encode
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import field_texts
 from fastnode.protocol.header import GlobalVariables
-from fastnode.public_execution.executor import BlockExecutor
+from fastnode.protocol.releases import FOUR
+from fastnode.public_execution.executor import BlockExecutor, programs_of
 
 Json = dict[str, Any]
 
@@ -55,7 +56,7 @@ def state_before(scenario: Scenario) -> tuple[Json, MemoryState, GlobalVariables
         elif step["label"] == scenario.label:
             return step, state, block
         else:
-            settle(state, BlockExecutor(state, block).execute(scenario_tx(step)))
+            settle(state, BlockExecutor(state, block, programs=programs_of(FOUR)).execute(scenario_tx(step)))
     raise ValueError(f"{scenario.file} has no transaction {scenario.label}")
 
 

@@ -14,6 +14,7 @@ from tests.world_state.chain import tx_effect as tx_effect_of
 
 from fastnode.kernels import indexed_tree
 from fastnode.protocol.effects import Body, PublicDataWrite, TxEffect
+from fastnode.protocol.releases import FOUR
 from fastnode.world_state.apply import BlockDraft, PreparedBlock
 from fastnode.world_state.state import WorldState
 
@@ -97,7 +98,7 @@ def history_bytes(state: WorldState) -> int:
 def open_filled(directory: Path, nullifiers: int, *, cache_mb: int = 256) -> tuple[WorldState, dict[str, Any]]:
     """The state in a folder, filled if it is new there."""
     kept = directory / f"facts-{nullifiers}.json"
-    state = WorldState(directory, genesis_record(), cache_mb=cache_mb)
+    state = WorldState(directory, genesis_record(), cache_mb=cache_mb, separators=FOUR.separators)
     if not kept.exists():
         facts = fill(state, nullifiers)
         kept.write_text(json.dumps(facts))

@@ -18,6 +18,7 @@ from fastnode.data_check import check_data, look_at_data
 from fastnode.errors import FastnodeError
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.store import PoolStore, entry_key, json_key
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.storage.database import KEY_BYTES_MAX, SharedDatabase, open_leveldb
@@ -225,7 +226,9 @@ def pool(directory: Path) -> Path:
     for value in made_txs(2):
         tx = Tx.from_json(value)
         store.commit(
-            store.stage([(entry_key(tx.hash), PoolEntry.of(tx).encode()), (json_key(tx.hash), tx.to_json_bytes())])
+            store.stage(
+                [(entry_key(tx.hash), PoolEntry.of(tx, FOUR).encode()), (json_key(tx.hash), tx.to_json_bytes())]
+            )
         )
     store.close()
     return path

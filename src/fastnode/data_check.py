@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fastnode.archiver.check import DAMAGE, CheckReport, check_database
-from fastnode.archiver.queries import ChainView
+from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.store import ARCHIVER_DIRECTORY
 from fastnode.chain_data import ChainData
 from fastnode.errors import StartError
@@ -148,22 +148,26 @@ def _check_state(report: CheckReport, data: ChainData, progress: Progress | None
 
 def _check_side_databases(report: CheckReport, data: ChainData) -> None:
     """The databases beside the chain, where there are any."""
-    checks = (("the pool", POOL_DIRECTORY, check_pool), ("the offenses", OFFENSES_DIRECTORY, _check_offenses))
+    checks = (("the pool", POOL_DIRECTORY, _check_pool), ("the offenses", OFFENSES_DIRECTORY, _check_offenses))
     for name, folder, check in checks:
         path = data.directory.path / folder
         if not _is_there(path):
             continue
         try:
             with data.store.open_view() as chain:
-                genesis_hash = chain.chain.genesis_block_hash
-            report.problems.extend(f"{name}: {problem}" for problem in check(path, genesis_hash))
+                found = check(path, chain.chain)
+            report.problems.extend(f"{name}: {problem}" for problem in found)
         except (StartError, *DAMAGE) as error:
             report.problems.append(f"{name}: {reason_of(error)}")
 
 
-def _check_offenses(path: Path, genesis_hash: bytes) -> list[str]:
+def _check_pool(path: Path, chain: ChainInfo) -> list[str]:
+    return check_pool(path, chain.genesis_block_hash, chain.release)
+
+
+def _check_offenses(path: Path, chain: ChainInfo) -> list[str]:
     """Opening it reads all of it."""
-    OffenseStore.open(path, genesis_hash).close()
+    OffenseStore.open(path, chain.genesis_block_hash).close()
     return []
 
 

@@ -20,7 +20,8 @@ from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.log_index import ChainIndexes
 from fastnode.log_index.function_names import FunctionNames, function_selector
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
+from fastnode.mempool.allow_list import default_allow_list
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
@@ -58,7 +59,7 @@ class Client:
 
 @pytest.fixture(params=["release", "development", "both"])
 def client(request: pytest.FixtureRequest, store: ArchiverStore) -> Iterator[Client]:
-    names, allowed = FunctionNames(), (*DEFAULT_ALLOW_LIST, *parse_allow_list(RECORDED_ALLOW_LIST))
+    names, allowed = FunctionNames(), (*default_allow_list(FOUR), *parse_allow_list(RECORDED_ALLOW_LIST))
     table = MethodTable(contract_methods.methods(names, lambda: allowed), request.param)
     with store.open_view() as view:
         yield Client(Engine(table, lambda: View(view)), names)

@@ -20,13 +20,14 @@ from tests.proofs.conftest import setup_files as setup_files
 from tests.proofs.programs import VECTORS, stand_in, toy_keys, toy_program, vector
 
 from fastnode.errors import Refused
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
+from fastnode.mempool.allow_list import default_allow_list
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import TxValidationResult, TxValidator, ValidationRules
 from fastnode.proofs.judge import ProofJudge, open_judge
 from fastnode.proofs.verifier import BbOptions
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 #: A stand-in refuses a proof whose first byte is not zero, in its time, and takes any other.
@@ -82,7 +83,7 @@ def test_a_transaction_with_a_real_proof_is_valid_and_with_one_bit_changed_it_is
     clock = SlotClock(genesis_time=now - 36_000, slot_duration=36, l1_slot_duration=12, now=lambda: now)
     ledger = BookLedger(head=1, blocks={data.anchor_block_hash})
     ledger.set_balance(data.fee_payer, 1 << 120)
-    rules = ValidationRules(network=network, setup_allow_list=(*DEFAULT_ALLOW_LIST, *setup_calls))
+    rules = ValidationRules(network=network, setup_allow_list=(*default_allow_list(FOUR), *setup_calls), release=FOUR)
     validator = TxValidator(rules, clock, judge)
     assert validator.validate(tx, ledger, GasFees(0, 0)) == TxValidationResult("valid")
     damaged = replace(tx, proof=tx.proof[:31] + bytes([tx.proof[31] ^ 1]) + tx.proof[32:])

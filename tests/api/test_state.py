@@ -25,6 +25,7 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import InvalidParams, Refused, RpcError, ServerError
 from fastnode.jsonrpc.methods import Context, MethodSet, MethodTable
 from fastnode.jsonrpc.refusals import answer_to
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 from fastnode.world_state.state import WorldState
@@ -54,7 +55,7 @@ class Served:
         adopt_chain_file(self.store, source)
         with self.store.open_view() as empty:
             genesis = GenesisRecord.from_json(orjson.loads(empty.genesis_json()))
-        self.state = stack.enter_context(WorldState(path, genesis, history=history))
+        self.state = stack.enter_context(WorldState(path, genesis, history=history, separators=FOUR.separators))
         # The checks of the archiver are tested there; the trees check every root in any case.
         self.ingestor = Ingestor(self.store, verification=Verification.NONE, state=self.state)
         stack.callback(self.ingestor.close)

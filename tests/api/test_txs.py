@@ -102,11 +102,12 @@ class Node:
 
     def call(self, method: str, *parameters: Any, method_set: str = "both") -> dict[str, Any]:
         """The answer's ``result`` or ``error``; neither: nothing."""
+        services = Services(known_tags=KnownTags(64), allow_list=tuple, mempool=self.mempool)
         table = MethodTable(
             [
                 *tx_methods.methods(self.mempool, self.fees),
                 *simulation_methods.methods(self.simulation),
-                *chain_methods(known_txs=Services(known_tags=KnownTags(64), mempool=self.mempool).known_txs),
+                *chain_methods(known_txs=services.known_txs),
             ],
             method_set,
         )

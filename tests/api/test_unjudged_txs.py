@@ -13,11 +13,12 @@ from tests.mempool.recorded import hashes, recordings
 
 from fastnode.config.allow_list import AllowedElement
 from fastnode.errors import UpstreamVerdict
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
+from fastnode.mempool.allow_list import default_allow_list
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.pool import Added
 from fastnode.mempool.validation import UNKNOWN_VK_ROOT, WRONG_VK_ROOT
 from fastnode.proofs.judge import NO_VERIFIER, open_judge
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 OTHER_ROOT = "0x" + "0b" * 31 + "01"
@@ -173,7 +174,7 @@ def test_without_the_networks_values_a_tx_is_skipped_and_handed_on(node: Node, u
 def test_an_upstreams_allow_list_is_joined_with_the_own_one(node: Node) -> None:
     own = node.mempool.allow_list
     more = AllowedElement(address=bytes(31) + b"\x77", selector=b"\1\2\3\4")
-    node.mempool.join_allow_list([*DEFAULT_ALLOW_LIST, more])
+    node.mempool.join_allow_list([*default_allow_list(FOUR), more])
     assert node.mempool.allow_list == (*own, more)
     assert node.mempool.validator.rules.setup_allow_list == (*own, more)
     node.mempool.join_allow_list([])

@@ -16,7 +16,8 @@ from fastnode.log_index.known_tags import KnownTags
 def test_signatures_for_later_workers_are_bounded_by_their_length_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(primary, "_SIGNATURES_LENGTH_MAX", 100)
     joined: Any = SimpleNamespace(function_names=FunctionNames())
-    answers = primary._Answers(joined, Services(known_tags=KnownTags(1 << 10), function_names=joined.function_names))
+    services = Services(known_tags=KnownTags(1 << 10), allow_list=tuple, function_names=joined.function_names)
+    answers = primary._Answers(joined, services)
     for signature in ("first()", "f" * 40 + "()", "g" * 40 + "()", "f" * 40 + "()", "h()", "first()", "i()"):
         answers.register(signature)
     assert answers.signatures() == ["g" * 40 + "()", "f" * 40 + "()", "h()", "first()", "i()"]

@@ -27,6 +27,7 @@ from fastnode.config.settings import Settings
 from fastnode.errors import FastnodeError
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.store import PoolStore, entry_key, json_key
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.storage.database import KEY_BYTES_MAX, open_leveldb
@@ -109,7 +110,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, sample_chain: Path) -> Path:
 
 def put(store: PoolStore, txs: list[Tx]) -> None:
     for tx in txs:
-        changes = [(entry_key(tx.hash), PoolEntry.of(tx).encode()), (json_key(tx.hash), tx.to_json_bytes())]
+        changes = [(entry_key(tx.hash), PoolEntry.of(tx, FOUR).encode()), (json_key(tx.hash), tx.to_json_bytes())]
         store.commit(store.stage(changes))
 
 

@@ -19,7 +19,7 @@ from fastnode.building.checks import block_check
 from fastnode.chain_data import ChainData
 from fastnode.kernels import USING_TWINS
 from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
+from fastnode.mempool.allow_list import default_allow_list
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity
@@ -28,6 +28,7 @@ from fastnode.proofs.judge import open_judge
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.block import execute_block
 from fastnode.sources.chain_file import ChainFileSource
@@ -58,7 +59,7 @@ class Builder:
     def build(self, record: CheckpointRecord) -> None:
         recorded = record.published.checkpoint
         messages = record.l1_to_l2_messages
-        draft = CheckpointDraft(recorded.blocks[0].header.global_variables, recorded.number, messages)
+        draft = CheckpointDraft(recorded.blocks[0].header.global_variables, recorded.number, messages, FOUR)
         budget = CheckpointBudget(LIMITS)
         for expected in recorded.blocks:
             effects, mana = self._executed(draft, expected, budget, messages)
@@ -100,7 +101,9 @@ def opened_builder(directory: Path) -> Iterator[Builder]:
         adopt_chain_file(data.store, SAMPLE_CHAIN)
         ingestor = data.open_ingestor(verify=True)
         rules = ValidationRules(
-            network=NetworkIdentity.of_view(ingestor.view), setup_allow_list=(*DEFAULT_ALLOW_LIST, *TOKEN_ALLOW_LIST)
+            network=NetworkIdentity.of_view(ingestor.view),
+            setup_allow_list=(*default_allow_list(FOUR), *TOKEN_ALLOW_LIST),
+            release=FOUR,
         )
         clock = SlotClock.of_chain(data.store.chain)
         yield Builder(data, ingestor, TxValidator(rules, clock, open_judge(required=False)))

@@ -35,6 +35,7 @@ from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.header import GlobalVariables
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import silo_nullifier
 from fastnode.public_execution import executor as executor_module
 from fastnode.public_execution.answers import revert_reason_json
@@ -63,7 +64,7 @@ BASE: Json = {
     ],
     "classes": {str(class_id): RETURN_NOTHING for class_id in CLASSES},
     "nullifiers": [texts(silo_nullifier(REGISTRY, field_from_int(address)))[0] for address in ADDRESSES] + list(KNOWN),
-    "leaves": [[texts(balance_slot(field_from_int(PAYER)))[0], hex(10**30)]],
+    "leaves": [[texts(balance_slot(field_from_int(PAYER), FOUR.addresses.fee_juice))[0], hex(10**30)]],
     "notes": [*KNOWN, *[0] * 61],
     "messages": list(KNOWN),
 }
@@ -165,7 +166,7 @@ def outcome(base: MemoryState, case: Json) -> tuple[Json, list[TxEffect]]:
         _variables(case),
         l1_to_l2_messages=as_fields(case.get("newMessages", [])),
         options=ExecutionOptions(collect_debug_logs=case.get("collectDebugLogs", True)),
-        programs=ProgramCache(),
+        programs=ProgramCache(release=FOUR),
     )
     results, effects = [], []
     for tx in case["txs"]:

@@ -33,6 +33,7 @@ from fastnode.mempool.ledger import balance_slot
 from fastnode.mempool.pool import Origin, PoolOptions, TxPool
 from fastnode.mempool.pricing import claim_amount
 from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 SLOT_S, FIRST_BLOCK, START = 36, 3, 1_000_000
@@ -60,7 +61,7 @@ def _pool_bases() -> list[Tx]:
     """Private and public ones, and one that claims what it pays with."""
     private = [tx for tx in bases() if not tx.data.is_public and not tx.class_logs][:4]
     public = [tx for tx in bases() if tx.data.is_public and not tx.data.setup_calls and not tx.class_logs][:2]
-    return private + public + [tx for tx in bases() if claim_amount(tx)][:1]
+    return private + public + [tx for tx in bases() if claim_amount(tx, FOUR)][:1]
 
 
 def pool_tx(description: Json) -> Tx:
@@ -106,7 +107,7 @@ class _Maker:
         source, base = self._source, self._source.randrange(len(_pool_bases()))
         priority = source.choice(PRIORITIES)
         later = source.choice((0, -1, SLOT_S, 2 * SLOT_S, 3 * SLOT_S, *[100_000] * 12))
-        claims = bool(claim_amount(_pool_bases()[base]))
+        claims = bool(claim_amount(_pool_bases()[base], FOUR))
         nullifiers = source.sample(range(NULLIFIERS), source.choice((1, 1, 2, 3)))
         anchors = len(self.world["anchors"]) + (source.random() < 0.1)
         return {
@@ -233,7 +234,9 @@ class PoolHere:
         )
         clock = SlotClock(0, 1, 0, lambda: float(self._world["timestamp"]))
         ledger = ledger_of(self._world)
-        self.pool = TxPool.open(self._folder / "pool", ledger, clock, genesis_hash=bytes(32), options=settings)
+        self.pool = TxPool.open(
+            self._folder / "pool", ledger, clock, genesis_hash=bytes(32), options=settings, release=FOUR
+        )
         self._hashes: dict[bytes, None] = {}
 
     def close(self) -> None:
@@ -278,7 +281,10 @@ class PoolHere:
         return ["accepted"] if outcome.value == "accepted" else ["ignored", None, None]
 
     def _block(self, step: Json) -> Any:
-        writes = [SimpleNamespace(leaf_slot=balance_slot(bytes.fromhex(payer[2:]))) for payer in step["changed"]]
+        writes = [
+            SimpleNamespace(leaf_slot=balance_slot(bytes.fromhex(payer[2:]), FOUR.addresses.fee_juice))
+            for payer in step["changed"]
+        ]
         effects = [
             SimpleNamespace(
                 tx_hash=bytes.fromhex(effect[0][2:]),

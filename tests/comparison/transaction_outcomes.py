@@ -28,7 +28,7 @@ from tests.p2p.judging import verdict_here
 from fastnode.archiver.verification import check_zeros
 from fastnode.building.checks import block_check
 from fastnode.errors import DecodeError, FastnodeError
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
+from fastnode.mempool.allow_list import default_allow_list
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity
@@ -44,6 +44,7 @@ from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.header import BlockHeader, GasFees, GlobalVariables
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.executor import BlockExecutor
 from fastnode.sources.l1.attestation_check import refusal_of
@@ -139,7 +140,8 @@ class Answers:
         keys, contracts = network or (data.vk_tree_root, data.protocol_contracts_hash)
         rules = ValidationRules(
             network=NetworkIdentity(CHAIN_ID, VERSION, keys, contracts),
-            setup_allow_list=(*DEFAULT_ALLOW_LIST, *ALLOWED.values()),
+            setup_allow_list=(*default_allow_list(FOUR), *ALLOWED.values()),
+            release=FOUR,
         )
         self._ledger = ledger_of(world())
         self._fees = GasFees(0, 1)
@@ -168,7 +170,7 @@ class Answers:
         judgement = judgement_of(gossiped, is_old_double_spend=False)
         penalty = None if judgement is None or judgement.penalty is None else judgement.penalty.name[0]
         left_out, reason = self._check(tx, self._executor), self._validator.integrity_reason(tx)
-        entry = PoolEntry.of(tx)
+        entry = PoolEntry.of(tx, FOUR)
         return {
             "claimed": text(claimed),
             "hash": text(tx.hash),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fastnode.config.allow_list import AllowedElement, parse_allow_list
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
+from fastnode.mempool.allow_list import default_allow_list
+from fastnode.protocol.releases import FOUR
 from fastnode.values.refusal import Reject
 
 OWNER = "0x" + "12" * 32
@@ -14,7 +15,7 @@ BYTES = bytes.fromhex("12" * 32)
 
 def test_the_defaults_are_those_of_the_network() -> None:
     address = "0x" + "0" * 63
-    assert [element.to_json() for element in DEFAULT_ALLOW_LIST] == [
+    assert [element.to_json() for element in default_allow_list(FOUR)] == [
         {
             "address": address + "1",
             "selector": "0x61966b7c",

@@ -33,6 +33,7 @@ from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.kzg import BLOB_BYTES, blobs_hash, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import epoch_out_hash
+from fastnode.protocol.releases import FOUR
 from fastnode.publishing import digests
 from fastnode.publishing.encoding import selector, word
 from fastnode.publishing.envelope import BlobBundle
@@ -94,9 +95,9 @@ class Proposer:
         self.l1 = l1
         archive = l1.ask_contract("archiveAt(uint256)", 0)
         self.genesis = Built(0, 0, None, archive)
-        records = [build_genesis(prefilled, [], []) for _, prefilled in NO_FUNDING.choices()]
+        records = [build_genesis(prefilled, [], [], FOUR) for _, prefilled in NO_FUNDING.choices(FOUR)]
         record = next(item for item in records if item.archive_root == archive)
-        self._state = WorldState(directory, record)
+        self._state = WorldState(directory, record, separators=FOUR.separators)
         self._at: list[Built] = [self.genesis]
         self._known: dict[tuple[bytes, bytes], Built] = {}
         self._by_archive: dict[bytes, Built] = {archive: self.genesis}
@@ -176,7 +177,7 @@ class Proposer:
             rng.randbytes(31).rjust(32, b"\0"),
             GasFees(0, fee),
         )
-        draft = CheckpointDraft(variables, number, messages)
+        draft = CheckpointDraft(variables, number, messages, FOUR)
         wanted = action.get("txs", 1)
         shape = ChainShape(blocks=1, txs=max(1, wanted), vary=True, seed=rng.randrange(2**32))
         content = ContentGenerator(shape)

@@ -24,6 +24,7 @@ from fastnode.errors import ChainFileError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.genesis import genesis_tips
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.world_state.state import WorldState
@@ -50,7 +51,7 @@ def imported(path: Path, directory: Path) -> Iterator[Ingestor]:
     """The chain of a file, with every check on."""
     with ArchiverStore.open(directory) as store, ChainFileSource(path) as source:
         adopt_chain_file(store, path)
-        with WorldState(directory, source.genesis) as state:
+        with WorldState(directory, source.genesis, separators=FOUR.separators) as state:
             ingestor = Ingestor(store, verification=Verification.FULL, state=state)
             try:
                 import_chain_file(ingestor, path)
@@ -159,7 +160,7 @@ def _counts(effect: TxEffect) -> tuple[int, ...]:
 
 def test_only_the_hashes_of_blobs_are_made_up_without_commitments() -> None:
     with_them, without = (
-        [orjson.loads(b"{" + members + b"}") for _, members in SyntheticChain(shape).lines()]
+        [orjson.loads(b"{" + members + b"}") for _, members in SyntheticChain(shape, FOUR).lines()]
         for shape in (SMALL, replace(SMALL, commitments=False))
     )
     true, made_up = (lines[2]["published"]["checkpoint"] for lines in (with_them, without))

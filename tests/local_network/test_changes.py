@@ -19,6 +19,7 @@ from fastnode.local_network.state_files import dump_chain, load_chain
 from fastnode.mempool.ledger import ViewLedger, balance_slot
 from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
 from fastnode.protocol.fields import field_from_int
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import public_leaf_slot
 
 ALICE = TEST_ACCOUNTS[0].address
@@ -132,7 +133,7 @@ def test_a_balance_and_a_slot_can_be_set(chain: LocalChain) -> None:
     address = field_from_int(0xABC)
     assert chain.changes.set_fee_juice_balance(address, 10**20) == 6
     assert ViewLedger(chain.view).fee_juice_balance(address) == 10**20
-    assert stored(chain, balance_slot(address)) == 10**20
+    assert stored(chain, balance_slot(address, FOUR.addresses.fee_juice)) == 10**20
     contract, slot = field_from_int(77), field_from_int(3)
     assert chain.changes.set_public_storage(contract, slot, field_from_int(42)) == 7
     assert stored(chain, public_leaf_slot(contract, slot)) == 42

@@ -15,6 +15,7 @@ from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.contracts import contract_events
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.releases import FOUR
 
 SAMPLE_CHAIN = Path(__file__).parents[2] / "src" / "fastnode" / "data" / "sample_chain.jsonl.xz"
 
@@ -69,7 +70,7 @@ class BookLedger:
         return not self.nullifiers.isdisjoint(nullifiers)
 
     def fee_juice_balance(self, address: bytes) -> int:
-        return self.public_data.get(balance_slot(address), 0)
+        return self.public_data.get(balance_slot(address, FOUR.addresses.fee_juice), 0)
 
     def block_of_tx(self, tx_hash: bytes) -> int | None:
         return self.txs.get(tx_hash)
@@ -80,7 +81,7 @@ class BookLedger:
     # ---- writing -----------------------------------------------------------------------------
 
     def set_balance(self, address: bytes, amount: int) -> None:
-        self.public_data[balance_slot(address)] = amount
+        self.public_data[balance_slot(address, FOUR.addresses.fee_juice)] = amount
 
     def apply(self, block: L2Block) -> None:
         self.head = block.number
@@ -90,7 +91,7 @@ class BookLedger:
             self.nullifiers.update(effect.nullifiers)
             for write in effect.public_data_writes:
                 self.public_data[write.leaf_slot] = int.from_bytes(write.value, "big")
-            for instance in contract_events(effect).instances:
+            for instance in contract_events(effect, FOUR).instances:
                 self.classes[instance.address] = instance.original_contract_class_id
 
     def copy(self) -> BookLedger:

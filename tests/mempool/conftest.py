@@ -9,6 +9,7 @@ from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.validation import TxValidator, ValidationRules
 from fastnode.proofs.judge import open_judge
+from fastnode.protocol.releases import FOUR
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +40,7 @@ def network() -> NetworkIdentity:
 
 @pytest.fixture
 def rules(network: NetworkIdentity, allow_list: list[AllowedCall]) -> ValidationRules:
-    return ValidationRules(network=network, setup_allow_list=allow_list)
+    return ValidationRules(network=network, setup_allow_list=allow_list, release=FOUR)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from fastnode.mempool.store import PoolStore
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import PublicDataWrite
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_data import Gas
 
 GENESIS = b"\x09" * 32
@@ -105,7 +106,7 @@ class Harness:
         self.pool = self._open()
 
     def _open(self) -> TxPool:
-        return TxPool.open(self.path, self.ledger, self.clock, genesis_hash=GENESIS, options=self.options)
+        return TxPool.open(self.path, self.ledger, self.clock, genesis_hash=GENESIS, options=self.options, release=FOUR)
 
     def restart(self) -> None:
         self.pool.close()
@@ -126,7 +127,10 @@ class Harness:
     def mine(self, *items: PoolEntry, nullifiers: Sequence[int] = (), balances: dict[bytes, int] | None = None) -> None:
         """A block with these transactions, foreign nullifiers and new balances."""
         effects = [_Effect(item.hash, item.nullifiers) for item in items]
-        writes = tuple(PublicDataWrite(balance_slot(payer), word(left)) for payer, left in (balances or {}).items())
+        writes = tuple(
+            PublicDataWrite(balance_slot(payer, FOUR.addresses.fee_juice), word(left))
+            for payer, left in (balances or {}).items()
+        )
         effects.append(_Effect(word(0xB10C << 200 | self.ledger.head), tuple(map(word, nullifiers)), writes))
         book = self.ledger.copy()
         book.head += 1

@@ -11,6 +11,7 @@ from tests.mempool.pools import GENESIS, Harness, entry, tx_json
 
 from fastnode.mempool.check import check_pool
 from fastnode.mempool.kept import KEEP_NONE, KeepLimit
+from fastnode.protocol.releases import FOUR
 
 MakeHarness = Callable[..., Harness]
 
@@ -91,7 +92,7 @@ def test_what_is_kept_is_the_newest_within_the_limit_after_any_history(make: Mak
         kept = [tx_hash for tx_hash in order if harness.pool.known_tx_json(tx_hash) is not None]
         assert sorted(kept) == sorted(order[-limit:])
     harness.pool.close()
-    assert all("cannot be decoded" in problem for problem in check_pool(harness.path, GENESIS))
+    assert all("cannot be decoded" in problem for problem in check_pool(harness.path, GENESIS, FOUR))
 
 
 def test_a_check_of_the_database_finds_a_kept_transaction_that_is_gone(make: MakeHarness) -> None:
@@ -99,4 +100,4 @@ def test_a_check_of_the_database_finds_a_kept_transaction_that_is_gone(make: Mak
     (tx_hash,) = finish(harness, range(1, 2))
     harness.pool.database.write([(b"\x02" + tx_hash, None)])
     harness.pool.close()
-    assert check_pool(harness.path, GENESIS) == [f"kept transaction 0x{tx_hash.hex()}: it is missing"]
+    assert check_pool(harness.path, GENESIS, FOUR) == [f"kept transaction 0x{tx_hash.hex()}: it is missing"]

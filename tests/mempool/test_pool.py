@@ -17,6 +17,7 @@ from fastnode.mempool.pool import Added, Origin, TxPool
 from fastnode.mempool.rules import Coverage, TxRejected, cover, minimum_bump
 from fastnode.mempool.store import PoolStore, entry_key
 from fastnode.mempool.validation import EXPIRED
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_data import Gas
 
 OTHER_PAYER = word(0xABC)
@@ -587,7 +588,7 @@ def test_a_closed_pool_takes_nothing(pool: Harness) -> None:
 def test_without_a_ledger_the_pool_waits(pool: Harness) -> None:
     pool.add(entry(1))
     pool.close()
-    pool.pool = TxPool.open(pool.path, None, pool.clock, genesis_hash=GENESIS)
+    pool.pool = TxPool.open(pool.path, None, pool.clock, genesis_hash=GENESIS, release=FOUR)
     assert pool.pending() == [1]
     with pytest.raises(Refused, match="P2P client not ready"):
         pool.add(entry(2))
@@ -598,7 +599,7 @@ def test_without_a_ledger_the_pool_waits(pool: Harness) -> None:
 def test_an_entry_of_a_real_tx_is_what_its_data_says() -> None:
     for tx_hash in hashes("fresh")[:3]:
         tx = recorded_tx(tx_hash)
-        item = PoolEntry.of(tx)
+        item = PoolEntry.of(tx, FOUR)
         assert item.hash == tx.hash
         assert item.nullifiers == tx.data.nullifiers
         assert item.fee_limit == tx.data.gas_limits.l2_gas * tx.data.max_fees_per_gas.fee_per_l2_gas

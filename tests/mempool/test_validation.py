@@ -36,6 +36,7 @@ from fastnode.protocol.contracts import (
     public_bytecode_commitment,
 )
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import TxData
 
@@ -395,8 +396,8 @@ def test_entries_by_class_need_a_known_contract(
 def test_a_contract_deployed_by_the_tx_itself_is_known(deployment: Tx) -> None:
     at = deployment.data.buffer.index(INSTANCE_PUBLISHED_TAG)
     address, class_id = (deployment.data.buffer[at + 32 * i : at + 32 * i + 32] for i in (1, 4))
-    assert validation._class_deployed_by(deployment, address) == class_id
-    assert validation._class_deployed_by(deployment, bytes(32)) is None
+    assert validation._class_deployed_by(deployment, address, FOUR) == class_id
+    assert validation._class_deployed_by(deployment, bytes(32), FOUR) is None
 
 
 # ---- gas, fees, proof ----------------------------------------------------------------------------------------
@@ -535,5 +536,5 @@ def test_a_mutated_tx_is_valid_or_has_reasons(
     assert result.is_valid == (not result.reasons)
     assert all(result.reasons)
     # The pool can hold every valid transaction.
-    entry = PoolEntry.of(tx)
+    entry = PoolEntry.of(tx, FOUR)
     assert PoolEntry.decode(entry.hash, entry.encode()) == entry

@@ -23,6 +23,7 @@ from fastnode.proofs.judge import open_judge
 from fastnode.proofs.verdict import VALID, Verdict
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
 
@@ -34,7 +35,7 @@ def validator_of(tx: Tx) -> TxValidator:
     """Of the network that a transaction is of."""
     data = tx.data
     network = NetworkIdentity(data.chain_id, data.version, data.vk_tree_root, data.protocol_contracts_hash)
-    rules = ValidationRules(network=network, setup_allow_list=())
+    rules = ValidationRules(network=network, setup_allow_list=(), release=FOUR)
     return TxValidator(rules, SlotClock(0, 36, 12, lambda: 0.0), open_judge(required=False))
 
 
@@ -67,7 +68,7 @@ class Txs:
             self.add(tx, proof_checked=True)
 
     def add(self, tx: Tx, *, proof_checked: bool) -> None:
-        entry = PoolEntry.of(tx)
+        entry = PoolEntry.of(tx, FOUR)
         self.harness.ledger.blocks.add(entry.anchor_block_hash)
         self.harness.ledger.set_balance(entry.fee_payer, 1 << 100)
         self.harness.pool.add(tx, tx.to_json_bytes(), proof_checked=proof_checked)

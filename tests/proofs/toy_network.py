@@ -24,6 +24,7 @@ from fastnode.mempool.ledger import balance_slot
 from fastnode.proofs.keys import VerificationKeys
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.genesis import PrefilledPublicData
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.genesis import build_genesis
 from fastnode.storage.database import open_leveldb
@@ -40,8 +41,8 @@ def write_chain_file(path: Path) -> Path:
     with lzma.open(SAMPLE_CHAIN) as lines:
         chain, genesis = json.loads(next(lines)), json.loads(next(lines))
     data = vector("private").data
-    balance = PrefilledPublicData(balance_slot(data.fee_payer), field_from_int(_BALANCE))
-    record = build_genesis([balance], genesis["contractClasses"], genesis["contractInstances"]).to_json()
+    balance = PrefilledPublicData(balance_slot(data.fee_payer, FOUR.addresses.fee_juice), field_from_int(_BALANCE))
+    record = build_genesis([balance], genesis["contractClasses"], genesis["contractInstances"], FOUR).to_json()
     chain["nodeInfo"] |= {"l1ChainId": data.chain_id, "rollupVersion": data.version, "realProofs": True}
     chain["l1Constants"]["genesisArchiveRoot"] = record["archiveRoot"]
     path.write_text("".join(json.dumps(line) + "\n" for line in (chain, {"kind": "genesis", **record})))

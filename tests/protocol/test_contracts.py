@@ -38,6 +38,7 @@ from fastnode.protocol.contracts import (
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog, PublicLog, TxEffect
 from fastnode.protocol.fields import MODULUS, MODULUS_BYTES, ZERO_FIELD, field_from_int, field_texts, hex_text
+from fastnode.protocol.releases import FOUR
 
 CLASS_REGISTRY = field_from_int(3)
 INSTANCE_REGISTRY = field_from_int(2)
@@ -160,7 +161,7 @@ def _effects(blocks: list[L2Block]) -> Iterator[TxEffect]:
 def test_every_recorded_publication_holds(sample_blocks: list[L2Block]) -> None:
     classes, instances = [], []
     for effect in _effects(sample_blocks):
-        events = contract_events(effect)
+        events = contract_events(effect, FOUR)
         assert events.rejected == ()
         classes += events.classes
         instances += events.instances
@@ -234,7 +235,7 @@ def test_bytecode_may_end_with_any_number_of_zeros(bytecode: bytes, zeros: int) 
     published = decode_class_published(log)
     assert published.packed_bytecode == bytecode + bytes(zeros)
     effect = TxEffect(0, ZERO_FIELD, 0, (), (), (), (), (), (), (log,))
-    assert contract_events(effect).classes == (published,)
+    assert contract_events(effect, FOUR).classes == (published,)
 
 
 def test_the_longest_bytecode_has_2999_chunks() -> None:
@@ -244,20 +245,20 @@ def test_the_longest_bytecode_has_2999_chunks() -> None:
 
 @pytest.mark.parametrize("position", range(1, 15))
 def test_an_instance_whose_log_was_changed_is_refused(instance_log: PrivateLog, position: int) -> None:
-    decode_instance_published(instance_log)
+    decode_instance_published(instance_log, FOUR)
     changed = list(instance_log.fields)
     changed[position] = field_from_int((int.from_bytes(changed[position], "big") + 1) % MODULUS)
     with pytest.raises(
         DecodeError, match=r"not that of its content|Unexpected contract instance version 2|not a point of the curve"
     ):
-        decode_instance_published(PrivateLog(tuple(changed), 15))
+        decode_instance_published(PrivateLog(tuple(changed), 15), FOUR)
 
 
 @pytest.mark.parametrize("length", [1, 14, 16])
 def test_the_length_of_an_instance_log_is_not_looked_at(instance_log: PrivateLog, length: int) -> None:
     """As by the published node, which reads its fields."""
-    said = decode_instance_published(PrivateLog(instance_log.fields, 15))
-    assert decode_instance_published(PrivateLog(instance_log.fields, length)) == said
+    said = decode_instance_published(PrivateLog(instance_log.fields, 15), FOUR)
+    assert decode_instance_published(PrivateLog(instance_log.fields, length), FOUR) == said
 
 
 def _update_log(*values: int, contract: bytes = INSTANCE_REGISTRY) -> PublicLog:
@@ -301,7 +302,7 @@ def test_events_that_do_not_hold_are_reported_and_the_others_kept(
         ),
         contract_class_logs=(_with_field(class_log, 1, 5),),
     )
-    events = contract_events(effect)
+    events = contract_events(effect, FOUR)
     assert events.classes == ()
     assert [found.address for found in events.instances] == [instance_log.fields[1]]
     assert [found.address for found in events.updates] == [field_from_int(1)]
@@ -317,7 +318,7 @@ def test_only_logs_of_the_registries_are_events(class_log: ContractClassLog) -> 
     unmarked = _with_field(class_log, 0, CONTRACT_CLASS_PUBLISHED_MAGIC - 1)
     for log in (elsewhere, unmarked):
         effect = TxEffect(0, ZERO_FIELD, 0, (), (), (), (), (), (), (log,))
-        assert contract_events(effect).classes == contract_events(effect).rejected == ()
+        assert contract_events(effect, FOUR).classes == contract_events(effect, FOUR).rejected == ()
 
 
 # ---- JSON -----------------------------------------------------------------------------------------------

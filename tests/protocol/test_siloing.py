@@ -6,6 +6,7 @@ from typing import Any
 
 from fastnode.protocol import siloing
 from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import FOUR
 
 
 def _bytes(text: str) -> bytes:
@@ -30,7 +31,13 @@ def test_every_siloed_value_is_that_of_the_reference(misc_vectors: dict[str, Any
 
 def test_fee_juice_balances_lie_where_the_reference_keeps_them(misc_vectors: dict[str, Any]) -> None:
     for vector in misc_vectors["feeJuice"]:
-        assert hex_text(siloing.fee_juice_balance_leaf_slot(_bytes(vector["feePayer"]))) == vector["leafSlot"]
+        assert (
+            hex_text(siloing.fee_juice_balance_leaf_slot(_bytes(vector["feePayer"]), FOUR.addresses.fee_juice))
+            == vector["leafSlot"]
+        )
     live = misc_vectors["genesisLive"]
-    slots = {hex_text(siloing.fee_juice_balance_leaf_slot(_bytes(owner))) for owner in live["addresses"].values()}
+    slots = {
+        hex_text(siloing.fee_juice_balance_leaf_slot(_bytes(owner), FOUR.addresses.fee_juice))
+        for owner in live["addresses"].values()
+    }
     assert slots == {leaf["slot"] for leaf in live["prefilled"]}

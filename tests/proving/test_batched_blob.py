@@ -34,14 +34,14 @@ def fields(sample_chain: Path) -> list[bytes]:
 
 @pytest.mark.parametrize("row", recorded(), ids=lambda row: f"checkpoints-{row['checkpoints']}")
 def test_a_batch_is_what_the_reference_computed(row: dict[str, list[int]], fields: list[bytes]) -> None:
-    batched = batch([fields[place] for place in row["checkpoints"]])
+    batched = batch([fields[place] for place in row["checkpoints"]], FOUR.blob_separators)
     assert "0x" + batched.commitments_hash.hex() == row["blobCommitmentsHash"]
     assert "0x" + batched.inputs.hex() == row["inputs"]
 
 
 def test_each_hash_of_5_x_has_a_separator_of_its_own(fields: list[bytes]) -> None:
     """Their values and places are those of the network's source; no batch of a live network was seen."""
-    plain = batch(fields[:2])
+    plain = batch(fields[:2], FOUR.blob_separators)
     batches = {FIVE.name: batch(fields[:2], FIVE.blob_separators)}
     names = ("challenge", "challenges", "value", "values", "factor")
     for name in names:

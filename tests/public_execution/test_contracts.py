@@ -41,7 +41,7 @@ def update(state: MemoryState, address: bytes, *words: bytes) -> None:
 
 
 def contracts_of(state: MemoryState, timestamp: int = CHANGE) -> Contracts:
-    return Contracts(StateJournal(state), timestamp, ProgramCache())
+    return Contracts(StateJournal(state), timestamp, ProgramCache(release=FOUR))
 
 
 def class_at(state: MemoryState, timestamp: int) -> bytes:
@@ -116,19 +116,19 @@ def instance_log(address: bytes, *, tag: bytes = INSTANCE_PUBLISHED_TAG, version
 
 def test_an_instance_is_published_as_its_log_states_it() -> None:
     journal = StateJournal(MemoryState())
-    publish(journal, (), [instance_log(ADDRESS)])
+    publish(journal, (), [instance_log(ADDRESS)], FOUR)
     assert journal.contract(ADDRESS) == CONTRACT
 
 
 def test_a_private_log_with_another_tag_publishes_nothing() -> None:
     journal = StateJournal(MemoryState())
-    publish(journal, (), [instance_log(ADDRESS, tag=field_from_int(7))])
+    publish(journal, (), [instance_log(ADDRESS, tag=field_from_int(7))], FOUR)
     assert journal.contract(ADDRESS) is None
 
 
 def test_an_instance_of_another_version_is_an_error_of_the_tx() -> None:
     with pytest.raises(TxExecutionError, match=r"^Unexpected contract instance version 2$"):
-        publish(StateJournal(MemoryState()), (), [instance_log(ADDRESS, version=2)])
+        publish(StateJournal(MemoryState()), (), [instance_log(ADDRESS, version=2)], FOUR)
 
 
 def test_a_class_that_nobody_has_published_is_an_error_of_the_tx() -> None:
@@ -139,8 +139,8 @@ def test_a_class_that_nobody_has_published_is_an_error_of_the_tx() -> None:
 @pytest.mark.parametrize("number", [1, PROTOCOL_CONTRACTS_MAX])
 def test_a_contract_of_the_protocol_cannot_be_published(number: int) -> None:
     journal = StateJournal(MemoryState())
-    publish(journal, (), [instance_log(field_from_int(number))])
-    assert Contracts(journal, CHANGE, ProgramCache()).current(field_from_int(number)) is None
+    publish(journal, (), [instance_log(field_from_int(number))], FOUR)
+    assert Contracts(journal, CHANGE, ProgramCache(release=FOUR)).current(field_from_int(number)) is None
 
 
 def test_only_the_class_registry_publishes_classes() -> None:
@@ -150,7 +150,7 @@ def test_only_the_class_registry_publishes_classes() -> None:
     other_event = ContractClassLog(log.contract_address, field_from_int(9) + log.fields[32:], log.emitted_length)
     class_id = log.fields[32:64]
     journal = StateJournal(MemoryState())
-    publish(journal, [other_contract, other_event], ())
+    publish(journal, [other_contract, other_event], (), FOUR)
     assert journal.contract_class(class_id) is None
-    publish(journal, [log], ())
+    publish(journal, [log], (), FOUR)
     assert journal.contract_class(class_id) == assemble("JUMP", 0)

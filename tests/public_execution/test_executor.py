@@ -18,11 +18,12 @@ from fastnode.kernels import avm
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.header import GasFees, GlobalVariables
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas, TxData
 from fastnode.public_execution.block import BlockLimits, execute_block
 from fastnode.public_execution.contracts import ProgramCache
-from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx, PrivateEffects
 from fastnode.view import View
@@ -127,7 +128,7 @@ def test_messages_of_the_checkpoint_are_there_before_the_first_tx(view: View) ->
 
 def free_block() -> BlockExecutor:
     """A block that charges nothing, on an empty state."""
-    return BlockExecutor(MemoryState(), FREE_BLOCK, programs=ProgramCache())
+    return BlockExecutor(MemoryState(), FREE_BLOCK, programs=ProgramCache(release=FOUR))
 
 
 def publisher_and_caller(program: bytes) -> tuple[ExecutableTx, ExecutableTx]:
@@ -166,7 +167,7 @@ def test_notes_of_each_tx_have_64_leaves_of_their_own() -> None:
 
 
 def test_a_failed_tx_leaves_the_state_as_it_was(view: View) -> None:
-    executor = BlockExecutor(ViewState(view), BLOCK)
+    executor = BlockExecutor(ViewState(view), BLOCK, programs=programs_of(FOUR))
     with pytest.raises(TxExecutionError, match="Not enough balance"):
         executor.execute(ExecutableTx.of(tx_running(ENDLESS_LOOP, l2_gas=600_000)))
     with pytest.raises(TxExecutionError, match="Not enough balance"):
@@ -178,7 +179,7 @@ def test_a_failed_tx_leaves_the_state_as_it_was(view: View) -> None:
 
 
 def test_a_cancelled_executor_runs_nothing_more(view: View) -> None:
-    executor = BlockExecutor(ViewState(view), BLOCK)
+    executor = BlockExecutor(ViewState(view), BLOCK, programs=programs_of(FOUR))
     executor.cancel()
     with pytest.raises(ExecutionCancelled):
         executor.execute(ExecutableTx.of(TRANSFER))
@@ -191,7 +192,9 @@ def test_a_contract_of_an_unpublished_class_is_an_error() -> None:
         **{name: getattr(tx, name) for name in ExecutableTx.__slots__ if name != "setup"}, setup=setup
     )
     with pytest.raises(TxExecutionError, match=r"Contract class not found"):
-        BlockExecutor(MemoryState(), BLOCK, programs=ProgramCache()).execute(unpublished, skip_fee_enforcement=True)
+        BlockExecutor(MemoryState(), BLOCK, programs=ProgramCache(release=FOUR)).execute(
+            unpublished, skip_fee_enforcement=True
+        )
 
 
 def test_a_class_that_is_not_what_its_id_says_is_an_error() -> None:
@@ -200,7 +203,9 @@ def test_a_class_that_is_not_what_its_id_says_is_an_error() -> None:
     forged = log[:32] + (9).to_bytes(32, "big") + log[64:]
     wrong = Tx(tx.data, tx.proof, (forged,), tx.calldata)
     with pytest.raises(TxExecutionError, match="Invalid contract class id: computed 0x"):
-        BlockExecutor(MemoryState(), BLOCK).execute(ExecutableTx.of(wrong), skip_fee_enforcement=True)
+        BlockExecutor(MemoryState(), BLOCK, programs=programs_of(FOUR)).execute(
+            ExecutableTx.of(wrong), skip_fee_enforcement=True
+        )
 
 
 def test_a_log_longer_than_a_log_is_only_simulated(view: View) -> None:
@@ -216,7 +221,7 @@ def test_a_log_longer_than_a_log_is_only_simulated(view: View) -> None:
 
 
 def test_the_cache_of_programs_lets_go_of_those_not_used_for_longest() -> None:
-    cache = ProgramCache(bytecode_bytes_max=250)
+    cache = ProgramCache(bytecode_bytes_max=250, release=FOUR)
     programs = [avm.Program(bytes([number]) * 100) for number in range(3)]
     keys = [bytes([number]) for number in range(3)]
     for key, program in zip(keys[:2], programs[:2], strict=True):

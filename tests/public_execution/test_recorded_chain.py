@@ -10,8 +10,9 @@ from fastnode.kernels import USING_TWINS
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
-from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.transaction import ExecutableTx
 from fastnode.view import View
@@ -35,7 +36,7 @@ def executor_of(view: View, block: L2Block) -> BlockExecutor:
         view.state.append_only_leaf(L1_TO_L2_MESSAGE_TREE_ID, index, block.number)
         for index in range(before.message_count, end)
     ]
-    return BlockExecutor(before, block.header.global_variables, l1_to_l2_messages=messages)
+    return BlockExecutor(before, block.header.global_variables, l1_to_l2_messages=messages, programs=programs_of(FOUR))
 
 
 def test_every_recorded_block_has_its_effects_and_its_mana(view: View) -> None:

@@ -24,11 +24,12 @@ from fastnode.kernels import USING_TWINS
 from fastnode.mempool.clock import SlotClock
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import GasFees, GlobalVariables
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
 from fastnode.public_execution import simulation
 from fastnode.public_execution.answers import simulation_json
-from fastnode.public_execution.executor import BlockExecutor
+from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.results import ExecutionOptions
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
 from fastnode.public_execution.state import ViewState
@@ -52,7 +53,7 @@ def _executable(tx: Tx) -> ExecutableTx:
 
 def simulated(view: View, tx: Tx, block: GlobalVariables, *, skip_fee_enforcement: bool) -> dict[str, Any]:
     """The answer's ``result`` or the error's message."""
-    executor = BlockExecutor(ViewState(view, block.block_number - 1), block)
+    executor = BlockExecutor(ViewState(view, block.block_number - 1), block, programs=programs_of(FOUR))
     try:
         executed = executor.execute(_executable(tx), skip_fee_enforcement=skip_fee_enforcement)
     except TxExecutionError as error:

@@ -22,6 +22,7 @@ from fastnode.kernels import hash_threads
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.header import GasFees, GlobalVariables
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import CallRequest, Gas, TxData
 from fastnode.public_execution.answers import debug_log_json, revert_reason_json
@@ -191,7 +192,7 @@ def outcome(
 ) -> Json:
     """Outcome in the form that the vectors call ``expect``."""
     options = ExecutionOptions(collect_debug_logs=collect_debug_logs)
-    executor = BlockExecutor(state, block, options=options, programs=ProgramCache())
+    executor = BlockExecutor(state, block, options=options, programs=ProgramCache(release=FOUR))
     try:
         executed = executor.execute(tx, skip_fee_enforcement=skip_fee_enforcement)
     except TxExecutionError as error:
@@ -237,7 +238,7 @@ def scenario(name: str) -> Iterator[tuple[str, Json, Json]]:
     add_protocol_contracts(state)
     for step in content["steps"]:
         if step["step"] == "tx":
-            executor = BlockExecutor(state, block, programs=ProgramCache())
+            executor = BlockExecutor(state, block, programs=ProgramCache(release=FOUR))
             try:
                 executed = executor.execute(scenario_tx(step))
             except TxExecutionError as error:

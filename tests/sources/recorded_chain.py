@@ -9,6 +9,7 @@ from tests.sources.made_chain import SHAPE, MadeChain, Unit
 from fastnode.archiver.source import CheckpointRecord, TipsRecord
 from fastnode.development import synthetic_chain as synthetic
 from fastnode.development.synthetic_chain import SyntheticBlock, SyntheticChain
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.state import WorldState
@@ -20,7 +21,7 @@ class RecordedChain(MadeChain):
     def __init__(self, directory: Path, chain_file: Path) -> None:
         made = directory / "made"
         made.mkdir(parents=True)
-        self._chain = SyntheticChain(SHAPE)
+        self._chain = SyntheticChain(SHAPE, FOUR)
         with ChainFileSource(chain_file) as source:
             self.genesis, self.chain_record = source.genesis.to_json(), source.chain.to_json()
             self._chain.genesis = source.genesis
@@ -30,7 +31,7 @@ class RecordedChain(MadeChain):
         self.recorded_tips: L2Tips = next(record.tips for record in records if isinstance(record, TipsRecord))
         self._blocks = [(block, record) for record in self.recorded for block in record.published.checkpoint.blocks]
         self.epoch_slots = int(self.chain_record["l1Constants"]["epochDuration"])
-        self._state = WorldState(directory / "state", self._chain.genesis)
+        self._state = WorldState(directory / "state", self._chain.genesis, separators=FOUR.separators)
         self.units: list[Unit] = []
         self.proven = self.finalized = 0
         self.fork_point: int | None = None

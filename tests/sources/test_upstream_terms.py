@@ -10,11 +10,12 @@ import pytest
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
 
 from fastnode.config.allow_list import AllowedElement
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
+from fastnode.mempool.allow_list import default_allow_list
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.upstreams import Upstream
 
 ROOT = b"\x0b" * 32
@@ -78,11 +79,11 @@ def test_what_l1_says_goes_before_it(other: Upstream) -> None:
 
 def test_its_allow_list_is_joined(upstream: ScriptedUpstream, other: Upstream) -> None:
     upstream.answers["node_getAllowedPublicSetup"] = lambda _: [
-        element.to_json() for element in (*DEFAULT_ALLOW_LIST, TOKEN)
+        element.to_json() for element in (*default_allow_list(FOUR), TOKEN)
     ]
     learner = Learner()
     terms(learner).on_pass(other)
-    assert learner.allow_lists == [(*DEFAULT_ALLOW_LIST, TOKEN)]
+    assert learner.allow_lists == [(*default_allow_list(FOUR), TOKEN)]
 
 
 @pytest.mark.parametrize("answer", [None, {}, [1], [{"address": "0x01"}], [{}] * 1001])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import pytest
 from tests.status_page.conftest import LAST_BLOCK
 
 from fastnode.jsonrpc.methods import Method, MethodTable, Parameter, common
+from fastnode.protocol.releases import FOUR
 from fastnode.status_page.effects import contract_fact, tables_of
 from fastnode.status_page.explorer import DOCUMENT_MAX, Explorer
 from fastnode.status_page.findings import Fact
@@ -16,6 +18,10 @@ from fastnode.values.field_elements import FIELD, TX_HASH
 
 CLASS_REGISTRY = "0x" + "3".zfill(64)
 FEE_JUICE = "0x" + "5".zfill(64)
+#: Knows no artifact.
+NAMELESS: Any = SimpleNamespace(
+    release=FOUR, contract=lambda _address: None, note_keys=list, leaf_slots=lambda _contracts: {}
+)
 #: Effects that no transaction of the chain has.
 NOT_RECORDED = {"Messages to L1"}
 
@@ -95,13 +101,13 @@ def test_effects_of_every_transaction_are_tables_whose_links_lead_on(site: Any) 
 
 
 def test_contracts_that_all_networks_have_are_named_in_tables() -> None:
-    assert contract_fact(CLASS_REGISTRY) == Fact("Contract", "Class registry", CLASS_REGISTRY)
+    assert contract_fact(CLASS_REGISTRY, NAMELESS) == Fact("Contract", "Class registry", CLASS_REGISTRY)
     other = "0x" + "7".zfill(64)
-    assert contract_fact(other) == Fact("Contract", other, other)
+    assert contract_fact(other, NAMELESS) == Fact("Contract", other, other)
 
 
 def test_of_a_long_list_of_effects_the_first_are_shown() -> None:
-    (table,) = tables_of({"nullifiers": [FEE_JUICE] * 150}, 3, 0)
+    (table,) = tables_of({"nullifiers": [FEE_JUICE] * 150}, 3, 0, NAMELESS)
     assert (table.title, len(table.rows)) == ("Nullifiers: 150, the first 100", 100)
 
 

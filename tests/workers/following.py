@@ -24,6 +24,7 @@ from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.pool import Added, TxPool
 from fastnode.mempool.store import POOL_DIRECTORY
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.chain_import import adopt_chain_file
 from fastnode.sources.publication import Publication
@@ -88,7 +89,7 @@ class Primary:
         self.views.show(self.ingestor.view)
         chain = self.data.store.chain
         self.pool = TxPool.open(
-            path / POOL_DIRECTORY, None, SlotClock.of_chain(chain), genesis_hash=chain.genesis_block_hash
+            path / POOL_DIRECTORY, None, SlotClock.of_chain(chain), genesis_hash=chain.genesis_block_hash, release=FOUR
         )
         self.feed = Feed((self.data.store.database, self.data.state.database, self.pool.database))
         view = self.views.newest
@@ -130,7 +131,7 @@ class Primary:
 
 def asking(published: Any, known_tags: KnownTags, runner: asyncio.Runner, threads: FairThreads) -> Client:
     """Questions to all methods that read the chain and its state."""
-    table = MethodTable(public_methods(Settings(), Services(known_tags=known_tags)), "both")
+    table = MethodTable(public_methods(Settings(), Services(known_tags=known_tags, allow_list=tuple)), "both")
     return Client(Engine(table, published, executor=threads, busy_executor=threads), runner)
 
 

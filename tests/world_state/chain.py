@@ -31,6 +31,7 @@ from fastnode.protocol.header import (
     GlobalVariables,
     StateReference,
 )
+from fastnode.protocol.releases import FOUR
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
@@ -69,7 +70,7 @@ def tx_effect(
 
 
 def open_state(directory: Path, *, cache_mb: int = 16, history: int = 0) -> WorldState:
-    return WorldState(directory, genesis_record(), cache_mb=cache_mb, history=history)
+    return WorldState(directory, genesis_record(), cache_mb=cache_mb, history=history, separators=FOUR.separators)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tests.world_state.conftest import SampleBlocks
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_import import import_chain_file
 from fastnode.world_state.state import WorldState
 
@@ -45,7 +46,7 @@ HEAD = """
     store = ArchiverStore.open(directory)
     adopt_chain_file(store, file)
     genesis = GenesisRecord.from_json(orjson.loads(store.open_view().genesis_json()))
-    state = WorldState(directory, genesis, cache_mb=16)
+    state = WorldState(directory, genesis, cache_mb=16, separators=FOUR.separators)
     ingestor = Ingestor(store, state=state, on_commit=say)
     ingestor.catch_up()
 """
@@ -62,7 +63,7 @@ IMPORT_AND_UNDO = textwrap.dedent(HEAD) + textwrap.dedent(
 
 def assert_whole(directory: Path, sample: SampleBlocks) -> int:
     """The trees are those of a whole block, all roots follow from the leaves; returns the block."""
-    with WorldState(directory, sample.genesis) as state:
+    with WorldState(directory, sample.genesis, separators=FOUR.separators) as state:
         block = state.block_number
         if block:
             header, archive = sample.blocks[block - 1][0].header, sample.blocks[block - 1][0].archive
@@ -77,7 +78,10 @@ def assert_whole(directory: Path, sample: SampleBlocks) -> int:
 
 
 def finish(directory: Path, sample: SampleBlocks, file: Path) -> None:
-    with ArchiverStore.open(directory) as store, WorldState(directory, sample.genesis) as state:
+    with (
+        ArchiverStore.open(directory) as store,
+        WorldState(directory, sample.genesis, separators=FOUR.separators) as state,
+    ):
         ingestor = Ingestor(store, state=state)
         behind = ingestor.catch_up()
         assert 0 <= behind <= TIP

@@ -58,7 +58,7 @@ def whole_block(record: dict[str, Any]) -> L2Block:
 def open_replay(recorded: dict[str, Any], sample: SampleBlocks, directory: Path) -> WorldState:
     """The state after all blocks of a live chain."""
     if recorded["name"] == SAMPLE_REPLAY:
-        state = WorldState(directory, sample.genesis, cache_mb=16)
+        state = WorldState(directory, sample.genesis, cache_mb=16, separators=FOUR.separators)
         sample.apply(state, upto=len(sample.blocks))
         return state
     blocks = [whole_block(record) for record in recorded["blocks"]]
@@ -72,7 +72,7 @@ def open_replay(recorded: dict[str, Any], sample: SampleBlocks, directory: Path)
         (),
         {},
     )
-    state = WorldState(directory, genesis, cache_mb=16)
+    state = WorldState(directory, genesis, cache_mb=16, separators=FOUR.separators)
     for block in blocks:
         first = block.index_within_checkpoint == 0
         messages = recorded["messages"].get(str(block.checkpoint_number), []) if first else []

@@ -23,6 +23,7 @@ from tests.world_state.verifier import HEIGHTS, ZERO, IndexedLeafWitness, LeafWi
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.development.synthetic_chain import ChainShape, write_synthetic_chain
 from fastnode.kernels import USING_TWINS, witness_text
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
@@ -121,7 +122,7 @@ def grow(verifier: Verifier, directory: Path, shape: ChainShape, *, cache_mb: in
     path = directory / "chain.jsonl"
     write_synthetic_chain(path, shape)
     with ChainFileSource(path) as source:
-        state = WorldState(directory, source.genesis, cache_mb=cache_mb)
+        state = WorldState(directory, source.genesis, cache_mb=cache_mb, separators=FOUR.separators)
         try:
             follower = Follower(verifier, source, state)
             follower.follow()
@@ -136,7 +137,7 @@ def reopened(chain: Chain, directory: Path, *, cache_mb: int) -> Chain:
     """The same trees read back from disk."""
     chain.state.close()
     with ChainFileSource(directory / "chain.jsonl") as source:
-        return Chain(WorldState(directory, source.genesis, cache_mb=cache_mb), chain.model)
+        return Chain(WorldState(directory, source.genesis, cache_mb=cache_mb, separators=FOUR.separators), chain.model)
 
 
 # ---- one question and its proof -----------------------------------------------------------------

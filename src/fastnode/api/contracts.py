@@ -11,7 +11,6 @@ from fastnode.config.allow_list import AllowedElement
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.log_index.function_names import FunctionNames
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, FIELD
 from fastnode.values.refusal import Reject
@@ -65,9 +64,7 @@ def _are_long(arguments: Sequence[Any]) -> bool:
     return sum(map(len, signatures)) + len(signatures) * NAME_OVERHEAD_LENGTH > QUICKLY_HASHED_LENGTH
 
 
-def methods(
-    function_names: FunctionNames, allow_list: Callable[[], Sequence[AllowedElement]] = lambda: DEFAULT_ALLOW_LIST
-) -> list[Method]:
+def methods(function_names: FunctionNames, allow_list: Callable[[], Sequence[AllowedElement]]) -> list[Method]:
     """The contract methods, alike in both method sets.
 
     ``function_names`` keeps the names that clients register; ``allow_list`` gives the entries in force now.

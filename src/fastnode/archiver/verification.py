@@ -37,7 +37,7 @@ from fastnode.protocol.effects import TXS_PER_BLOCK_MAX, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
 from fastnode.protocol.messages import first_message_index, in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -99,9 +99,7 @@ class CheckpointVerifier:
     ``parent`` is the last block before the checkpoint.  After a rejection the verifier must not be used.
     """
 
-    def __init__(
-        self, parent: BlockInfo, *, chain_id: int, version: int, mode: Verification, release: Release = FOUR
-    ) -> None:
+    def __init__(self, parent: BlockInfo, *, chain_id: int, version: int, mode: Verification, release: Release) -> None:
         self.number = parent.checkpoint_number + 1
         self.infos: list[BlockInfo] = []
         self._parent = parent

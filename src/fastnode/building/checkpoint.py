@@ -1,6 +1,6 @@
 """Making blocks, and the checkpoint around them, from what executing their transactions gave.
 
-    checkpoint = CheckpointDraft(variables, number, messages)
+    checkpoint = CheckpointDraft(variables, number, messages, release)
     block = checkpoint.seal_block(state, effects, mana)     # state is after the block before it
     ...                                                     # give the block to ingestion, then seal the next one
     published = checkpoint.publish(earlier_out_hashes, l1)
@@ -29,7 +29,7 @@ from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, Global
 from fastnode.protocol.kzg import BLOB_BYTES, KnownSum, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.state import WorldState
 
@@ -42,9 +42,7 @@ class CheckpointDraft:
     ``messages``: the L1 to L2 messages that it adds, without padding.
     """
 
-    def __init__(
-        self, variables: GlobalVariables, number: int, messages: Sequence[bytes] = (), release: Release = FOUR
-    ) -> None:
+    def __init__(self, variables: GlobalVariables, number: int, messages: Sequence[bytes], release: Release) -> None:
         self._variables = variables
         self._release = release
         self._sponge = BlobSponge()
@@ -56,9 +54,9 @@ class CheckpointDraft:
         self.commitments: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, blocks: Sequence[L2Block], messages: Sequence[bytes]) -> CheckpointDraft:
+    def of(cls, blocks: Sequence[L2Block], messages: Sequence[bytes], release: Release) -> CheckpointDraft:
         """Make it of blocks that are stored already: all of one checkpoint."""
-        draft = cls(blocks[0].header.global_variables, blocks[0].checkpoint_number, messages)
+        draft = cls(blocks[0].header.global_variables, blocks[0].checkpoint_number, messages, release)
         draft.blocks = list(blocks)
         draft._fields = [block_blob_fields(block) for block in blocks]
         return draft

@@ -39,6 +39,8 @@ def block_check(validator: TxValidator, ledger: Ledger, block: GlobalVariables) 
     below the block's leaves a transaction out for now, everything else for good.
     """
 
+    release = validator.rules.release
+
     def check(tx: Tx, executor: BlockExecutor) -> LeftOut | None:
         reason = _invalid_reason(tx, executor, validator, ledger, block)
         if reason is not None:
@@ -46,8 +48,8 @@ def block_check(validator: TxValidator, ledger: Ledger, block: GlobalVariables) 
         offered, asked = tx.data.max_fees_per_gas, block.gas_fees
         if offered.fee_per_l2_gas < asked.fee_per_l2_gas or offered.fee_per_da_gas < asked.fee_per_da_gas:
             return LeftOut(tx, FEE_TOO_LOW, is_final=False)
-        balance = int.from_bytes(executor.storage(balance_slot(tx.data.fee_payer)), "big")
-        if balance + claim_amount(tx) < fee_limit(tx.data):
+        balance = int.from_bytes(executor.storage(balance_slot(tx.data.fee_payer, release.addresses.fee_juice)), "big")
+        if balance + claim_amount(tx, release) < fee_limit(tx.data):
             return LeftOut(tx, BALANCE_TOO_LOW, is_final=True)
         return None
 

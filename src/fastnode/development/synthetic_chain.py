@@ -97,7 +97,7 @@ class SyntheticChain:
     ``release``: of its rules; lines are written of 4.x only.
     """
 
-    def __init__(self, shape: ChainShape, release: Release = FOUR) -> None:
+    def __init__(self, shape: ChainShape, release: Release) -> None:
         shape.check()
         self._shape = shape
         self._release = release
@@ -379,7 +379,7 @@ def write_synthetic_chain(path: Path, shape: ChainShape, *, progress: Callable[[
     ChainFileError when the file cannot be written.
     """
     with ChainFileWriter(path) as writer:
-        chain = SyntheticChain(shape)
+        chain = SyntheticChain(shape, FOUR)
         for kind, members in chain.lines():
             writer.write(kind, members)
             if progress is not None:

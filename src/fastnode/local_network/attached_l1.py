@@ -29,7 +29,6 @@ from fastnode.outgoing.client import ClientLimits, RpcCall
 from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import L1PublishedData
 from fastnode.protocol.ethereum import keccak_256
-from fastnode.protocol.releases import FOUR
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import (
@@ -47,7 +46,7 @@ from fastnode.sources.l1.inbox import Inbox, InboxState
 from fastnode.sources.l1.terms import STATE_SLOT
 
 if TYPE_CHECKING:
-    from fastnode.archiver.queries import ChainView
+    from fastnode.archiver.queries import ChainInfo, ChainView
 
 __all__ = ["AttachedL1", "connect_l1", "read_tips"]
 
@@ -62,7 +61,6 @@ _TIPS_SHIFT: Final = 128
 _LAG: Final = Function("LAG()", Kind.NUMBER)
 _CATCH_UP: Final = Function("catchUp(uint256)")
 _SEND: Final = Function("sendL2Message((bytes32,uint256),bytes32,bytes32)")
-_FEE_JUICE: Final = FOUR.addresses.fee_juice
 
 
 def connect_l1(url: str, network: Network) -> L1Endpoint:
@@ -99,14 +97,15 @@ class AttachedL1:
     #: Seconds after which L1 is read although there is no new block: tests write into its storage.
     read_s: Final = 0.25
 
-    def __init__(self, endpoint: L1Endpoint, addresses: dict[str, str], first_block: int, epoch_duration: int) -> None:
+    def __init__(self, endpoint: L1Endpoint, addresses: dict[str, str], first_block: int, chain: ChainInfo) -> None:
         self._endpoint = endpoint
         self._rollup, self._inbox_address, self._outbox, self._portal = (
             encode.from_hex(addresses[name])
             for name in ("rollupAddress", "inboxAddress", "outboxAddress", "feeJuicePortalAddress")
         )
         self._first_block = first_block
-        self._epoch_duration = epoch_duration
+        self._epoch_duration = chain.epoch_duration
+        self._fee_juice = chain.release.addresses.fee_juice
         self._inbox = Inbox(self._inbox_address, first_block)
         self._lag: int | None = None
         self._seen: _Seen | None = None
@@ -279,7 +278,7 @@ class AttachedL1:
 
         The fee juice contract's own are sent by its portal.  Refused with L1's reason.
         """
-        sender = self._portal if message.sender == _FEE_JUICE[-ADDRESS_BYTES:] else message.sender
+        sender = self._portal if message.sender == self._fee_juice[-ADDRESS_BYTES:] else message.sender
         data = _SEND.encode(message.recipient, version, message.content, message.secret_hash)
         try:
             sent = self._transact(sender, data)

@@ -297,11 +297,15 @@ class Changes:
     def set_fee_juice_balance(self, address: bytes, amount: int) -> int:
         """Returns the number of the block that has it."""
         _require_range("amount", amount, 0, AMOUNT_MAX)
-        return self._write(balance_slot(address), amount.to_bytes(FIELD_BYTES, "big"))
+        return self._write(balance_slot(address, self._fee_juice), amount.to_bytes(FIELD_BYTES, "big"))
 
     def set_public_storage(self, contract: bytes, slot: bytes, value: bytes) -> int:
         """Returns the number of the block that has it."""
         return self._write(public_leaf_slot(contract, slot), value)
+
+    @property
+    def _fee_juice(self) -> bytes:
+        return self._network.view.chain.chain.release.addresses.fee_juice
 
     def _write(self, leaf_slot: bytes, value: bytes) -> int:
         return self._do(lambda: self._network.store_effect(writes_effect({leaf_slot: value})))
@@ -347,7 +351,7 @@ class Changes:
             secret = random_field()
         known_hash = secret_hash_of(secret) if secret is not None else secret_hash
         assert known_hash is not None
-        sent = self.send_message(fee_juice_deposit(to, amount, known_hash), mine=mine)
+        sent = self.send_message(fee_juice_deposit(self._fee_juice, to, amount, known_hash), mine=mine)
         return BridgedFeeJuice(amount, secret, known_hash, sent)
 
     def consume_message(self, epoch: int, leaf_id: int) -> bool:

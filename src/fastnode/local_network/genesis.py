@@ -21,6 +21,7 @@ from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import KnownSum
+from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
 from fastnode.world_state.genesis import genesis_of
@@ -102,17 +103,17 @@ class NewNetwork:
 
     def records(self, setup: Setup) -> tuple[ChainRecord, GenesisRecord]:
         """ValueError when the funds do not fit a genesis block."""
-        genesis = self._genesis(setup.genesis)
+        genesis = self._genesis(setup.genesis, setup.chain.release)
         return self._chain(setup.chain, genesis), genesis
 
-    def _genesis(self, recorded: GenesisRecord) -> GenesisRecord:
+    def _genesis(self, recorded: GenesisRecord, release: Release) -> GenesisRecord:
         if not self.funds:
             return recorded
         balances = dict(recorded.prefilled_public_data)
         for address, amount in self.funds.items():
-            balances[balance_slot(address)] = amount.to_bytes(FIELD_BYTES, "big")
+            balances[balance_slot(address, release.addresses.fee_juice)] = amount.to_bytes(FIELD_BYTES, "big")
         prefilled = [PrefilledPublicData(slot, balances[slot]) for slot in sorted(balances)]
-        genesis = genesis_of(prefilled)
+        genesis = genesis_of(prefilled, release.separators)
         return GenesisRecord.from_json(
             {
                 **recorded.to_json(),

@@ -105,7 +105,7 @@ class L1Opening:
                 self._put_contracts(chain)
         first_block = min(int(chain.l1_constants.get("l1StartBlock", 0)), newest.number)
         logger.info("L1 attached", extra=log_facts(chain_id=self.chain_id, rollup=addresses["rollupAddress"]))
-        return AttachedL1(self._endpoint, addresses, first_block, chain.epoch_duration)
+        return AttachedL1(self._endpoint, addresses, first_block, chain)
 
     def _put_contracts(self, chain: ChainInfo) -> None:
         if self._registry is not None:

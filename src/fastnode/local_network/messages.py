@@ -16,7 +16,6 @@ from fastnode.protocol.constants import (
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.hashing import poseidon2_hash_with_separator, sha256_to_field
 from fastnode.protocol.messages import L1ToL2Message, first_message_index
-from fastnode.protocol.releases import FOUR
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo, ChainView
@@ -25,7 +24,6 @@ __all__ = ["fee_juice_deposit", "message_hash", "messages_of_checkpoint", "open_
 
 #: Selector of ``claim(bytes32,uint256)``, which the fee juice contract expects in a deposit.
 _CLAIM_SELECTOR: Final = bytes.fromhex("63f44968")
-_FEE_JUICE: Final = FOUR.addresses.fee_juice
 
 
 def message_hash(chain: ChainInfo, message: OpenMessage, index: int) -> bytes:
@@ -48,10 +46,10 @@ def messages_of_checkpoint(chain: ChainInfo, messages: Sequence[OpenMessage], ch
     return [message_hash(chain, message, index) for index, message in enumerate(taken, first)]
 
 
-def fee_juice_deposit(to: bytes, amount: int, secret_hash: bytes) -> OpenMessage:
+def fee_juice_deposit(fee_juice: bytes, to: bytes, amount: int, secret_hash: bytes) -> OpenMessage:
     """Message of the portal on L1 for a deposit; its sender is the fee juice contract itself, not the portal."""
     content = sha256_to_field(_CLAIM_SELECTOR + to + amount.to_bytes(FIELD_BYTES, "big"))
-    return OpenMessage(_FEE_JUICE[12:], _FEE_JUICE, content, secret_hash)
+    return OpenMessage(fee_juice[12:], fee_juice, content, secret_hash)
 
 
 def secret_hash_of(secret: bytes) -> bytes:

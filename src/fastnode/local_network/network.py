@@ -170,7 +170,8 @@ class LocalNetwork:
     def give_fee_juice(self, amounts: Mapping[bytes, int]) -> None:
         """In a block of its own, before anything is served."""
         if amounts:
-            self.miner.store_effects((balances_effect(amounts),), self.fees.current())
+            fee_juice = self._ingestor.view.chain.release.addresses.fee_juice
+            self.miner.store_effects((balances_effect(amounts, fee_juice),), self.fees.current())
             self._settle()
 
     def run(self) -> None:

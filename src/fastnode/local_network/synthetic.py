@@ -17,10 +17,10 @@ def random_field() -> bytes:
     return b"\0" + secrets.token_bytes(FIELD_BYTES - 1)
 
 
-def balances_effect(amounts: Mapping[bytes, int]) -> TxEffect:
-    """Gives accounts so much fee juice."""
+def balances_effect(amounts: Mapping[bytes, int], fee_juice: bytes) -> TxEffect:
+    """Gives accounts so much fee juice; ``fee_juice``: address of the contract with the balances."""
     return writes_effect(
-        {balance_slot(address): amount.to_bytes(FIELD_BYTES, "big") for address, amount in amounts.items()}
+        {balance_slot(address, fee_juice): amount.to_bytes(FIELD_BYTES, "big") for address, amount in amounts.items()}
     )
 
 

@@ -21,7 +21,7 @@ from fastnode.log_index.head import IndexHead
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.contracts import ContractInstanceUpdate, contract_events
 from fastnode.protocol.fields import hex_text
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
 from fastnode.storage.database import WriteBatch
 
@@ -52,8 +52,17 @@ class ContractIndexWriter:
 
     def __init__(self) -> None:
         self.head: Final = IndexHead("contracts", layout.CONTRACT_HEAD)
-        #: Release of the chain, whose layouts its logs have.
-        self.release = FOUR
+        self._release: Release | None = None
+
+    @property
+    def release(self) -> Release:
+        """Release of the chain, whose layouts its logs have; set before the first block comes."""
+        assert self._release is not None
+        return self._release
+
+    @release.setter
+    def release(self, release: Release) -> None:
+        self._release = release
 
     def write(self, batch: WriteBatch, block: L2Block) -> None:
         self.head.advance(batch, block)

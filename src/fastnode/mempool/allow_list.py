@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from fastnode.config.allow_list import AllowedElement
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 
-__all__ = ["DEFAULT_ALLOW_LIST", "default_allow_list"]
+__all__ = ["default_allow_list"]
 
 
 def default_allow_list(release: Release) -> tuple[AllowedElement, ...]:
@@ -35,7 +33,3 @@ def default_allow_list(release: Release) -> tuple[AllowedElement, ...]:
             only_self=True,
         ),
     )
-
-
-#: The list of release 4.x.
-DEFAULT_ALLOW_LIST: Final = default_allow_list(FOUR)

@@ -11,12 +11,13 @@ from fastnode.errors import DecodeError
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.store import KeptRow, PoolStore
 from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Tx
 
 __all__ = ["check_pool"]
 
 
-def check_pool(path: Path, genesis_hash: bytes) -> list[str]:
+def check_pool(path: Path, genesis_hash: bytes, release: Release) -> list[str]:
     """Problems of the LevelDB at ``path``, a line each.
 
     DataDirectoryError when it cannot be opened or belongs to another chain, DatabaseError for a record or a file that
@@ -27,7 +28,7 @@ def check_pool(path: Path, genesis_hash: bytes) -> list[str]:
         entries = {entry.hash: entry for entry in store.entries()}
         problems = []
         for entry in entries.values():
-            fault = _fault(entry, store.tx_json(entry.hash))
+            fault = _fault(entry, store.tx_json(entry.hash), release)
             if fault is not None:
                 problems.append(f"transaction {hex_text(entry.hash)}: {fault}")
         kept = {row.tx_hash: row for row in store.kept_rows()}
@@ -37,7 +38,7 @@ def check_pool(path: Path, genesis_hash: bytes) -> list[str]:
             if tx_hash not in entries and tx_hash not in kept
         )
         for row in kept.values():
-            fault = _fault_of_kept(row, store.tx_json(row.tx_hash))
+            fault = _fault_of_kept(row, store.tx_json(row.tx_hash), release)
             if fault is not None:
                 problems.append(f"kept transaction {hex_text(row.tx_hash)}: {fault}")
         return problems
@@ -45,12 +46,12 @@ def check_pool(path: Path, genesis_hash: bytes) -> list[str]:
         store.close()
 
 
-def _fault(entry: PoolEntry, tx_json: bytes | None) -> str | None:
+def _fault(entry: PoolEntry, tx_json: bytes | None, release: Release) -> str | None:
     if entry.state is TxState.DELETED:
         return None if tx_json is None else "it is deleted and still there"
     if tx_json is None:
         return "it is missing"
-    worked_out = _decoded(tx_json)
+    worked_out = _decoded(tx_json, release)
     if isinstance(worked_out, str):
         return worked_out
     if worked_out.hash != entry.hash:
@@ -67,10 +68,10 @@ def _fault(entry: PoolEntry, tx_json: bytes | None) -> str | None:
     return None if where_it_is == entry else "its record says something else"
 
 
-def _fault_of_kept(row: KeptRow, tx_json: bytes | None) -> str | None:
+def _fault_of_kept(row: KeptRow, tx_json: bytes | None, release: Release) -> str | None:
     if tx_json is None:
         return "it is missing"
-    worked_out = _decoded(tx_json)
+    worked_out = _decoded(tx_json, release)
     if isinstance(worked_out, str):
         return worked_out
     if worked_out.hash != row.tx_hash:
@@ -78,9 +79,9 @@ def _fault_of_kept(row: KeptRow, tx_json: bytes | None) -> str | None:
     return None if len(tx_json) == row.size else f"it has {len(tx_json)} bytes, not {row.size}"
 
 
-def _decoded(tx_json: bytes) -> PoolEntry | str:
+def _decoded(tx_json: bytes, release: Release) -> PoolEntry | str:
     """The record that a transaction would have, or why it has none."""
     try:
-        return PoolEntry.of(Tx.from_json(orjson.loads(tx_json)))
+        return PoolEntry.of(Tx.from_json(orjson.loads(tx_json)), release)
     except (orjson.JSONDecodeError, DecodeError) as error:
         return f"it cannot be decoded: {error}"

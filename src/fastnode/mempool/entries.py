@@ -26,6 +26,7 @@ from fastnode.errors import DatabaseError
 from fastnode.mempool.pricing import claim_amount, fee_limit, priority_fee
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
 from fastnode.records import dataclass
@@ -74,14 +75,14 @@ class PoolEntry:
     slot: int = 0
 
     @classmethod
-    def of(cls, tx: Tx) -> Self:
+    def of(cls, tx: Tx, release: Release) -> Self:
         data = tx.data
         return cls(
             hash=data.tx_hash,
             priority_fee=priority_fee(data),
             max_priority_fees=data.max_priority_fees_per_gas,
             fee_limit=fee_limit(data),
-            claim=claim_amount(tx),
+            claim=claim_amount(tx, release),
             fee_payer=data.fee_payer,
             expiration=data.expiration_timestamp,
             anchor_block_hash=data.anchor_block_hash,

@@ -26,6 +26,7 @@ from fastnode.mempool.store import (
     hash_of_entry_key,
     is_json_key,
 )
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Tx
 from fastnode.storage.database import SMALL_MEMORY, SharedDatabase
 
@@ -97,10 +98,15 @@ class FollowedPool(TxPool):
     """Reads as those of the pool.  One thread repeats, any thread reads."""
 
     def __init__(
-        self, store: CopiedPoolStore, clock: SlotClock, deciding: DecidingPool, options: PoolOptions | None = None
+        self,
+        store: CopiedPoolStore,
+        clock: SlotClock,
+        release: Release,
+        deciding: DecidingPool,
+        options: PoolOptions | None = None,
     ) -> None:
         self._deciding = deciding
-        super().__init__(store, None, clock, options)
+        super().__init__(store, None, clock, release, options)
         self._store: CopiedPoolStore = store
 
     @property
@@ -176,7 +182,7 @@ class FollowedPool(TxPool):
         return self._deciding.insert(entry, tx_json)
 
     def consider(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
-        return self._deciding.consider(PoolEntry.of(tx))
+        return self._deciding.consider(PoolEntry.of(tx, self.release))
 
 
 @final

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from fastnode.errors import Refused
 from fastnode.log_index.contracts import contract_class_id_at
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
-from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Ledger(Protocol):
 
 
 @functools.lru_cache(_BALANCE_SLOTS_KEPT)
-def balance_slot(address: bytes, fee_juice: bytes = FOUR.addresses.fee_juice) -> bytes:
+def balance_slot(address: bytes, fee_juice: bytes) -> bytes:
     """Leaf of the public data tree with an account's fee juice; ``fee_juice``: address of that contract."""
     return fee_juice_balance_leaf_slot(address, fee_juice)
 

@@ -43,6 +43,7 @@ from fastnode.mempool.validation import (
     is_expired,
 )
 from fastnode.protocol.block import L2Block
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Tx
 from fastnode.storage.database import SharedDatabase
 
@@ -66,8 +67,14 @@ class TxPool:
     """
 
     def __init__(
-        self, store: PoolStore, ledger: Ledger | None, clock: SlotClock, options: PoolOptions | None = None
+        self,
+        store: PoolStore,
+        ledger: Ledger | None,
+        clock: SlotClock,
+        release: Release,
+        options: PoolOptions | None = None,
     ) -> None:
+        self.release = release
         self.options = options or PoolOptions()
         #: Counts of what happened: ``accepted``, ``known``, ``ignored``, ``rejected <rule>``, ``evicted <cause>``.
         self.events: Counter[str] = Counter()
@@ -96,6 +103,7 @@ class TxPool:
         clock: SlotClock,
         *,
         genesis_hash: bytes,
+        release: Release,
         options: PoolOptions | None = None,
     ) -> Self:
         """The pool in the LevelDB at ``path``, brought in line with the chain.  Raises DataDirectoryError.
@@ -104,7 +112,7 @@ class TxPool:
         """
         store = PoolStore.open(path, genesis_hash, None if options is None else options.database_memory)
         try:
-            return cls(store, ledger, clock, options)
+            return cls(store, ledger, clock, release, options)
         except BaseException:
             store.close()
             raise
@@ -219,12 +227,12 @@ class TxPool:
         TxRejected when a rule of the pool refuses it.  Otherwise the answer is durable.  ``forwarded``: another
         node has it already.  ``proof_checked``: a verifier here has found its proof valid.
         """
-        entry = replace(PoolEntry.of(tx), forwarded=forwarded, proof_checked=proof_checked)
+        entry = replace(PoolEntry.of(tx, self.release), forwarded=forwarded, proof_checked=proof_checked)
         return self.insert(entry, tx_json, origin=origin)
 
     def consider(self, tx: Tx, *, origin: Origin = Origin.CLIENT) -> Added:
         """Answer that :meth:`add` would give now, without adding it: TxRejected, known, ignored or accepted."""
-        return self.consider_entry(PoolEntry.of(tx), origin=origin)
+        return self.consider_entry(PoolEntry.of(tx, self.release), origin=origin)
 
     def consider_entry(self, entry: PoolEntry, *, origin: Origin = Origin.CLIENT) -> Added:
         """:meth:`consider` for a transaction that is already taken apart."""
@@ -345,7 +353,9 @@ class TxPool:
                 if entry.expiration <= timestamp:
                     self._delete(entry, "expired")
             written = {write.leaf_slot for effect in effects for write in effect.public_data_writes}
-            self._touched_payers.update(payer for payer in self._pending.payers() if balance_slot(payer) in written)
+            fee_juice = self.release.addresses.fee_juice
+            payers = self._pending.payers()
+            self._touched_payers.update(payer for payer in payers if balance_slot(payer, fee_juice) in written)
 
     def set_ledger(self, ledger: Ledger) -> None:
         """Look at the chain through this ledger from now on; the pool is already in line with it."""

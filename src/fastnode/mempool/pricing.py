@@ -1,6 +1,6 @@
 """Offer of a transaction for its place, and its possible cost for the fee payer.
 
-Rules of release 4.x: only the L2 dimension decides priority, and a transaction that claims bridged
+Rules of the releases 4.x and 5.x: only the L2 dimension decides priority, and a transaction that claims bridged
 fee juice in its setup phase may spend what it claims.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import CallRequest, TxData
 
-_FEE_JUICE: Final = FOUR.addresses.fee_juice
 #: Selector of the fee juice contract's ``_increase_public_balance((Field),u128)``.
 _INCREASE_BALANCE_SELECTOR: Final = field_from_int(0xE7F045FF)
 #: Selector, account, amount.
@@ -42,10 +41,11 @@ def calldata_of(tx: Tx, call: CallRequest) -> bytes:
     return b""
 
 
-def claim_amount(tx: Tx) -> int:
+def claim_amount(tx: Tx, release: Release) -> int:
     """Fee juice that the setup phase credits to the fee payer before the fee is taken; 0 if none."""
+    fee_juice = release.addresses.fee_juice
     for call in tx.data.setup_calls:
-        if call.contract_address != _FEE_JUICE or call.msg_sender != _FEE_JUICE or call.is_static_call:
+        if call.contract_address != fee_juice or call.msg_sender != fee_juice or call.is_static_call:
             continue
         calldata = calldata_of(tx, call)
         if len(calldata) < _CLAIM_FIELDS * FIELD_BYTES:

@@ -205,6 +205,7 @@ class Mempool:
         caps = _caps_of(chain)
         rules = ValidationRules(
             network=NetworkIdentity.of_view(view.chain, vk_tree_root=options.vk_tree_root, learned=learned),
+            release=chain.release,
             setup_allow_list=(*default_allow_list(chain.release), *options.setup_allow_list_extension),
             gas_caps=caps,
             transactions_permitted=not options.transactions_disabled,
@@ -225,7 +226,9 @@ class Mempool:
             keep=options.keep_txs,
         )
         ledger = None if view.state is None else ViewLedger(view)
-        pool = TxPool.open(path, ledger, clock, genesis_hash=chain.genesis_block_hash, options=pool_options)
+        pool = TxPool.open(
+            path, ledger, clock, genesis_hash=chain.genesis_block_hash, release=chain.release, options=pool_options
+        )
         return cls(
             pool,
             TxValidator(rules, clock, judge),
@@ -479,7 +482,7 @@ class Mempool:
 def _require_covered(result: TxValidationResult, tx: Tx, view: View) -> None:
     """As the pool says it of a payer that has too little for all of its transactions."""
     if BALANCE_TOO_LOW in result.reasons:
-        entry = PoolEntry.of(tx)
+        entry = PoolEntry.of(tx, view.chain.chain.release)
         balance = ViewLedger(view).fee_juice_balance(entry.fee_payer)
         refusal = insufficient_balance(entry, balance, balance + entry.claim)
         raise Refused(f"Invalid tx: {', '.join(result.reasons)}", data=refusal.data | {"reasons": list(result.reasons)})

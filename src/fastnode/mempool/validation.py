@@ -45,6 +45,7 @@ from fastnode.protocol.contracts import (
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS, field_from_int, split_fields
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import CallRequest, Gas, PrivateLogBytes
 from fastnode.records import dataclass
@@ -162,6 +163,7 @@ class ValidationRules:
     """Conditions of one node on a transaction.  ``setup_allow_list``: entries by address and by class, in any order."""
 
     network: NetworkIdentity
+    release: Release
     setup_allow_list: Sequence[AllowedCall]
     gas_caps: GasCaps = PROTOCOL_CAPS
     transactions_permitted: bool = True
@@ -267,9 +269,9 @@ class TxValidator:
             yield reason
         if (reason := consistency_reason(tx)) is not None:
             yield reason
-        if (reason := _instance_reason(tx)) is not None:
+        if (reason := _instance_reason(tx, self.rules.release)) is not None:
             yield reason
-        if (reason := _class_reason(tx)) is not None:
+        if (reason := _class_reason(tx, self.rules.release)) is not None:
             yield reason
 
     # ---- metadata --------------------------------------------------------------------------
@@ -312,7 +314,7 @@ class TxValidator:
         by_class = [entry for entry in self.rules.setup_allow_list if entry.class_id is not None]
         if not by_class:
             return SETUP_NOT_ALLOWED
-        class_id = _class_deployed_by(tx, call.contract_address)
+        class_id = _class_deployed_by(tx, call.contract_address, self.rules.release)
         if class_id is None:
             class_id = ledger.contract_class_id(call.contract_address, timestamp)
         if class_id is None:
@@ -333,7 +335,7 @@ class TxValidator:
         offered = data.max_fees_per_gas
         if offered.fee_per_l2_gas < min_fees.fee_per_l2_gas or offered.fee_per_da_gas < min_fees.fee_per_da_gas:
             return FEE_TOO_LOW, False
-        if ledger.fee_juice_balance(data.fee_payer) + claim_amount(tx) < fee_limit(data):
+        if ledger.fee_juice_balance(data.fee_payer) + claim_amount(tx, self.rules.release) < fee_limit(data):
             return BALANCE_TOO_LOW, True
         return None, False
 
@@ -346,7 +348,7 @@ class TxValidator:
         reason = next(self._metadata(tx), None)
         if reason is None and tx.size > TX_BYTES_MAX:
             reason = TOO_LARGE
-        return reason or consistency_reason(tx) or _instance_reason(tx)
+        return reason or consistency_reason(tx) or _instance_reason(tx, self.rules.release)
 
 
 # ---- rules that the pool asks again -------------------------------------------------------------
@@ -393,11 +395,11 @@ def _flag_reason(entry: AllowedCall, call: CallRequest, calldata: bytes) -> str 
     return None
 
 
-def _class_deployed_by(tx: Tx, address: bytes) -> bytes | None:
+def _class_deployed_by(tx: Tx, address: bytes, release: Release) -> bytes | None:
     """Class of a contract that the transaction itself deploys."""
     for log in _instance_logs(tx):
         try:
-            instance = _read_instance(log)
+            instance = _read_instance(log, release)
         except DecodeError:
             continue  # the deployment rule has a reason for it
         if instance.address == address:
@@ -452,14 +454,14 @@ def _instance_logs(tx: Tx) -> Iterator[PrivateLogBytes]:
     return (log for log in tx.data.private_logs if log.fields.startswith(INSTANCE_PUBLISHED_TAG))
 
 
-def _read_instance(log: PrivateLogBytes) -> ContractInstance:
-    return read_instance_published(PrivateLog(split_fields(log.fields), PRIVATE_LOG_FIELDS))
+def _read_instance(log: PrivateLogBytes, release: Release) -> ContractInstance:
+    return read_instance_published(PrivateLog(split_fields(log.fields), PRIVATE_LOG_FIELDS), release)
 
 
-def _instance_reason(tx: Tx) -> str | None:
+def _instance_reason(tx: Tx, release: Release) -> str | None:
     for log in _instance_logs(tx):
         try:
-            instance = _read_instance(log)
+            instance = _read_instance(log, release)
         except DecodeError:
             return MALFORMED_INSTANCE
         try:
@@ -470,11 +472,11 @@ def _instance_reason(tx: Tx) -> str | None:
     return None
 
 
-def _class_reason(tx: Tx) -> str | None:
+def _class_reason(tx: Tx, release: Release) -> str | None:
     for log_hash, fields in zip(tx.data.class_log_hashes, tx.class_logs, strict=False):
         try:
             log = ContractClassLog(log_hash.contract_address, fields, log_hash.length)
-            if not is_class_published(log):
+            if not is_class_published(log, release):
                 continue
             published = read_class_published(log)
         except DecodeError:

@@ -74,7 +74,7 @@ from fastnode.protocol.fields import (
     split_fields,
 )
 from fastnode.protocol.hashing import poseidon2_hash_with_separator
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 from fastnode.protocol.siloing import silo_private_log_tag
 from fastnode.records import dataclass
 
@@ -447,7 +447,7 @@ class ContractEvents:
     rejected: tuple[str, ...]
 
 
-def contract_events(effect: TxEffect, release: Release = FOUR) -> ContractEvents:
+def contract_events(effect: TxEffect, release: Release) -> ContractEvents:
     """All contract events of a tx of this release.  An event whose id or address does not hold is rejected, the tx is
     not."""
     classes: list[ContractClassPublic] = []
@@ -473,7 +473,7 @@ def _collect(found: list[Any], rejected: list[str], decode: Any, *arguments: Any
         rejected.append(str(error))
 
 
-def is_class_published(log: ContractClassLog, release: Release = FOUR) -> bool:
+def is_class_published(log: ContractClassLog, release: Release) -> bool:
     return log.contract_address == release.addresses.class_registry and log.fields.startswith(_CLASS_PUBLISHED)
 
 
@@ -524,7 +524,7 @@ def is_instance_published(log: PrivateLog) -> bool:
     return log.fields[0] == INSTANCE_PUBLISHED_TAG
 
 
-def decode_instance_published(log: PrivateLog, release: Release = FOUR) -> ContractInstance:
+def decode_instance_published(log: PrivateLog, release: Release) -> ContractInstance:
     """The instance that a log publishes; DecodeError when the log is malformed or the address does not hold."""
     instance = read_instance_published(log, release)
     if instance.computed_address() != instance.address:
@@ -532,7 +532,7 @@ def decode_instance_published(log: PrivateLog, release: Release = FOUR) -> Contr
     return instance
 
 
-def read_instance_published(log: PrivateLog, release: Release = FOUR) -> ContractInstance:
+def read_instance_published(log: PrivateLog, release: Release) -> ContractInstance:
     """Instance that a log publishes, its address unchecked; DecodeError when the log is malformed.
 
     How many of its fields were emitted is not looked at, as in release 4.x: the registry emits all that matter.

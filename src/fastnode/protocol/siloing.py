@@ -15,7 +15,6 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.hashing import poseidon2_hash_with_separator
-from fastnode.protocol.releases import FOUR
 
 
 def silo_note_hash(contract_address: bytes, note_hash: bytes) -> bytes:
@@ -52,7 +51,7 @@ def storage_map_slot(map_slot: bytes, key: bytes) -> bytes:
     return poseidon2_hash_with_separator(SEPARATOR_PUBLIC_STORAGE_MAP_SLOT, (map_slot, key))
 
 
-def fee_juice_balance_leaf_slot(owner: bytes, fee_juice: bytes = FOUR.addresses.fee_juice) -> bytes:
+def fee_juice_balance_leaf_slot(owner: bytes, fee_juice: bytes) -> bytes:
     """The public data tree key of an address' fee juice balance; ``fee_juice``: address of that contract."""
     slot = storage_map_slot(field_from_int(FEE_JUICE_BALANCES_SLOT), owner)
     return public_leaf_slot(fee_juice, slot)

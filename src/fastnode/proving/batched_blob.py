@@ -21,7 +21,7 @@ from fastnode.protocol.fields import FIELD_BYTES, field_from_int
 from fastnode.protocol.hashing import sha256_to_field
 from fastnode.protocol.kzg import blob_commitment, blobs_of_fields, versioned_hash
 from fastnode.protocol.kzg_proofs import BLS_ORDER, opening_at
-from fastnode.protocol.releases import FOUR, BlobSeparators
+from fastnode.protocol.releases import BlobSeparators
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class BatchedBlob:
         return versioned_hash(self.commitment) + self.z + self.y + self.commitment + self.proof
 
 
-def batch(checkpoints: Sequence[bytes], separators: BlobSeparators = FOUR.blob_separators) -> BatchedBlob:
+def batch(checkpoints: Sequence[bytes], separators: BlobSeparators) -> BatchedBlob:
     """Batch the blob fields of each checkpoint of an epoch, joined, with their end markers.
 
     ``separators``: of the chain's release.

@@ -28,7 +28,7 @@ from fastnode.protocol.contracts import (
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int, hex_text
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 from fastnode.protocol.siloing import public_leaf_slot, silo_nullifier, storage_map_slot
 from fastnode.public_execution.state import PublishedContract, StateJournal
 
@@ -69,7 +69,7 @@ class ProgramCache:
     A class id commits to its bytecode, so a program serves every state of the release that knows the class.
     """
 
-    def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT, *, release: Release = FOUR) -> None:
+    def __init__(self, bytecode_bytes_max: int = _BYTECODE_KEPT, *, release: Release) -> None:
         self.release = release
         self._rules = release.machine.arguments
         self._programs: OrderedDict[bytes, avm.Program] = OrderedDict()
@@ -160,7 +160,7 @@ def publish(
     journal: StateJournal,
     class_logs: Iterable[ContractClassLog],
     private_logs: Iterable[PrivateLog],
-    release: Release = FOUR,
+    release: Release,
 ) -> None:
     """Make known what logs of a transaction of the release publish.  TxExecutionError for what does not hold, in the
     words of release 4.x.

@@ -1,6 +1,6 @@
 """Executing transactions in the order of a block: what simulations answer and what blocks are built with.
 
-    executor = BlockExecutor(ViewState(view), globals)
+    executor = BlockExecutor(ViewState(view), globals, programs=programs_of(release))
     executed = executor.execute(ExecutableTx.of(tx))       # TxExecutionError: cannot be included; nothing changed
 
 A transaction sees what those before it changed, contracts that they published included.
@@ -15,7 +15,7 @@ from fastnode.errors import ExecutionCancelled, FastnodeError, TxExecutionError
 from fastnode.protocol.effects import PublicDataWrite, TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GlobalVariables
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.contracts import ProgramCache, publish
 from fastnode.public_execution.fees import effective_fees, pay_private_fee, price_of
@@ -33,7 +33,7 @@ _DEFAULTS: Final = ExecutionOptions()
 _PROGRAMS: Final[dict[str, ProgramCache]] = {}
 
 
-def programs_of(release: Release = FOUR) -> ProgramCache:
+def programs_of(release: Release) -> ProgramCache:
     """Programs of a release that all executors of this process share."""
     known = _PROGRAMS.get(release.name)
     return _PROGRAMS.setdefault(release.name, ProgramCache(release=release)) if known is None else known
@@ -51,16 +51,16 @@ class BlockExecutor:
         base: BaseState,
         block: GlobalVariables,
         *,
+        programs: ProgramCache,
         l1_to_l2_messages: Sequence[bytes] = (),
         options: ExecutionOptions = _DEFAULTS,
-        programs: ProgramCache | None = None,
     ) -> None:
         """``base`` is the state before the block.  ``l1_to_l2_messages``: what the block's checkpoint adds to their
-        tree, if the block is its first.  ``programs``: their release is that of the block; None: 4.x."""
+        tree, if the block is its first.  ``programs``: their release is that of the block."""
         self._journal = StateJournal(base, l1_to_l2_messages)
         self._block = block
         self._options = options
-        self._programs = programs_of() if programs is None else programs
+        self._programs = programs
         self._release = self._programs.release
         self._phases: PublicPhases | None = None
         self._is_cancelled = False

@@ -8,7 +8,6 @@ from fastnode.errors import TxExecutionError
 from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.header import GasFees
-from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.state import StateJournal
 
@@ -50,9 +49,7 @@ def price_of(gas: Gas, fees: GasFees) -> int:
     return gas.da_gas * fees.fee_per_da_gas + gas.l2_gas * fees.fee_per_l2_gas
 
 
-def pay_fee(
-    journal: StateJournal, payer: bytes, fee: int, fee_juice: bytes = FOUR.addresses.fee_juice, *, is_enforced: bool
-) -> FeeWrite | None:
+def pay_fee(journal: StateJournal, payer: bytes, fee: int, fee_juice: bytes, *, is_enforced: bool) -> FeeWrite | None:
     """Take ``fee`` from ``payer``; None without a payer.  TxExecutionError when the payer cannot.
 
     ``fee_juice``: address of the contract with the balances.  Not enforced, a payer may be short of the fee, and may be
@@ -71,9 +68,7 @@ def pay_fee(
     return _write(journal, leaf_slot, balance - fee)
 
 
-def pay_private_fee(
-    journal: StateJournal, payer: bytes, fee: int, fee_juice: bytes = FOUR.addresses.fee_juice
-) -> FeeWrite:
+def pay_private_fee(journal: StateJournal, payer: bytes, fee: int, fee_juice: bytes) -> FeeWrite:
     """The same for a transaction without public calls, whose fee is always enforced."""
     leaf_slot = balance_slot(payer, fee_juice)
     balance = int.from_bytes(journal.storage(leaf_slot), "big")

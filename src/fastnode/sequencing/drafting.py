@@ -92,7 +92,7 @@ class Drafting:
 
         SlotLost, and what signing raises: blocks may be stored then that are on no L1.
         """
-        draft = CheckpointDraft(variables, number, messages)
+        draft = CheckpointDraft(variables, number, messages, parent.chain.chain.release)
         budget = CheckpointBudget(self.limits)
         view = parent
         for index in range(self.timetable.blocks_max):
@@ -114,7 +114,7 @@ class Drafting:
     ) -> Drafted | None:
         """The checkpoint ``number`` of one block of what waits now, which is neither signed nor stored; None when there
         is nothing to build it of.  SlotLost."""
-        draft = CheckpointDraft(variables, number, messages)
+        draft = CheckpointDraft(variables, number, messages, parent.chain.chain.release)
         outcome = self._execute(draft, CheckpointBudget(self.limits), parent, self.timetable.block_ends_s(0, 0.0))
         if len(outcome.included) < self.limits.kept_txs_min and not (self.may_be_empty and not outcome.included):
             return None

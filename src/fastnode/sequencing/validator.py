@@ -246,7 +246,9 @@ class Validator:
         epoch = proposal.slot // facts.epoch_duration
         earlier = [chain.checkpoint(each) for each in chain.checkpoint_numbers_of_epoch(epoch)]
         out_hashes = [item.out_hash for item in earlier if item is not None]
-        header = CheckpointDraft.of(blocks, messages).publish(out_hashes, _NOWHERE).checkpoint.header
+        header = (
+            CheckpointDraft.of(blocks, messages, chain.chain.release).publish(out_hashes, _NOWHERE).checkpoint.header
+        )
         given = proposal.header
         if header != given:
             names = [name for name in type(header).__slots__ if getattr(header, name) != getattr(given, name)]

@@ -17,7 +17,7 @@ from fastnode.protocol.contracts import ContractClassPublic, ContractInstance
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import BlockHeader
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.prefilled import NO_FUNDING, Funding
 from fastnode.sources.upstreams import Upstream
@@ -88,8 +88,8 @@ def _from_presets(
     header = BlockHeader.from_json(upstream.call("node_getBlockHeader", 0), "header")
     classes, instances = _protocol_contracts(upstream)
     tried = []
-    for name, prefilled in funding.choices():
-        genesis = build_genesis(prefilled, classes, instances)
+    for name, prefilled in funding.choices(chain.release):
+        genesis = build_genesis(prefilled, classes, instances, chain.release)
         if genesis.block_hash == header.hash():
             return chain, genesis
         tried.append(f"{hex_text(genesis.archive_root)} ({name})")
@@ -102,7 +102,7 @@ def _from_presets(
 
 
 def build_genesis(
-    prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any], release: Release = FOUR
+    prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any], release: Release
 ) -> GenesisRecord:
     """The record of a genesis of a release: its trees are made, and hashed."""
     built = genesis_of(prefilled, release.separators)

@@ -14,7 +14,7 @@ from fastnode.errors import SettingError
 from fastnode.kernels import encode
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.genesis import PrefilledPublicData
-from fastnode.protocol.releases import FOUR, Release
+from fastnode.protocol.releases import Release
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
 from fastnode.records import dataclass
 
@@ -48,7 +48,7 @@ class Funding:
     sponsored_fpc: bool = False
     test_accounts: bool = False
 
-    def choices(self, release: Release = FOUR) -> Iterator[tuple[str, list[PrefilledPublicData]]]:
+    def choices(self, release: Release) -> Iterator[tuple[str, list[PrefilledPublicData]]]:
         """Names and leaves of every genesis of a release that it may be, the likeliest first."""
         for own in (self.funds, {}) if self.funds else ({},):
             options = _both(self.test_accounts), _both(self.sponsored_fpc), (False, True)

@@ -10,7 +10,7 @@ import orjson
 from fastnode.kernels import encode
 from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS
 from fastnode.protocol.fields import field_from_int
-from fastnode.protocol.releases import FOUR, Addresses
+from fastnode.protocol.releases import Addresses
 from fastnode.status_page.findings import Fact, Table, hex_of
 
 if TYPE_CHECKING:
@@ -28,17 +28,11 @@ _VALUE_LENGTH: Final = 70
 _INSTANCE_REGISTRY: Final = field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)
 
 
-def contract_fact(address: str, naming: Naming | None = None) -> Fact:
+def contract_fact(address: str, naming: Naming) -> Fact:
     """A cell with a contract: by its name where that is known, else by its address."""
     key = encode.from_hex(address)
-    name = _protocol_names(_addresses(naming)).get(key)
-    if name is None and naming is not None:
-        name = naming.contract(key)
+    name = _protocol_names(naming.release.addresses).get(key) or naming.contract(key)
     return Fact("Contract", name or address, address)
-
-
-def _addresses(naming: Naming | None) -> Addresses:
-    return FOUR.addresses if naming is None else naming.release.addresses
 
 
 def _protocol_names(addresses: Addresses) -> dict[bytes, str]:
@@ -50,14 +44,14 @@ def _protocol_names(addresses: Addresses) -> dict[bytes, str]:
 
 
 def tables_of(
-    effect: dict[str, Any], block: int, tx_index: int, naming: Naming | None = None, contracts: Iterable[bytes] = ()
+    effect: dict[str, Any], block: int, tx_index: int, naming: Naming, contracts: Iterable[bytes] = ()
 ) -> list[Table]:
     """Tables of an effect as node_getTxEffect gives it, those that have rows.
 
     ``contracts`` that the transaction may have written to: their slots are shown by name, as far as ``naming`` has been
     told of the keys of their maps.
     """
-    slots = {} if naming is None else _slots_of(effect, naming, contracts)
+    slots = _slots_of(effect, naming, contracts)
     kinds: tuple[tuple[str, str, Callable[[int, Any], list[Fact]]], ...] = (
         ("Nullifiers", "nullifiers", _hash_row("Nullifier")),
         ("Note hashes", "noteHashes", _hash_row("Note hash")),
@@ -112,9 +106,7 @@ def _hash_row(name: str) -> Callable[[int, Any], list[Fact]]:
     return lambda place, value: [_number(place), Fact(name, value, value)]
 
 
-def _write_row(
-    place: int, write: dict[str, str], slots: dict[str, tuple[bytes, str]], naming: Naming | None
-) -> list[Fact]:
+def _write_row(place: int, write: dict[str, str], slots: dict[str, tuple[bytes, str]], naming: Naming) -> list[Fact]:
     found = slots.get(write["leafSlot"])
     if found is None:
         cells = [Fact("Contract", "not known"), Fact("Slot", write["leafSlot"])]
@@ -123,7 +115,7 @@ def _write_row(
     return [_number(place), *cells, Fact("Value", write["value"])]
 
 
-def _public_log_row(place: int, log: dict[str, Any], query: str, naming: Naming | None) -> list[Fact]:
+def _public_log_row(place: int, log: dict[str, Any], query: str, naming: Naming) -> list[Fact]:
     return [
         Fact("Number", str(place), query),
         contract_fact(log["contractAddress"], naming),
@@ -132,12 +124,11 @@ def _public_log_row(place: int, log: dict[str, Any], query: str, naming: Naming 
     ]
 
 
-def event_fact(address: str, fields: list[str], naming: Naming | None) -> Fact:
+def event_fact(address: str, fields: list[str], naming: Naming) -> Fact:
     """A cell with the event that a public log is, else with its first field."""
-    if naming is not None:
-        found = naming.of_log(encode.from_hex(address), b"".join(map(encode.from_hex, fields)))
-        if "eventName" in found:
-            return Fact("Event", f"{found['eventName']}({named_values(found.get('arguments', []))})")
+    found = naming.of_log(encode.from_hex(address), b"".join(map(encode.from_hex, fields)))
+    if "eventName" in found:
+        return Fact("Event", f"{found['eventName']}({named_values(found.get('arguments', []))})")
     return Fact("Event", fields[0], fields[0]) if fields else Fact("Event", "none")
 
 
@@ -146,7 +137,7 @@ def _private_log_row(place: int, log: dict[str, Any]) -> list[Fact]:
     return [_number(place), tag, Fact("Fields", str(log["emittedLength"]))]
 
 
-def _class_log_row(place: int, log: dict[str, Any], naming: Naming | None) -> list[Fact]:
+def _class_log_row(place: int, log: dict[str, Any], naming: Naming) -> list[Fact]:
     """Cells of a published class: the second field of its log is its id."""
     values = log["fields"]["fields"] if isinstance(log["fields"], dict) else log["fields"]
     named = Fact("Class", values[1], values[1]) if len(values) > 1 else Fact("Class", "none")

@@ -247,7 +247,7 @@ class Replica:
         before, self._copy, self._next = self._copy, copy, None
         if self.pool is None:
             clock = SlotClock.of_chain(copy.store.chain, self.now)
-            self.pool = FollowedPool(copy.pool, clock, self._deciding)
+            self.pool = FollowedPool(copy.pool, clock, copy.store.chain.release, self._deciding)
         else:
             self.pool.begin_anew(copy.pool)
         if before is not None:

@@ -13,7 +13,7 @@ from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genesis_public_data
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
-from fastnode.protocol.releases import FOUR, Separators
+from fastnode.protocol.releases import Separators
 from fastnode.records import dataclass
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change, Growth
@@ -91,7 +91,7 @@ def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[Prefil
     return Genesis(header, record, nullifiers, public_data, archive, forest)
 
 
-def genesis_of(prefilled: Sequence[PrefilledPublicData], separators: Separators = FOUR.separators) -> Genesis:
+def genesis_of(prefilled: Sequence[PrefilledPublicData], separators: Separators) -> Genesis:
     """The genesis trees of a chain that has no database yet; ValueError as :func:`build_genesis`."""
     with tempfile.TemporaryDirectory(prefix="fastnode-genesis-") as directory:
         path = Path(directory) / "trees"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.releases import FOUR, Separators
+from fastnode.protocol.releases import Separators
 from fastnode.storage.database import WRITE_BUFFER_BYTES, DatabaseMemory, SharedDatabase
 from fastnode.storage.giving_back import ENTRY_BYTES, GivingBack
 from fastnode.storage.migration import bring_up_to_date
@@ -91,7 +91,7 @@ class WorldState:
     always the newest committed one.  Nothing in a view ever changes.
 
         genesis = GenesisRecord.from_json(orjson.loads(chain_view.genesis_json()))
-        state = WorldState(data_directory, genesis, cache_mb=256, history=0)
+        state = WorldState(data_directory, genesis, separators=release.separators, history=0)
         ingestor = Ingestor(store, state=state, on_commit=...)
         ingestor.catch_up()
     """
@@ -101,12 +101,12 @@ class WorldState:
         data_directory: Path,
         genesis: GenesisRecord,
         *,
+        separators: Separators,
         cache_mb: int = 256,
         history: int = 0,
         takes_runs: bool = False,
         write_buffer_bytes: int = WRITE_BUFFER_BYTES,
         database: SharedDatabase | None = None,
-        separators: Separators = FOUR.separators,
     ) -> None:
         """Open ``<data_directory>/world_state``, or create it from the prefilled data of ``genesis``.
 

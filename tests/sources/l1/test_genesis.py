@@ -13,6 +13,7 @@ from tests.sources.l1.publishing import PublishingL1, served
 from tests.sources.made_chain import MadeChain
 
 from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.genesis import build_genesis
 from fastnode.sources.prefilled import FUNDS, Funding
 
@@ -35,8 +36,8 @@ def l1_of(chain: MadeChain) -> Iterator[Callable[[str], PublishingL1]]:
     with ExitStack() as stack:
 
         def start(name: str) -> PublishingL1:
-            prefilled = dict(Funding({OWN: FUNDS}).choices())[name]
-            root = build_genesis(prefilled, [], []).archive_root
+            prefilled = dict(Funding({OWN: FUNDS}).choices(FOUR))[name]
+            root = build_genesis(prefilled, [], [], FOUR).archive_root
             constants = chain.chain_record["l1Constants"] | {"genesisArchiveRoot": hex_text(root)}
             return stack.enter_context(served(PublishingL1(chain.chain_record["nodeInfo"], constants)))
 

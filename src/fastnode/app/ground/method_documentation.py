@@ -32,7 +32,7 @@ _FILTER_BYTES: Final = 1 << 10
 def all_methods() -> list[Method]:
     """Every method of both ports, in the order of the tables, as a node with default settings serves it."""
     settings = Settings()
-    public = public_methods(settings, Services(known_tags=KnownTags(_FILTER_BYTES)))
+    public = public_methods(settings, Services(known_tags=KnownTags(_FILTER_BYTES), allow_list=lambda: ()))
     methods = [*public, *admin_methods(NodeConfiguration(settings))]
     return [*methods, discovery(methods)]
 

@@ -33,7 +33,6 @@ from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Method
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
-from fastnode.mempool.allow_list import DEFAULT_ALLOW_LIST
 from fastnode.mempool.finding import FoundTx
 from fastnode.mempool.service import Mempool
 from fastnode.records import dataclass
@@ -54,9 +53,9 @@ class Services:
     """Parts that handlers need beside the view of a call."""
 
     known_tags: KnownTags
-    function_names: FunctionNames = field(default_factory=FunctionNames)
     #: The public calls that may be made before the fee is secured.
-    allow_list: Callable[[], Sequence[AllowedElement]] = lambda: DEFAULT_ALLOW_LIST
+    allow_list: Callable[[], Sequence[AllowedElement]]
+    function_names: FunctionNames = field(default_factory=FunctionNames)
     #: None: the methods of transactions say that they are not ready.
     mempool: Mempool | None = None
     fees: FeeSource = field(default_factory=ChainFees)
