@@ -24,7 +24,6 @@ from fastnode.protocol.fields import (
     read_base64,
     read_bytes,
     read_decimal,
-    read_eth_address,
     read_field,
     read_field_integer,
     read_fields,
@@ -198,11 +197,11 @@ def test_a_field_integer_is_held_to_its_width() -> None:
 
 def test_an_l1_hash_may_lie_above_the_modulus_and_an_address_has_20_bytes() -> None:
     assert read_bytes({"blockHash": "0x" + "ff" * 32}, "blockHash", "", 32) == b"\xff" * 32
-    assert read_eth_address({"coinbase": "0x" + "ab" * 20}, "coinbase", "") == b"\xab" * 20
+    assert read_bytes({"coinbase": "0x" + "ab" * 20}, "coinbase", "", 20) == b"\xab" * 20
     with pytest.raises(DecodeError, match="expected 0x and 40 hex digits"):
-        read_eth_address({"coinbase": "0x" + "ab" * 32}, "coinbase", "")
+        read_bytes({"coinbase": "0x" + "ab" * 32}, "coinbase", "", 20)
     with pytest.raises(DecodeError, match="not hexadecimal"):
-        read_eth_address({"coinbase": "0x" + "a " * 20}, "coinbase", "")
+        read_bytes({"coinbase": "0x" + "a " * 20}, "coinbase", "", 20)
 
 
 @pytest.mark.parametrize("text", ["A", "A===", "AA==AA==", "A-_=", "AA\n==", 5, None])

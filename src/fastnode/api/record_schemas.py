@@ -1,4 +1,7 @@
-"""The records that methods answer with, each once, as types (see api/schema_language.py) and as JSON schemas."""
+"""The records that methods answer with, as types (see api/schema_language.py) and as JSON schemas.
+
+Those that the protocol knows are tables there (protocol/records.py); the others are written here, once.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,17 @@ from typing import Any, Final
 
 from fastnode.api.schema_language import schema_of
 from fastnode.config.configuration import configuration_schema
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import (
+    Checkpoint,
+    CheckpointHeader,
+    CommitteeAttestation,
+    L1PublishedData,
+    PublishedCheckpoint,
+)
+from fastnode.protocol.effects import Body, ContractClassLog, PrivateLog, PublicDataWrite, PublicLog, TxEffect
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
+from fastnode.protocol.records import Record
 from fastnode.values.schemas import Schema
 
 __all__ = ["components"]
@@ -46,37 +60,37 @@ SCALARS: Final[dict[str, Schema]] = {
     "ValidatorsByAddress": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/ValidatorStats"}},
 }
 
+
+def _types(*tables: type[Record]) -> dict[str, str]:
+    return {name: text for table in tables for name, text in table.types().items()}
+
+
 _BLOCK_DATA: Final = "header: BlockHeader, archive: AppendOnlyTreeSnapshot"
 _POSITION: Final = "checkpointNumber: number, indexWithinCheckpoint: number"
 
 #: Members in the order in which they are written.
 RECORDS: Final[dict[str, str]] = {
     # ---- blocks and checkpoints
-    "AppendOnlyTreeSnapshot": "{root: Fr, nextAvailableLeafIndex: number}",
-    "PartialStateReference": "{noteHashTree: AppendOnlyTreeSnapshot, nullifierTree: AppendOnlyTreeSnapshot, "
-    "publicDataTree: AppendOnlyTreeSnapshot}",
-    "StateReference": "{l1ToL2MessageTree: AppendOnlyTreeSnapshot, partial: PartialStateReference}",
-    "GasFees": "{feePerDaGas: bigint, feePerL2Gas: bigint}",
-    "GlobalVariables": "{chainId: Fr, version: Fr, blockNumber: number, slotNumber: Fr, timestamp: bigint, "
-    "coinbase: EthAddress, feeRecipient: Fr, gasFees: GasFees}",
-    "BlockHeader": "{lastArchive: AppendOnlyTreeSnapshot, state: StateReference, spongeBlobHash: Fr, "
-    "globalVariables: GlobalVariables, totalFees: Fr, totalManaUsed: Fr}",
-    "Body": "{txEffects: TxEffect[]}",
-    "L2Block": f"{{archive: AppendOnlyTreeSnapshot, header: BlockHeader, body: Body, {_POSITION}}}",
+    **_types(
+        AppendOnlyTreeSnapshot,
+        StateReference,
+        GasFees,
+        GlobalVariables,
+        BlockHeader,
+        Body,
+        L2Block,
+        L1PublishedData,
+        CommitteeAttestation,
+        CheckpointHeader,
+        Checkpoint,
+        PublishedCheckpoint,
+    ),
     "BlockResponse": f"{{{_BLOCK_DATA}, hash: Fr, {_POSITION}, number: number, body?: Body, l1?: L1PublishInfo, "
     "attestations?: CommitteeAttestation[]}",
     "BlockData": f"{{{_BLOCK_DATA}, blockHash: Fr, {_POSITION}}}",
-    "L1PublishedData": "{blockNumber: bigint, timestamp: bigint, blockHash: Fr}",
     "L1PublishInfo": "{published: boolean, blockNumber?: bigint, timestamp?: bigint, blockHash?: Fr}",
-    "CommitteeAttestation": "{address: EthAddress, signature: Signature}",
     "CheckpointedL2Block": "{checkpointNumber: number, block: L2Block, l1: L1PublishedData, "
     "attestations: CommitteeAttestation[]}",
-    "CheckpointHeader": "{lastArchiveRoot: Fr, blockHeadersHash: Fr, blobsHash: Fr, inHash: Fr, epochOutHash: Fr, "
-    "slotNumber: number, timestamp: bigint, coinbase: EthAddress, feeRecipient: Fr, gasFees: GasFees, "
-    "totalManaUsed: Fr}",
-    "Checkpoint": "{archive: AppendOnlyTreeSnapshot, header: CheckpointHeader, blocks: L2Block[], number: number, "
-    "feeAssetPriceModifier: bigint}",
-    "PublishedCheckpoint": "{checkpoint: Checkpoint, l1: L1PublishedData, attestations: CommitteeAttestation[]}",
     "CheckpointData": "{header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, checkpointOutHash: Fr, "
     "checkpointNumber: number, startBlock: number, blockCount: number, feeAssetPriceModifier?: bigint, "
     "l1: L1PublishedData, attestations: CommitteeAttestation[]}",
@@ -88,13 +102,7 @@ RECORDS: Final[dict[str, str]] = {
     "L2Tips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
     "ChainTips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
     # ---- transactions
-    "PublicDataWrite": "{leafSlot: Fr, value: Fr}",
-    "PrivateLog": "{fields: Fr[], emittedLength: number}",
-    "PublicLog": "{contractAddress: Fr, fields: Fr[]}",
-    "ContractClassLog": "{contractAddress: Fr, fields: {fields: Fr[]}, emittedLength: number}",
-    "TxEffect": "{revertCode: number, txHash: Fr, transactionFee: Fr, noteHashes: Fr[], nullifiers: Fr[], "
-    "l2ToL1Msgs: Fr[], publicDataWrites: PublicDataWrite[], privateLogs: PrivateLog[], publicLogs: PublicLog[], "
-    "contractClassLogs: ContractClassLog[]}",
+    **_types(PublicDataWrite, PrivateLog, PublicLog, ContractClassLog, TxEffect),
     "IndexedTxEffect": "{l2BlockHash: Fr, l2BlockNumber: number, txIndexInBlock: number, data: TxEffect}",
     "TxReceipt": '{txHash: Fr, status: "dropped"|"pending"|"proposed"|"checkpointed"|"proven"|"finalized", '
     'executionResult?: "success"|"reverted"|"app_logic_reverted"|"teardown_reverted"|"both_reverted", '

@@ -113,6 +113,7 @@ class CheckpointHeader(TypedDict):
     feeRecipient: Fr
     gasFees: GasFees
     totalManaUsed: Fr
+    accumulatedFees: NotRequired[Fr]
 
 
 class CheckpointResponse(TypedDict):

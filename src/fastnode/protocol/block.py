@@ -5,24 +5,24 @@ Block buffer: header 440 | archive (root 32, size u32) | body | checkpointNumber
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import ClassVar
 
 from fastnode.protocol.effects import Body
-from fastnode.protocol.fields import as_record, join_path, read_number, read_value
-from fastnode.protocol.header import HEADER_BYTES, SNAPSHOT_BYTES, AppendOnlyTreeSnapshot, BlockHeader
-from fastnode.protocol.reader import ByteReader
-from fastnode.records import dataclass
+from fastnode.protocol.header import HEADER, SNAPSHOT, AppendOnlyTreeSnapshot, BlockHeader
+from fastnode.protocol.records import Record, member, number, of, record
 
 
-@dataclass(frozen=True, slots=True)
-class L2Block:
-    """A block; ``archive`` is the archive tree after it, so its size is the block number + 1."""
+@record
+class L2Block(Record):
+    """A block."""
 
-    archive: AppendOnlyTreeSnapshot
-    header: BlockHeader
-    body: Body
-    checkpoint_number: int
-    index_within_checkpoint: int
+    buffer_order: ClassVar = ("header", "archive", "body", "checkpoint_number", "index_within_checkpoint")
+
+    archive: AppendOnlyTreeSnapshot = member(SNAPSHOT, "Archive tree after the block: its size is the number + 1.")
+    header: BlockHeader = member(HEADER)
+    body: Body = member(of(Body))
+    checkpoint_number: int = member(number())
+    index_within_checkpoint: int = member(number())
 
     @property
     def number(self) -> int:
@@ -31,45 +31,3 @@ class L2Block:
     def hash(self) -> bytes:
         """The block hash (32 bytes); computed on every call."""
         return self.header.hash()
-
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(
-            archive=AppendOnlyTreeSnapshot.from_json(read_value(record, "archive", path), join_path(path, "archive")),
-            header=BlockHeader.from_json(read_value(record, "header", path), join_path(path, "header")),
-            body=Body.from_json(read_value(record, "body", path), join_path(path, "body")),
-            checkpoint_number=read_number(record, "checkpointNumber", path),
-            index_within_checkpoint=read_number(record, "indexWithinCheckpoint", path),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "archive": self.archive.to_json(),
-            "header": self.header.to_json(),
-            "body": self.body.to_json(),
-            "checkpointNumber": self.checkpoint_number,
-            "indexWithinCheckpoint": self.index_within_checkpoint,
-        }
-
-    def to_buffer(self) -> bytes:
-        return b"".join(
-            (
-                self.header.to_buffer(),
-                self.archive.to_buffer(),
-                self.body.to_buffer(),
-                self.checkpoint_number.to_bytes(4, "big"),
-                self.index_within_checkpoint.to_bytes(4, "big"),
-            )
-        )
-
-    @classmethod
-    def from_buffer(cls, buffer: bytes) -> Self:
-        """The inverse of :meth:`to_buffer`; DecodeError for anything else."""
-        reader = ByteReader(buffer, "block")
-        header = BlockHeader.from_buffer(reader.take(HEADER_BYTES))
-        archive = AppendOnlyTreeSnapshot.from_buffer(reader.take(SNAPSHOT_BYTES))
-        body = Body.read(reader)
-        block = cls(archive, header, body, reader.unsigned(4), reader.unsigned(4))
-        reader.finish()
-        return block

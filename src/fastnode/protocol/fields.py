@@ -158,10 +158,6 @@ def read_bytes(record: dict[str, Any], key: str, path: str, length: int) -> byte
     raise _hex_error(text, join_path(path, key), length)
 
 
-def read_eth_address(record: dict[str, Any], key: str, path: str) -> bytes:
-    return read_bytes(record, key, path, ETH_ADDRESS_BYTES)
-
-
 def read_field_integer(record: dict[str, Any], key: str, path: str, bits: int = FIELD_BITS) -> int:
     """A field that carries an integer of at most ``bits`` bits."""
     value = int.from_bytes(read_field(record, key, path), "big")

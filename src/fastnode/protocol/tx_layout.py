@@ -45,7 +45,7 @@ from fastnode.protocol.constants import (
     PRIVATE_LOGS_PER_TX_MAX,
 )
 from fastnode.protocol.fields import FIELD_BYTES
-from fastnode.protocol.header import HEADER_BYTES, HEADER_FIELDS
+from fastnode.protocol.header import HEADER
 from fastnode.records import dataclass
 
 ENQUEUED_CALLS_PER_TX_MAX: Final = 32
@@ -93,7 +93,6 @@ PUBLIC_HASH_FIELDS: Final = 2784
 _U128: Final = 16
 _ETH: Final = 20
 #: Widths of the values of the anchor header, in order.
-_HEADER_WIDTHS: Final = (32, 4) * 5 + (32, 32, 32, 4, 4, 8, 20, 32, _U128, _U128, 32, 32)
 #: The rest of the transaction's constants: context, vkTreeRoot, protocolContractsHash.
 _CONTEXT_WIDTHS: Final = (32, 32, 4, 4, 4, 4, _U128, _U128, _U128, _U128, 32, 32)
 _TAIL_WIDTHS: Final = (4, 4, 32, 8)
@@ -143,7 +142,7 @@ def _plan(sections: tuple[tuple[int, tuple[int, ...]], ...]) -> HashPlan:
     return HashPlan(field_runs.Cuts(cuts), tuple(offsets))
 
 
-_CONSTANTS: Final = (ANCHOR_HEADER, _HEADER_WIDTHS + _CONTEXT_WIDTHS)
+_CONSTANTS: Final = (ANCHOR_HEADER, HEADER.widths + _CONTEXT_WIDTHS)
 _TAIL: Final = (GAS_USED, _TAIL_WIDTHS)
 
 PRIVATE_PLAN: Final = _plan((_CONSTANTS, (ACCUMULATED, _accumulated_widths(public=False)), _TAIL))
@@ -159,11 +158,9 @@ PUBLIC_PLAN: Final = _plan(
 # The drawing above and the plans must not drift apart.
 assert PRIVATE_DATA_BYTES == 38557
 assert PUBLIC_DATA_BYTES == 82722
-assert len(_HEADER_WIDTHS) == HEADER_FIELDS
 assert len(PRIVATE_PLAN.offsets) == PRIVATE_HASH_FIELDS
 assert len(PUBLIC_PLAN.offsets) == PUBLIC_HASH_FIELDS
-assert ANCHOR_HEADER + HEADER_BYTES == CHAIN_ID
-assert len(_HEADER_WIDTHS) == HEADER_FIELDS
+assert ANCHOR_HEADER + HEADER.width == CHAIN_ID
 
 _HEAD_NAMES: Final = (
     (ANCHOR_HEADER, "anchorBlockHeader"),

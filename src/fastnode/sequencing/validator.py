@@ -251,5 +251,5 @@ class Validator:
         )
         given = proposal.header
         if header != given:
-            names = [name for name in type(header).__slots__ if getattr(header, name) != getattr(given, name)]
+            names = [row.name for row in header.MEMBERS if getattr(header, row.name) != getattr(given, row.name)]
             raise SlotLost(f"its header's {', '.join(names)} is not what its blocks give")
