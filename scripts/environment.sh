@@ -1,19 +1,13 @@
-# Sourced by run, test and bench: `prepare_environment EXTRA` leaves a .venv in which fastnode is
-# installed in place with its extensions built, and sets $venv_python.
+# Sourced by run, test and bench: `prepare_environment run|test|bench` leaves a .venv in which fastnode is installed in
+# place with its extensions built, and sets $venv_python.  FASTNODE_VENV names another place than .venv.
 #
-# What was done is remembered as stamps under .venv/fastnode-stamps, each written after the work it
-# stands for, so that an interrupted run repeats a step and a complete one is skipped:
-#
-# FASTNODE_VENV names another place than .venv, so that there can be one for each Python.
-# FASTNODE_PINNED=1 takes the releases of tests/constraints.txt, with their hashes, instead of the newest ones.
+# What was done is remembered as stamps under .venv/fastnode-stamps, each written after the work it stands for, so that an
+# interrupted run repeats a step and a complete one is skipped.  Stamps are made of the content of files, never of times:
 #
 #   python        the interpreter the environment was made from, as PYTHON= named it
-#   dependencies-EXTRA   checksum of pyproject.toml
-#   pinned-EXTRA  checksum of tests/constraints.txt, if the releases are those named there
+#   pinned-KIND   checksum of the releases that were installed: to run, or to test and measure
 #   bytecode      nothing; its time is when the package was compiled last
 #   extensions    checksum of every file that goes into the build, one per line
-#
-# The expected content of a stamp is made of the files themselves, never of their times.
 
 project_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="${FASTNODE_VENV:-$project_root/.venv}"
@@ -121,9 +115,13 @@ require_venv_module() {
         die "Python $(python_version "$1") has no venv module; Debian and Ubuntu: apt install python$(python_version "$1")-venv"
 }
 
-checksum_of_metadata() { cksum "$project_root/pyproject.toml"; }
-
-checksum_of_pins() { cksum "$project_root/tests/constraints.txt"; }
+# Sets $pins and $pins_stamp: the releases to install, with the hashes of their files, for what is prepared.
+choose_pins() {
+    pins_stamp=pinned-test pins=("$project_root/tests/constraints.txt")
+    if [ "$1" = run ] && ! stamped pinned-test "$(cksum "${pins[@]}")"; then
+        pins_stamp=pinned-run pins=("$project_root/deploy/docker/build-constraints.txt" "$project_root/deploy/docker/constraints.txt")
+    fi
+}
 
 checksums_of_sources() {
     (cd "$project_root" && find setup.py src/fastnode/_ext -type f \
@@ -136,11 +134,6 @@ stamp() {
     mkdir -p "$stamps"
     printf '%s\n' "$2" >"$stamps/$1.new"
     mv "$stamps/$1.new" "$stamps/$1"
-}
-
-dependencies_are_installed() {
-    stamped "dependencies-$1" "$(checksum_of_metadata)" &&
-        { [ -z "${FASTNODE_PINNED:-}" ] || stamped "pinned-$1" "$(checksum_of_pins)"; }
 }
 
 wanted_python() { [ -z "${PYTHON:-}" ] || command -v "$PYTHON"; }
@@ -163,7 +156,7 @@ compile_package() {
 environment_is_ready() {
     [ -x "$venv_python" ] && [ ! -e "$venv_unfinished" ] &&
         { [ -z "${PYTHON:-}" ] || stamped python "$(wanted_python)"; } &&
-        dependencies_are_installed "$1" &&
+        choose_pins "$1" && stamped "$pins_stamp" "$(cksum "${pins[@]}")" &&
         stamped extensions "$(checksums_of_sources)"
 }
 
@@ -183,45 +176,13 @@ make_venv() {
     rm "$venv_unfinished"
 }
 
-# Prints the requirements of the package with everything optional, of the extra $1 and of the build, one per line.
-requirements() {
-    "$venv_python" - "$project_root/pyproject.toml" "$1" <<'PYTHON_CODE'
-import sys, tomllib
-with open(sys.argv[1], "rb") as file:
-    metadata = tomllib.load(file)
-project = metadata["project"]
-extras = project.get("optional-dependencies", {})
-
-def expand(extra):
-    """Its requirements; a requirement on this project itself names extras in brackets."""
-    for requirement in extras.get(extra, ()):
-        if requirement.startswith(project["name"] + "["):
-            for other in requirement.partition("[")[2].rstrip("]").split(","):
-                yield from expand(other.strip())
-        else:
-            yield requirement
-
-wanted = [*metadata["build-system"]["requires"], *project["dependencies"], *expand("all"), *expand(sys.argv[2])]
-print(*wanted, sep="\n")
-PYTHON_CODE
-}
-
 install_dependencies() {
-    local list wanted=()
-    dependencies_are_installed "$1" && return
+    choose_pins "$1"
+    stamped "$pins_stamp" "$(cksum "${pins[@]}")" && return
     say "installing dependencies"
-    mkdir -p "$stamps"
-    if [ -n "${FASTNODE_PINNED:-}" ]; then
-        wanted=(--require-hashes --requirement "$project_root/tests/constraints.txt")
-    else
-        list="$stamps/requirements-$1.txt"
-        requirements "$1" >"$list"
-        wanted=(--requirement "$list")
-    fi
-    "$venv_python" -m pip install --quiet --disable-pip-version-check "${wanted[@]}" ||
+    "$venv_python" -m pip install --quiet --disable-pip-version-check --require-hashes "${pins[@]/#/--requirement=}" ||
         die "pip could not install the dependencies; its output is above"
-    stamp "dependencies-$1" "$(checksum_of_metadata)"
-    [ -z "${FASTNODE_PINNED:-}" ] || stamp "pinned-$1" "$(checksum_of_pins)"
+    stamp "$pins_stamp" "$(cksum "${pins[@]}")"
 }
 
 # Touches the sources whose checksum is not the stamped one: setuptools and Cython go by times, and
