@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from fastnode.development.marked_pages import renew, renew_named_file
-from fastnode.parquet.tables import TABLES
+from fastnode.parquet.tables import TABLES, Column
 
 __all__ = ["render", "render_page"]
 
@@ -20,15 +22,26 @@ _TYPES: Final = {
 }
 
 
+#: Tables that have a column alike before it is described once.
+_COMMON_MIN: Final = 3
+
+
 def render() -> str:
-    """The tables with their columns, in Markdown."""
-    lines: list[str] = []
+    """The tables with their columns, in Markdown; columns of several tables first."""
+    alike = Counter(column for table in TABLES for column in table.columns)
+    common = [column for column, count in alike.items() if count >= _COMMON_MIN]
+    lines = ["### Columns of several tables", "", *_rows(common), ""]
     for table in TABLES:
-        lines += [f"### {table.name}", "", f"{table.meaning[0].upper()}{table.meaning[1:]}.", ""]
-        lines += ["| column | type | what it is |", "|---|---|---|"]
-        lines += [f"| `{column.name}` | {_TYPES[column.kind]} | {column.meaning} |" for column in table.columns]
-        lines.append("")
+        named = ", ".join(f"`{column.name}`" for column in table.columns if column in common)
+        meaning = f"{table.meaning[0].upper()}{table.meaning[1:]}{named and f'; with {named}'}."
+        own = [column for column in table.columns if column not in common]
+        lines += [f"### {table.name}", "", meaning, "", *_rows(own), ""]
     return "\n".join(lines).rstrip()
+
+
+def _rows(columns: Iterable[Column]) -> list[str]:
+    rows = [f"| `{column.name}` | {_TYPES[column.kind]} | {column.meaning} |" for column in columns]
+    return ["| column | type | what it is |", "|---|---|---|", *rows]
 
 
 def render_page(page: str) -> str:

@@ -139,12 +139,12 @@ def render() -> str:
     lines = ["| room | what it is | imports |", "|---|---|---|"]
     for room in ROOMS:
         if room.imports is None:
-            imports = "the rooms above"
+            imports = ""
         else:
             ground, others = ("the ground", _GROUND) if room.imports >= _GROUND else ("", frozenset[str]())
             names = [other.name for other in ROOMS if other.name in room.imports - others]
             imports = ", ".join(filter(None, (ground, *(f"`{name}`" for name in names)))) or "nothing"
-        lines.append(f"| `{room.title}` | {room.purpose} | {imports} |")
+        lines.append(f"| `{room.title}` | {room.purpose} | {imports} |".replace("|  |", "| |"))
     return "\n".join(lines)
 
 
