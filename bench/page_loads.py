@@ -114,12 +114,12 @@ async def serve_node(folder: Path, blocks: int) -> None:
     )
     node = await Node.start(settings)
     async with asyncio.timeout(PATIENCE_S):
-        while node.joined.condition.is_importing or node.view is None or node.view.state is None:
+        while node.core.condition.is_importing or node.view is None or node.view.state is None:
             await asyncio.sleep(0.05)
     with ArchiverStore.open(folder / "long") as store:
         write_long_chain(store, chain_file, blocks)
         with store.open_view() as view:
-            node.joined.views.replace(View(view))
+            node.core.views.replace(View(view))
             assert node.explorer is not None
             urls = {"status page": f"http://127.0.0.1:{node.admin.port}/", "explorer": f"{node.explorer.url}/"}
             await _until_told(urls)

@@ -189,7 +189,9 @@ class NodeProcess:
 
     def entries(self) -> list[dict[str, Any]]:
         """The log so far; what is no JSON line (the last word of a failed start) under ``message``."""
-        lines = self.log.read_text().splitlines()
+        text = self.log.read_text()
+        # Of a line that is being written, the beginning may be there already, while the process lives.
+        lines = (text if self.process.poll() is not None else text[: text.rfind("\n") + 1]).splitlines()
         return [json.loads(line) if line.startswith("{") else {"message": line} for line in lines]
 
     def wait_for_line(self, message: str) -> dict[str, Any]:

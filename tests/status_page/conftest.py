@@ -55,7 +55,7 @@ class Site:
 
     def show(self, view: View | None) -> None:
         """Answer from another view, until the next commit."""
-        self.node.joined.views.replace(view)
+        self.node.core.views.replace(view)
 
     @property
     def public_url(self) -> str:
@@ -119,7 +119,7 @@ def start_site(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory)
 
 async def _until_loaded(node: Node, tip: int) -> None:
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    condition = node.joined.condition
+    condition = node.core.condition
     while condition.is_importing or node.view is None or node.view.chain.tip_number < tip or node.view.state is None:
         assert asyncio.get_running_loop().time() < deadline, "the chain is not loaded"
         await asyncio.sleep(0.02)
@@ -150,9 +150,9 @@ def long_chain(tmp_path_factory: pytest.TempPathFactory, short_chain: Path) -> I
 def long_site(open_site: Site, long_chain: ChainView) -> Iterator[Site]:
     """The node without a key, while it serves the long chain."""
     own = open_site.node.view
-    open_site.node.joined.views.replace(View(long_chain))
+    open_site.node.core.views.replace(View(long_chain))
     yield open_site
-    open_site.node.joined.views.replace(own)
+    open_site.node.core.views.replace(own)
 
 
 @pytest.fixture(scope="session")
