@@ -38,8 +38,9 @@ ALL = "all blocks from there on"
 @pytest.mark.parametrize(
     ("settings", "oldest", "tip", "said"),
     [
-        (Settings(), 0, 0, {"oldest_block": 0, "kept": ALL, "faster": FASTER}),
+        (Settings(upstream_url=("http://node:8080",)), 0, 0, {"oldest_block": 0, "kept": ALL, "faster": FASTER}),
         (Settings(local_network=True), 0, 0, {"oldest_block": 0, "kept": ALL}),
+        (Settings(), 0, 0, {"oldest_block": 0, "kept": ALL}),
         (Settings(), 0, 9, {"oldest_block": 0, "kept": ALL}),
         (Settings(world_state_checkpoint_history=5), 4, 9, {"oldest_block": 4, "kept": "5 checkpoints"}),
         (
@@ -56,5 +57,5 @@ def test_the_start_says_from_where_the_state_is_kept(
 ) -> None:
     caplog.set_level("INFO")
     state: Any = SimpleNamespace(oldest=oldest, tip=SimpleNamespace(number=tip))
-    log_history(settings, state, runs_follow=oldest == tip)
+    log_history(settings, state, is_followed=settings.upstream_url is not None, runs_follow=oldest == tip)
     assert [record.facts for record in caplog.records] == [said]  # type: ignore[attr-defined]

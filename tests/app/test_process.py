@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fastnode.app.process import process
+from fastnode.app.roles.public_port import PublicPort
 from fastnode.config.settings import Settings
 from fastnode.http.allowance import MemoryBudget
 
@@ -63,7 +64,7 @@ class ShortNode:
         self.frozen_before = gc.get_freeze_count()  # CPython 3.12 begins with some
         self.foundation = SimpleNamespace(budget=MemoryBudget(1 << 20))
         self.core = SimpleNamespace(local_network=None)
-        self.service = SimpleNamespace(hub=None)
+        self.equipment = SimpleNamespace(public_port=PublicPort(core=None))
 
     async def start(self) -> ShortNode:
         assert gc.get_freeze_count() == self.frozen_before

@@ -32,7 +32,7 @@ def test_jobs_run_in_the_thread_that_works_and_return_to_their_callers(callers: 
 
 
 def test_a_job_that_is_not_begun_in_time_is_not_run_later() -> None:
-    jobs = JobQueue("the chain")
+    jobs = JobQueue("the chain", lambda: None)
     ran: list[int] = []
     with pytest.raises(Refused, match=r"the chain could not be changed for 0\.01 s"):
         jobs.run(lambda: ran.append(1), 0.01)

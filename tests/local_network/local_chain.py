@@ -93,7 +93,13 @@ class LocalChain:
         assert self.data.state is not None
         control = SyncControl()
         self.network = LocalNetwork(
-            self._options, self.ingestor, self.data.state, self.directory, control=control, wall=self.wall
+            self._options,
+            self.ingestor,
+            self.data.state,
+            self.directory,
+            lambda: self.mempool,
+            control=control,
+            wall=self.wall,
         )
         self.network.set_up(SETUP.blocks if is_new and self._test_accounts else ())
         self.mempool = Mempool.open(
@@ -104,7 +110,6 @@ class LocalChain:
             now=lambda: float(self.network.pool_time()),
         )
         self._resources.callback(self.mempool.close)
-        self.network.attach(self.mempool)
         self.mempool.watch_accepted(self.network.forward)
         self.changes = Changes(self.network)
         thread = threading.Thread(target=self._run)

@@ -58,6 +58,7 @@ class FollowingNode:
         l1_tips: L1Tips | None = None,
         bus: Any = None,
         proposals: Any = None,
+        mempool: Any = None,
     ) -> None:
         self.directory = directory
         self.failures: list[BaseException] = []
@@ -73,7 +74,13 @@ class FollowingNode:
         publication = Publication(self._publish)
         self.ingestor = self.data.open_ingestor(verify=settings.verify, on_commit=publication)
         self.follower = self.origins.follow(
-            self.ingestor, self.control, publication, messages=messages, l1_tips=l1_tips, proposals=proposals
+            self.ingestor,
+            self.control,
+            publication,
+            mempool=mempool,
+            messages=messages,
+            l1_tips=l1_tips,
+            proposals=proposals,
         )
         self._thread = IngestionThread(
             self.data,
@@ -140,20 +147,21 @@ class FollowingNode:
 
 
 @contextmanager
-def origins(
+def following(
     directory: Path,
     *urls: str,
     messages: MessageSource | None = None,
     l1_tips: L1Tips | None = None,
     bus: Any = None,
     proposals: Any = None,
+    mempool: Any = None,
     **settings: Any,
 ) -> Iterator[FollowingNode]:
     """A node that follows these URLs; stopped and closed at the end."""
     with ExitStack() as stack:
         values: dict[str, Any] = {"archiver_polling_interval_ms": 5, "upstream_timeout_s": 10.0} | settings
         wanted = Settings(upstream_url=urls, **values)
-        node = FollowingNode(directory, stack, wanted, messages, l1_tips, bus, proposals)
+        node = FollowingNode(directory, stack, wanted, messages, l1_tips, bus, proposals, mempool)
         yield node
     assert not node.failures, node.failures
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sources.conftest import PATIENCE_S, FollowingNode, origins
+from tests.sources.conftest import PATIENCE_S, FollowingNode, following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 @contextmanager
 def caught_up(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, **settings: Any) -> Iterator[FollowingNode]:
     """A node with the chain, before anything bad happens; afterwards all is well again."""
-    with origins(tmp_path / "node", upstream.url, **settings) as node:
+    with following(tmp_path / "node", upstream.url, **settings) as node:
         node.wait_for(chain)
         yield node
         with upstream.lock:
@@ -176,7 +176,7 @@ def test_another_network_ends_a_node_that_starts_and_is_put_aside_later(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, changes: Json, reason: str
 ) -> None:
     good = upstream.node_info
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         upstream.stop()
         node.wait_for_upstream("unavailable")
@@ -186,7 +186,7 @@ def test_another_network_ends_a_node_that_starts_and_is_put_aside_later(
         upstream.node_info = good
         node.wait_for_upstream("healthy")
     upstream.node_info = good | changes
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for_failure(StartError, reason)
 
 
@@ -203,7 +203,7 @@ def test_a_genesis_that_is_not_below_block_1_is_refused_with_both_roots(
 
     upstream.tamper = tamper
     with pytest.raises(StartError, match=rf"{chain.genesis['archiveRoot']}.*{other}"):  # noqa: SIM117
-        with origins(tmp_path / "node", upstream.url):
+        with following(tmp_path / "node", upstream.url):
             pass
 
 
@@ -219,7 +219,7 @@ def test_a_class_that_is_not_what_its_id_says_is_named_and_asked_for_again(
         return result
 
     upstream.tamper = tamper
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         assert next(lies, None) is None, "it was asked once more after each lie"
         assert node.data.store.has_chain
     assert re.search(r"genesis: class 0x\w+ hashes to 0x", "".join(str(vars(line)) for line in caplog.records))
@@ -229,7 +229,7 @@ def test_a_node_without_the_own_namespace_needs_a_genesis_file(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     upstream.is_fastnode = False
-    with pytest.raises(StartError, match="give --genesis FILE"), origins(tmp_path / "node", upstream.url):
+    with pytest.raises(StartError, match="give --genesis FILE"), following(tmp_path / "node", upstream.url):
         pass
 
 
@@ -296,7 +296,7 @@ def test_one_flipped_bit_in_a_checkpoint_is_refused(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     chain.publish()
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         assert node.control.pause(10)
         chain.checkpoint(2)
@@ -319,7 +319,7 @@ def test_one_flipped_bit_in_a_checkpoint_is_refused(
 def test_one_flipped_bit_in_a_proposed_block_is_refused(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         assert node.control.pause(10)
         chain.propose()
@@ -345,7 +345,7 @@ def test_a_message_that_is_not_the_one_of_l1_is_refused(
     upstream.tamper = lambda method, parameters, result: (
         wrong if method == "fastnode_getL1ToL2Messages" and parameters == [number] else result
     )
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for_upstream("put aside", "header.inHash")
         assert node.tips.checkpointed.checkpoint.number == number - 1
         upstream.tamper = lambda _method, _parameters, result: result
@@ -362,7 +362,7 @@ def test_messages_that_no_source_has_stop_the_sync_with_one_clear_line(
     upstream.tamper = lambda method, parameters, result: (
         None if method == "fastnode_getL1ToL2Messages" and parameters == [number] else result
     )
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         wanted = f"checkpoint {number} inserts messages from L1"
         node.wait(lambda: wanted in (node.follower.trouble or ""))
         passes = len(upstream.requests)
@@ -411,7 +411,7 @@ def test_gaps_and_nonsense_put_a_node_aside(
 def test_a_reorg_to_blocks_that_do_not_verify_leaves_the_old_ones(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         before, contents = node.tips, node.contents()
         with upstream.lock:
@@ -480,7 +480,7 @@ def test_a_tip_that_goes_back_for_a_moment_takes_nothing_away(
 def test_a_chain_without_the_finalized_block_is_refused(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         before = node.tips
         final = before.finalized.block.number
@@ -493,7 +493,7 @@ def test_a_chain_without_the_finalized_block_is_refused(
 
 
 def test_two_upstreams_that_disagree_are_noticed(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
-    with scripted_upstream(chain) as other, origins(tmp_path / "node", upstream.url, other.url) as node:
+    with scripted_upstream(chain) as other, following(tmp_path / "node", upstream.url, other.url) as node:
         node.follower._options = FollowerOptions(poll_interval_s=0.005, comparison_interval_s=0.01)
         node.wait_for(chain)
         wrong = chain.blocks[0].header.to_json()
@@ -510,7 +510,7 @@ def test_a_second_node_that_swallows_requests_does_not_hold_up_the_chain(
 ) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as hole,
-        origins(
+        following(
             tmp_path / "node",
             upstream.url,
             f"http://127.0.0.1:{hole.getsockname()[1]}",

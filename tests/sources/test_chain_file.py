@@ -130,9 +130,9 @@ def test_a_garbled_line_is_named_by_its_number(
 
 
 def test_nothing_may_follow_the_tips(sample: SampleChain, write: Write) -> None:
-    for origins in (sample.lines[-1], sample.lines[5]):
+    for following in (sample.lines[-1], sample.lines[5]):
         with pytest.raises(ChainFileError, match=r"line 45: a line of kind '(tips|checkpoint)' is not allowed here"):
-            read_all(write([*sample.lines, origins]))
+            read_all(write([*sample.lines, following]))
 
 
 def test_a_checkpoint_may_not_follow_a_single_block(sample: SampleChain, write: Write) -> None:

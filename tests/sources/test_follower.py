@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.sources.conftest import origins
+from tests.sources.conftest import following
 from tests.sources.made_chain import SHAPE, MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
@@ -19,7 +19,7 @@ from fastnode.protocol.block import L2Block
 def test_a_chain_is_fetched_and_followed_block_by_block(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         for _ in range(3):
             with upstream.lock:
@@ -37,7 +37,7 @@ def test_a_chain_is_fetched_and_followed_block_by_block(
 def test_what_was_followed_is_what_an_import_of_the_same_chain_stores(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         with upstream.lock:
             chain.undo_to(chain.tip - 4)
@@ -46,18 +46,18 @@ def test_what_was_followed_is_what_an_import_of_the_same_chain_stores(
             chain.checkpoint(3)
         node.wait_for(chain)
         followed = node.contents()
-    with origins(tmp_path / "fresh", upstream.url) as fresh:
+    with following(tmp_path / "fresh", upstream.url) as fresh:
         fresh.wait_for(chain)
         assert fresh.contents() == followed
 
 
 def test_a_restart_goes_on_where_it_was(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
     with upstream.lock:
         chain.checkpoint(2)
     upstream.requests.clear()
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
     assert "fastnode_getGenesis" not in upstream.requests
 
@@ -80,7 +80,7 @@ def test_proposals_are_asked_for_when_the_chain_has_caught_up_and_whenever_one_h
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     proposals = Proposals()
-    with origins(tmp_path / "node", upstream.url, proposals=proposals, archiver_polling_interval_ms=60_000) as node:
+    with following(tmp_path / "node", upstream.url, proposals=proposals, archiver_polling_interval_ms=60_000) as node:
         node.wait_for(chain)
         for _ in range(2):
             asked = len(proposals.tips)
@@ -93,7 +93,7 @@ def test_an_upstream_that_lacks_a_block_of_peers_is_no_trouble(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     proposals = Proposals()
-    with origins(tmp_path / "node", upstream.url, proposals=proposals) as node:
+    with following(tmp_path / "node", upstream.url, proposals=proposals) as node:
         node.wait_for(chain)
         tip = chain.tip
         with upstream.lock:
@@ -118,7 +118,7 @@ def test_other_blocks_at_known_numbers_replace_them(
 ) -> None:
     """The proposed ones, and further back whole checkpoints and parts of them; the finalized ones stay."""
     chain.finalized = 1
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         with upstream.lock:
             chain.undo_to(chain.tip - depth)
@@ -130,7 +130,7 @@ def test_other_blocks_at_known_numbers_replace_them(
 def test_readers_see_the_replacement_only_when_it_is_complete(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         tip = chain.tip
         with upstream.lock:
@@ -144,7 +144,7 @@ def test_readers_see_the_replacement_only_when_it_is_complete(
 def test_a_pruned_pending_chain_is_believed_when_it_stays_pruned(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         with upstream.lock:
             chain.undo_to(chain.tip - 2)
@@ -155,7 +155,7 @@ def test_an_invalidated_checkpoint_leaves_its_blocks_as_proposed_ones(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     chain.undo_to(chain.tip - 2)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         with upstream.lock:
             unit = chain.units[-1]
@@ -171,11 +171,11 @@ def test_an_invalidated_checkpoint_leaves_its_blocks_as_proposed_ones(
 def test_a_reorg_that_happened_while_the_node_was_stopped_is_noticed(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
     chain.undo_to(chain.tip - 6)
     chain.checkpoint(4)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
 
 
@@ -183,7 +183,7 @@ def test_a_fork_longer_than_one_question_is_found(tmp_path: Path, chain: MadeCha
     chain.finalized = chain.proven = 1
     for _ in range(45):
         chain.checkpoint(2)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         with upstream.lock:
             chain.undo_to(7)
@@ -193,7 +193,7 @@ def test_a_fork_longer_than_one_question_is_found(tmp_path: Path, chain: MadeCha
 
 def test_random_walks_end_at_the_same_chain(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
     source = random.Random(7)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         for _ in range(25):
             with upstream.lock:
                 final = chain.tips().finalized.block.number
@@ -206,7 +206,7 @@ def test_random_walks_end_at_the_same_chain(tmp_path: Path, chain: MadeChain, up
                     chain.finalized = max(chain.finalized, chain.proven - 8)
             node.wait_for(chain)
         followed = node.contents()
-    with origins(tmp_path / "fresh", upstream.url) as fresh:
+    with following(tmp_path / "fresh", upstream.url) as fresh:
         fresh.wait_for(chain)
         assert fresh.contents() == followed
 
@@ -218,7 +218,7 @@ def test_when_the_first_upstream_goes_the_second_is_followed(tmp_path: Path, cha
     with (
         scripted_upstream(chain) as first,
         scripted_upstream(chain) as second,
-        origins(tmp_path / "node", first.url, second.url) as node,
+        following(tmp_path / "node", first.url, second.url) as node,
     ):
         node.wait_for(chain)
         first.stop()
@@ -234,7 +234,7 @@ def test_an_upstream_that_is_behind_does_not_take_blocks_away(tmp_path: Path, ch
     with (
         scripted_upstream(chain) as first,
         scripted_upstream(chain) as second,
-        origins(tmp_path / "node", first.url, second.url) as node,
+        following(tmp_path / "node", first.url, second.url) as node,
     ):
         node.wait_for(chain)
         tips = chain.tips()
@@ -272,7 +272,7 @@ def test_a_node_without_the_own_namespace_is_followed_with_a_genesis_file_and_l1
 ) -> None:
     upstream.is_fastnode = False
     file = chain.write_genesis(tmp_path / "genesis.jsonl")
-    with origins(tmp_path / "node", upstream.url, messages=L1(chain), genesis=file) as node:
+    with following(tmp_path / "node", upstream.url, messages=L1(chain), genesis=file) as node:
         node.wait_for(chain)
         with upstream.lock:
             chain.propose()
@@ -293,7 +293,7 @@ def test_checkpoints_without_messages_need_no_source_of_them(tmp_path: Path) -> 
         file = chain.write_genesis(tmp_path / "genesis.jsonl")
         with (
             scripted_upstream(chain, is_fastnode=False) as upstream,
-            origins(tmp_path / "node", upstream.url, genesis=file) as node,
+            following(tmp_path / "node", upstream.url, genesis=file) as node,
         ):
             node.wait_for(chain)
 
@@ -308,7 +308,7 @@ def test_what_l1_says_is_final_goes_before_what_the_node_says(
             return self.known
 
     tips = Tips()
-    with origins(tmp_path / "node", upstream.url, l1_tips=tips) as node:
+    with following(tmp_path / "node", upstream.url, l1_tips=tips) as node:
         # The blocks are there before what is known about them: the pass that reads the tips must have ended.
         node.wait(lambda: node.tips.finalized.checkpoint.number == 6)
         assert node.tips.proven.checkpoint.number == 6, "what is final is proven"

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import PATIENCE_S
 from tests.mutated_answers import ANSWERS, Mutator, seed
 from tests.sources import conftest
-from tests.sources.conftest import origins
+from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 from tests.test_loop import KINDS
@@ -54,7 +54,7 @@ def test_a_followed_node_may_answer_anything(
 ) -> None:
     monkeypatch.setattr(conftest, "QUICK", AT_ONCE)
     mutator = Mutator(seed(1))
-    with origins(tmp_path / "node", upstream.url, upstream_timeout_s=0.5) as node:
+    with following(tmp_path / "node", upstream.url, upstream_timeout_s=0.5) as node:
         node.wait_for(chain)
         upstream.disturb = mutator.disturb(upstream.answer)
         for share in range(1, 11):
@@ -82,7 +82,7 @@ def test_a_follower_goes_on_after_any_exception(
         raised.set()
         raise error
 
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         with monkeypatch.context() as patch:
             patch.setattr(RpcClient, "ask", fail)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.sources.conftest import origins
+from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
@@ -24,7 +24,7 @@ def test_a_node_that_knows_only_the_newer_names_is_followed(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     upstream.answers = renamed(upstream.answers)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
     older = [name for name in upstream.requests if name.startswith("node_")]
     assert set(older) <= {"node_getNodeInfo"}, "it is asked by the older names until it has answered to newer ones"

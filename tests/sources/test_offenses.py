@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.sentinel.test_sentinel import ADDRESSES, signed
-from tests.sources.conftest import origins
+from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
@@ -61,7 +61,7 @@ def test_a_committee_that_signs_twice_is_found_by_the_reorg(
     with upstream.lock:
         publish(chain)
         slot = publish(chain, 3)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         assert found(node) == []
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.sources.conftest import origins
+from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
@@ -61,13 +61,13 @@ def test_a_node_of_a_release_without_a_record_is_not_followed(
 ) -> None:
     says(upstream, STRANGE, FOUR.contracts_hash)
     with pytest.raises(StartError, match=f"no record here .verification keys 0x{STRANGE.hex()}"):  # noqa: SIM117
-        with origins(tmp_path / "new", upstream.url):
+        with following(tmp_path / "new", upstream.url):
             pass
     says(upstream, *FOUR.roots)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
     says(upstream, *FIVE.roots)
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for_failure(StartError, "is of release 5.x")
 
 
@@ -75,7 +75,7 @@ def test_a_root_that_the_operator_names_is_followed(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
     says(upstream, STRANGE, STRANGE)
-    with origins(tmp_path / "node", upstream.url, vk_tree_root="0x" + STRANGE.hex()) as node:
+    with following(tmp_path / "node", upstream.url, vk_tree_root="0x" + STRANGE.hex()) as node:
         node.wait_for(chain)
 
 
@@ -108,12 +108,11 @@ def test_a_node_goes_by_the_version_of_the_one_that_it_follows(
     mempool: Any = SimpleNamespace(
         learn_network=lambda values: learned.append(values.node_version), handover=None, join_allow_list=lambda _: None
     )
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         assert node.ingestor.view.chain.node_version == "4.1.2"
     upstream.node_info = upstream.node_info | {"nodeVersion": "4.4.0"}
-    with origins(tmp_path / "node", upstream.url, mirror_pending_txs=False) as node:
-        node.origins.attach(mempool, lambda: None, node.data.store)
+    with following(tmp_path / "node", upstream.url, mempool=mempool, mirror_pending_txs=False) as node:
         chain.checkpoint(2)
         node.wait_for(chain)
         node.wait(lambda: "4.4.0" in learned)

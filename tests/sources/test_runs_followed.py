@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sources.conftest import FollowingNode, origins
+from tests.sources.conftest import FollowingNode, following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
@@ -29,7 +29,7 @@ def test_random_walks_above_what_is_final_end_at_the_same_chain(
     chain.proven, chain.finalized = 6, 5
     first = chain.tips().finalized.block.number
     for walk in range(2):
-        with origins(tmp_path / "node", upstream.url, **SYNC) as node:
+        with following(tmp_path / "node", upstream.url, **SYNC) as node:
             node.wait_for(chain)
             assert_kept_from(node, first)
             for _ in range(3):
@@ -44,7 +44,7 @@ def test_random_walks_above_what_is_final_end_at_the_same_chain(
                 node.wait_for(chain)
             assert_kept_from(node, first)
             followed, tip = node.contents(), node.data.state.view.tip
-    with origins(tmp_path / "fresh", upstream.url) as fresh:
+    with following(tmp_path / "fresh", upstream.url) as fresh:
         fresh.wait_for(chain)
         assert fresh.contents() == followed
         assert fresh.data.state.view.tip == tip
@@ -60,7 +60,7 @@ def test_a_wrong_block_in_the_middle_of_a_run_is_named_and_the_next_node_is_foll
         wrong.tamper = lambda method, _, result: _spoiled(result, bad) if method == "node_getCheckpoints" else result
         with (
             caplog.at_level(logging.WARNING),
-            origins(tmp_path / "node", wrong.url, right.url, verify=False, **SYNC) as node,
+            following(tmp_path / "node", wrong.url, right.url, verify=False, **SYNC) as node,
         ):
             node.wait_for(chain)
             assert_kept_from(node, chain.tips().finalized.block.number)
@@ -74,7 +74,7 @@ def test_a_replacement_that_is_said_to_be_final_and_ends_wrong_gives_way_to_what
     """It begins right above what is final, where nothing else keeps it from a run, which cannot be taken back."""
     chain.proven = chain.finalized = 5
     final = chain.tips().finalized.block.number
-    with origins(tmp_path / "node", upstream.url, verify=False, **SYNC) as node:
+    with following(tmp_path / "node", upstream.url, verify=False, **SYNC) as node:
         node.wait_for(chain)
         shown, count = node.tips.proposed.number, len(node.published)
         with upstream.lock:

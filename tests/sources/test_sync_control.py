@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.sources.conftest import origins
+from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
@@ -114,7 +114,7 @@ def test_one_operation_at_a_time_and_others_are_told_which() -> None:
 def test_a_paused_node_stays_where_it_is_and_catches_up_later(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         operator = SyncOperator(node.control, node.ingestor)
         operator.pause()
@@ -131,7 +131,7 @@ def test_a_paused_node_stays_where_it_is_and_catches_up_later(
 def test_a_rollback_takes_the_chain_back_and_following_brings_it_forth_again(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         operator = SyncOperator(node.control, node.ingestor)
         target = chain.units[3].blocks[-1].number
@@ -147,7 +147,7 @@ def test_a_rollback_takes_the_chain_back_and_following_brings_it_forth_again(
 def test_a_forced_rollback_goes_below_the_finalized_block(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         operator = SyncOperator(node.control, node.ingestor)
         with pytest.raises(Refused, match="Cannot rollback to block 1 as it is before finalized 3"):
@@ -176,7 +176,7 @@ def test_a_forced_rollback_goes_below_the_finalized_block(
 def test_a_target_that_cannot_be_gone_back_to_is_refused_and_the_sync_goes_on(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, target: int, message: str
 ) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         operator = SyncOperator(node.control, node.ingestor)
         with pytest.raises(Refused) as refusal:
@@ -188,7 +188,7 @@ def test_a_target_that_cannot_be_gone_back_to_is_refused_and_the_sync_goes_on(
 
 
 def test_the_genesis_is_no_target(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
-    with origins(tmp_path / "node", upstream.url) as node:
+    with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
         with pytest.raises(Refused, match="Target L2 block 0 not found"):
             SyncOperator(node.control, node.ingestor).roll_back_to(0, force=True)

@@ -29,15 +29,14 @@ WAITING_MAX: Final = 1_000
 class JobQueue:
     """Jobs run in the order in which they came.  ``owner``: what they are for, for messages.
 
-    ``on_added`` is called after each, where the other thread does not wait in :meth:`wait`.
+    ``on_added`` is called after each: it wakes the other thread.
     """
 
-    def __init__(self, owner: str, on_added: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, owner: str, on_added: Callable[[], None]) -> None:
         self._owner = owner
         self._on_added = on_added
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._is_awake = False
         self._is_closed = False
 
     def run(self, job: Callable[[], _T], within_s: float | None = None) -> _T:
@@ -47,13 +46,12 @@ class JobQueue:
         node is stopping: ``job`` does not run then.
         """
         future: Future[_T] = Future()
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 raise self._stopping()
             if len(self._jobs) >= WAITING_MAX:
                 raise Refused(f"{WAITING_MAX} changes of {self._owner} are waiting already; try again later")
             self._jobs.append((job, future))
-            self._changed.notify_all()
         self._on_added()
         try:
             return future.result(within_s)
@@ -62,18 +60,11 @@ class JobQueue:
                 raise Refused(f"{self._owner} could not be changed for {within_s:g} s: it is busy or paused") from None
         return future.result()
 
-    def wake(self) -> None:
-        """End a wait without a job."""
-        with self._changed:
-            self._is_awake = True
-            self._changed.notify_all()
-
     def close(self) -> None:
         """Jobs that wait end with an error, and so does each later one."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             jobs, self._jobs = self._jobs, deque()
-            self._changed.notify_all()
         for _, future in jobs:
             if future.set_running_or_notify_cancel():
                 future.set_exception(self._stopping())
@@ -83,16 +74,10 @@ class JobQueue:
 
     # ---- the thread that works ---------------------------------------------------------------
 
-    def wait(self, timeout_s: float | None) -> None:
-        """Until there is a job, or ``wake`` is called, or the time is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._is_awake or self._is_closed, timeout_s)
-            self._is_awake = False
-
     def work(self) -> None:
         """Run all jobs that wait.  What they raise is their caller's."""
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._jobs:
                     return
                 job, future = self._jobs.popleft()

@@ -34,6 +34,7 @@ class BuildingSettings:
         BUILDING,
         "Propose checkpoints: build them of the transactions sent here and publish them on L1, with the keys of "
         "validators. Needs --l1-rpc-urls and a place of blobs; docs/sequencer.md.",
+        whole_release=True,
     )
     seq_polling_interval_ms: int = setting(
         500,

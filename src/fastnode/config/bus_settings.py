@@ -27,6 +27,7 @@ class BusSettings:
         "--bus-publish the chain comes from there, verified, and --upstream-url stands in while it does not.",
         secret=True,
         packages=("nats",),
+        whole_release=True,
     )
     bus_publish: bool = setting(
         False,

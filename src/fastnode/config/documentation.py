@@ -91,6 +91,7 @@ _SHORT = (
 #: Mark settings in their tables.
 _KEPT_MARK = " *No effect*: needs {}."
 _NEED_MARK = " *Needs* {}."
+_RELEASE_MARK = " *Refused* on a chain of a release that this node only reads."
 
 _RENAMED_INTRODUCTION = """\
 ## Names of earlier releases
@@ -139,9 +140,10 @@ def _allowed(text: str) -> str:
 
 
 def _need_of(setting: Setting) -> str:
+    release = _RELEASE_MARK if setting.whole_release else ""
     if setting.needs is None:
-        return ""
-    return (_KEPT_MARK if is_missing(setting.needs) else _NEED_MARK).format(setting.needs.text)
+        return release
+    return release + (_KEPT_MARK if is_missing(setting.needs) else _NEED_MARK).format(setting.needs.text)
 
 
 if __name__ == "__main__":

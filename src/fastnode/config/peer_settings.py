@@ -32,6 +32,7 @@ class PeerSettings:
         environment=("P2P_ENABLED",),
         flags=("--p2p.p2pEnabled",),
         packages=("cryptography", "cramjam"),
+        whole_release=True,
     )
     p2p_peer: tuple[str, ...] | None = setting(
         None,

@@ -214,6 +214,7 @@ class Settings(
         "Node to follow: its blocks are fetched, verified and served. May be given several times; the first that is "
         "healthy is followed, and the others must have the same blocks.",
         secret=True,
+        whole_release=True,
     )
     genesis: Path | None = setting(
         None,

@@ -49,6 +49,7 @@ class Setting:
     secret: bool  # never shown
     needs: Need | None  # what it has no effect without; None: it always has one
     packages: tuple[str, ...]  # of extras, which a value takes
+    whole_release: bool  # refused on a chain of a release that this node only reads
 
     @property
     def attribute(self) -> str:
@@ -82,6 +83,7 @@ def setting(
     secret: bool = False,
     needs: Need | None = None,
     packages: tuple[str, ...] = (),
+    whole_release: bool = False,
 ) -> Any:
     """A dataclass field that is a setting; a ``default`` of None means "not set"."""
     facts = {
@@ -95,6 +97,7 @@ def setting(
         "secret": secret,
         "needs": needs,
         "packages": packages,
+        "whole_release": whole_release,
     }
     return field(default=default, metadata=facts)
 

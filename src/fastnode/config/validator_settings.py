@@ -120,6 +120,7 @@ class ValidatorSettings:
         PROVER,
         "Prove epochs: when one is complete, send its proof to L1. Where L1 takes any proof (test networks) nothing "
         "else is needed, elsewhere --prover-command; docs/sequencer.md.",
+        whole_release=True,
     )
     prover_command: str | None = setting(
         None,

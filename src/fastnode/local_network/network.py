@@ -1,9 +1,9 @@
 """The local network: one thread that builds blocks when it should and changes the chain when it is told to.
 
-    network = LocalNetwork(options, ingestor, state, directory)
+    network = LocalNetwork(options, ingestor, state, directory, lambda: mempool)
     network.set_up()                         # before anything is served: the first blocks of a new chain
-    network.attach(mempool)                  # transactions arrive through ``forward``
     network.run()                            # in the thread that ingests, until ``stop``
+    network.forward(tx, tx_json)             # a transaction that the pool has taken
     network.do(lambda: network.mine(3))      # from any other thread
 
 Blocks are built
@@ -90,12 +90,13 @@ class LocalNetwork:
         ingestor: Ingestor,
         state: WorldState,
         directory: Path,
+        mempool: Callable[[], Mempool],
         *,
         control: SyncControl | None = None,
         wall: Callable[[], float] = time.time,
         l1: AttachedL1 | None = None,
     ) -> None:
-        """``directory``: where the state beside the chain is stored."""
+        """``directory``: where the state beside the chain is stored; ``mempool``: there once the network runs."""
         self.options = options
         self._ingestor = ingestor
         self._state = state
@@ -113,9 +114,8 @@ class LocalNetwork:
         self.wallet_reads = WalletReads()
         #: Resets the network to another chain; None: this process cannot.
         self.on_reset: Callable[[Fork], None] | None = None
-        self._mempool: Mempool | None = None
-        self._jobs = JobQueue("the local network")
-        self._control.on_pausing = self._jobs.wake
+        self._mempool = mempool
+        self._jobs = JobQueue("the local network", self._control.wake)
         self._lock = threading.Lock()
         self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
         self._callers = Callers()
@@ -128,14 +128,10 @@ class LocalNetwork:
 
     # ---- life --------------------------------------------------------------------------------
 
-    def attach(self, mempool: Mempool) -> None:
-        """Blocks are made of what waits here."""
-        self._mempool = mempool
-
     @property
     def mempool(self) -> Mempool:
-        assert self._mempool is not None
-        return self._mempool
+        """Pool whose transactions blocks are made of."""
+        return self._mempool()
 
     @property
     def view(self) -> View:
@@ -182,11 +178,15 @@ class LocalNetwork:
                 self._control.pass_point()
                 self._jobs.work()
                 self._mine_when_due()
-                self._jobs.wait(self._idle_s())
+                self._control.sleep(self._idle_s())
         finally:
             self._jobs.close()
             write_state(self._ingestor.view, self.options.dump_file)
             self._callers.release()
+
+    def faults(self) -> dict[str, str | None]:
+        """Faults that keep it from its work, by name, None for nothing."""
+        return {} if self.l1 is None else self.l1.faults()
 
     def reconfigure(self, settings: Settings, valid_txs_per_block_min: int | None = None) -> None:
         """Build by other settings from the next block on; from any thread."""
@@ -204,7 +204,7 @@ class LocalNetwork:
 
     def wake(self) -> None:
         """Look again at what there is to do: a transaction has come, or the node is stopping."""
-        self._jobs.wake()
+        self._control.wake()
 
     def do(self, job: Callable[[], _T]) -> _T:
         """Have the thread that runs do it; returns what it returns."""
@@ -226,7 +226,7 @@ class LocalNetwork:
         if not self.is_automining or self.mempool.pool.pending_count < self.options.limits.txs_per_block_min:
             return
         is_done = self._callers.join()
-        self._jobs.wake()
+        self._control.wake()
         is_done.wait(ANSWER_WAIT_S)
 
     # ---- when blocks are built -----------------------------------------------------------------
@@ -285,7 +285,7 @@ class LocalNetwork:
             self.l1.publish(self._ingestor.view)
 
     def _mine_what_waits(self) -> None:
-        if self._mempool is None or not self.is_automining:
+        if not self.is_automining:
             return
         # A waiting caller has put its transaction into the pool before: it is tried now.
         waiting = self._callers.take()

@@ -22,10 +22,13 @@ from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.sources.prefilled import FUNDS, funds_of_entries
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.local_network.attached_l1 import AttachedL1
     from fastnode.local_network.l1_opening import L1Opening
+    from fastnode.mempool.service import Mempool
     from fastnode.sources.sync_control import SyncControl
     from fastnode.world_state.state import WorldState
 
@@ -145,10 +148,11 @@ def open_network(
     state: WorldState,
     directory: Path,
     control: SyncControl,
-    l1: AttachedL1 | None = None,
+    l1: AttachedL1 | None,
+    mempool: Callable[[], Mempool],
 ) -> LocalNetwork:
-    """The network over a chain that is there."""
+    """The network over a chain that is there; ``mempool``: there once the network runs."""
     options = options_of(settings, ingestor.view.chain)
     if settings.prover_node:
         logger.warning("--prover-node: nothing to prove on a local network; the proven tip follows by itself")
-    return LocalNetwork(options, ingestor, state, directory, control=control, l1=l1)
+    return LocalNetwork(options, ingestor, state, directory, mempool, control=control, l1=l1)

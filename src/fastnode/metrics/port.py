@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
-from prometheus_client.registry import Collector
 
 from fastnode.http.allowance import Allowance
 from fastnode.http.limits import Limits
@@ -59,9 +58,8 @@ def metrics_server(
     port: int,
     reference_names: bool,
     executor: Executor | None = None,
-    more: Sequence[Collector] = (),
 ) -> HttpServer:
     """The server, not started yet."""
-    collectors = [NodeCollector(sources), *([ReferenceCollector(sources)] if reference_names else []), *more]
+    collectors = [NodeCollector(sources), *([ReferenceCollector(sources)] if reference_names else [])]
     application = MetricsApplication(registry_of(*collectors), executor)
     return HttpServer(application, host=host, port=port, limits=Limits(connections_max=_CONNECTIONS_MAX))

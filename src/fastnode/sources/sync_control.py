@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = ["StopRequested", "SyncControl", "SyncState"]
@@ -44,8 +44,6 @@ class SyncControl:
         self._operation: str | None = None
         self._is_woken = False
         self._aside = 0
-        #: Wakes a worker that waits elsewhere than in :meth:`sleep`.
-        self.on_pausing: Callable[[], None] = lambda: None
 
     @property
     def state(self) -> SyncState:
@@ -69,8 +67,8 @@ class SyncControl:
             if self._state is SyncState.STOPPING:
                 raise StopRequested
 
-    def sleep(self, seconds: float) -> None:
-        """A pause at which a request of the operator is served at once."""
+    def sleep(self, seconds: float | None) -> None:
+        """A pause at which a request of the operator is served at once; None: it ends when it is woken."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_woken or self._state is not SyncState.RUNNING, timeout=seconds)
             self._is_woken = False
@@ -113,8 +111,6 @@ class SyncControl:
         with self._changed:
             if self._state is SyncState.RUNNING:
                 self._enter(SyncState.PAUSED if self._worker_has_left else SyncState.PAUSING)
-        self.on_pausing()
-        with self._changed:
             return self._changed.wait_for(
                 lambda: self._state is not SyncState.PAUSING and not self._aside,
                 timeout=max(0.0, deadline - time.monotonic()),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from fastnode.workers.hub import Hub
 
-__all__ = ["WorkerCollector"]
+__all__ = ["worker_metrics"]
 
 #: Member of a report: name and text of its metric.
 _GAUGES: Final = {
@@ -26,32 +25,24 @@ _COUNTERS: Final = {
 }
 
 
-class WorkerCollector(Collector):
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing is collected when the collector is registered."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        reports = self._hub.reports()
-        for member, (name, text) in _GAUGES.items():
-            gauge = GaugeMetricFamily(f"fastnode_{name}", text, labels=("worker",))
-            for report in reports:
-                if report.facts.get(member) is not None:
-                    gauge.add_metric((str(report.number),), report.facts[member])
-            yield gauge
-        for member, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(f"fastnode_{name}", text, labels=("worker",))
-            for report in reports:
-                if report.facts.get(member) is not None:
-                    counter.add_metric((str(report.number),), report.facts[member])
-            yield counter
-        behind = GaugeMetricFamily("fastnode_worker_behind_bytes", "Bytes that wait to be sent.", labels=("worker",))
+def worker_metrics(hub: Hub) -> Iterator[Metric]:
+    reports = hub.reports()
+    for member, (name, text) in _GAUGES.items():
+        gauge = GaugeMetricFamily(f"fastnode_{name}", text, labels=("worker",))
         for report in reports:
-            behind.add_metric((str(report.number),), report.behind_bytes)
-        yield behind
-        serving = sum(1 for report in reports if report.facts.get("serves"))
-        yield GaugeMetricFamily("fastnode_workers_serving", "Workers that answer requests.", value=serving)
-        yield GaugeMetricFamily("fastnode_workers_wanted", "Workers that there are to be.", value=self._hub.wanted)
+            if report.facts.get(member) is not None:
+                gauge.add_metric((str(report.number),), report.facts[member])
+        yield gauge
+    for member, (name, text) in _COUNTERS.items():
+        counter = CounterMetricFamily(f"fastnode_{name}", text, labels=("worker",))
+        for report in reports:
+            if report.facts.get(member) is not None:
+                counter.add_metric((str(report.number),), report.facts[member])
+        yield counter
+    behind = GaugeMetricFamily("fastnode_worker_behind_bytes", "Bytes that wait to be sent.", labels=("worker",))
+    for report in reports:
+        behind.add_metric((str(report.number),), report.behind_bytes)
+    yield behind
+    serving = sum(1 for report in reports if report.facts.get("serves"))
+    yield GaugeMetricFamily("fastnode_workers_serving", "Workers that answer requests.", value=serving)
+    yield GaugeMetricFamily("fastnode_workers_wanted", "Workers that there are to be.", value=hub.wanted)

@@ -6,7 +6,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from fastnode.app.stages.source import FollowedChain, LocalChain, Source
+from fastnode.app.stages.source import ChainWithL1, FollowedChain, LocalChain, Source
 from fastnode.config.settings import Settings
 
 
@@ -23,7 +23,9 @@ def opened(**settings: Any) -> Any:
 
 def origins(**parts: Any) -> Any:
     """Follows other nodes, of which none is named; L1 is not read."""
-    given = {"l1": None, "nodes": SimpleNamespace(all=[]), "fees": lambda: None, "simulator": None, "tx_sink": "sink"}
+    given: dict[str, Any] = dict.fromkeys(("l1", "simulator", "questions", "exchange_times", "bus"))
+    given |= {"nodes": SimpleNamespace(all=[]), "upstreams": SimpleNamespace(all=[])}
+    given |= {"fees": lambda: None, "tx_sink": "sink"}
     return SimpleNamespace(**(given | parts))
 
 
@@ -48,9 +50,9 @@ def test_a_chain_that_is_followed_has_the_time_of_the_clock_or_of_l1() -> None:
     tomorrow = views_at(int(time.time()) + 86_400)
     start = time.time()
     assert start <= FollowedChain(tomorrow, opened(), origins()).now() <= time.time()
-    l1 = SimpleNamespace(now=lambda: 7.0)
-    assert FollowedChain(tomorrow, opened(), origins(l1=l1)).now() == 7.0
-    local: Any = SimpleNamespace(pool_time=lambda: 9.0, fees=None)
+    l1: Any = SimpleNamespace(now=lambda: 7.0, outbox_roots=None)
+    assert ChainWithL1(tomorrow, opened(), origins(), l1).now() == 7.0
+    local: Any = SimpleNamespace(pool_time=lambda: 9.0, fees=None, forward=None)
     assert LocalChain(tomorrow, opened(), local).now() == 9.0
 
 

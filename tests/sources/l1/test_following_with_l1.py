@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sources.conftest import FollowingNode, origins
+from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.conftest import publish_on_l1
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 from tests.sources.made_chain import MadeChain
@@ -30,7 +30,7 @@ def node_with_l1(
     directory: Path, genesis: Path, upstream: ScriptedUpstream, *l1: ScriptedL1, **settings: Any
 ) -> Iterator[FollowingNode]:
     values: dict[str, Any] = {"l1_polling_interval_ms": 10, "genesis": genesis} | settings
-    with origins(directory, upstream.url, l1_rpc_urls=tuple(node.url for node in l1), **values) as node:
+    with following(directory, upstream.url, l1_rpc_urls=tuple(node.url for node in l1), **values) as node:
         yield node
 
 

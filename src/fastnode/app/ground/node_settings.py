@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.gas_budgets import BlockBudget
-from fastnode.config.settings import Settings
+from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError
 from fastnode.http.allowance import default_budget
 from fastnode.http.limits import Limits
@@ -56,15 +56,9 @@ def check_release(settings: Settings, chain: ChainInfo) -> None:
     release = chain.release
     if release.limitation is None:
         return
-    for name, is_set in (
-        ("upstream-url", bool(settings.upstream_url)),
-        ("p2p-enabled", settings.p2p_enabled),
-        ("sequencer", settings.sequencer),
-        ("prover-node", settings.prover_node),
-        ("bus-url", bool(settings.bus_url)),
-    ):
-        if is_set:
-            raise SettingError(f"--{name}: {release.limitation}")
+    for row in rows(Settings):
+        if row.whole_release and getattr(settings, row.attribute):
+            raise SettingError(f"{row.flag}: {release.limitation}")
     logger.warning(
         "the chain is of a release that is followed from L1 alone",
         extra=log_facts(release=release.name, reason=release.limitation),
@@ -100,14 +94,14 @@ def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
     logger.info("budget of a block", extra=facts)
 
 
-def log_history(settings: Settings, state: WorldStateView, *, runs_follow: bool) -> None:
-    """Say from which block on the state can be asked for, and to who begins a chain what is faster."""
+def log_history(settings: Settings, state: WorldStateView, *, is_followed: bool, runs_follow: bool) -> None:
+    """Say from which block on the state can be asked for, and what is faster to who begins to follow a chain."""
     checkpoints = settings.world_state_checkpoint_history
     facts: dict[str, object] = {"oldest_block": state.oldest}
     facts["kept"] = f"{checkpoints} checkpoints" if checkpoints > 0 else "all blocks from there on"
     if settings.world_state_history_from == "sync":
         facts["begins"] = "where the first catch-up leads" if runs_follow else "here"
-    elif state.tip.number == 0 and not settings.local_network:
+    elif state.tip.number == 0 and is_followed:
         facts["faster"] = "--world-state-history-from sync, without the state at blocks that are final by now"
     logger.info("history of the state", extra=log_facts(**facts))
 

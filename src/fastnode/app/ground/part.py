@@ -1,7 +1,8 @@
 """The one form of what a node does beside answering: how each part is started, stopped, asked and told.
 
 A part is made once the chain and the pool are known, and gets then all that it needs, other parts too
-(``app/roles/equipment.py`` has the list).  A method does nothing where a part has nothing to do or to say.
+(``app/stages/core.py`` and ``app/roles/equipment.py`` add them to one list).  A method does nothing where a part has
+nothing to do or to say.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ class Part:
         """The chain has changed; in the thread that ingests, after the view is published."""
 
     # ---- reports, from any thread ---------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        """False while the chain is not new enough to be served."""
+        return True
+
+    def sync_status(self) -> Mapping[str, Any]:
+        """Members of the description of how the chain is followed."""
+        return {}
 
     def faults(self) -> Mapping[str, str | None]:
         """Faults that keep it from its work, by name, None for nothing: the node is not ready with one."""

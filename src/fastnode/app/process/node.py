@@ -60,7 +60,7 @@ class Node:
         try:
             foundation = await open_node(settings, start_wait, stack, seat, resetting)
             core = await join_network(foundation, stack)
-            equipment = await equip(core, stack, hooks)
+            equipment = await equip(core, hooks)
             service = await serve(equipment, stack)
         except BaseException:
             await stack.aclose()

@@ -28,15 +28,12 @@ from fastnode.log import log_facts
 from fastnode.storage.database import databases_without_seal
 
 if TYPE_CHECKING:
-    from fastnode.workers.hub import Hub
     from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["OTHER_FILES", "allow_open_files", "run", "run_node", "stop_requested_by_signal"]
 
 logger = logging.getLogger("fastnode.app.node")
 
-#: Interval of checks whether all workers serve, in seconds.
-_WORKERS_LOOK_S: Final = 0.02
 #: Open files besides the connections: databases, upstreams, logs.
 OTHER_FILES: Final = 2_048
 
@@ -120,8 +117,7 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
     settle_memory()
-    if node.service.hub is not None:
-        await _until_workers_serve(node.service.hub, stopping)
+    await node.equipment.public_port.until_served(stopping.done)
     notify(READY)
     announce(node)
     trimming = asyncio.ensure_future(trim_after_bursts(node.foundation.budget))
@@ -145,13 +141,6 @@ def _say_stopped() -> None:
         logger.info("stopped")
     for path, reason in left.items():
         logger.error("ended with a database that is not sealed", extra=log_facts(path=path, reason=reason))
-
-
-async def _until_workers_serve(hub: Hub, stopping: asyncio.Future[Any]) -> None:
-    """No other process answers on the public port."""
-    os.kill(os.getppid(), signal.SIGUSR1)  # from here on the supervisor starts this process again when it goes
-    while not hub.all_serve and not stopping.done():
-        await asyncio.sleep(_WORKERS_LOOK_S)
 
 
 async def _first_end(node: Node, reset: ResetRequest | None) -> None:

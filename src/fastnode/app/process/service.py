@@ -6,13 +6,12 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from fastnode.app.ground import rate_limits
-from fastnode.app.ground.method_tables import Services, admin_methods, public_methods
+from fastnode.app.ground.method_tables import admin_methods, public_methods
 from fastnode.app.ground.node_settings import admin_key_of
-from fastnode.app.ground.priorities import come_last
-from fastnode.app.ground.servers import ServerParts, rpc_server, tell_events
+from fastnode.app.ground.servers import ServerParts, rpc_server
 from fastnode.app.process.telemetry import open_monitoring
 from fastnode.app.roles.equipment import Equipment
 from fastnode.app.stages.core import Core
@@ -23,7 +22,6 @@ from fastnode.archiver.commit import ChainCommit
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.methods import Method
 from fastnode.log import log_facts
-from fastnode.mempool.finding import KnownTxs
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 
     from fastnode.config.settings import Settings
     from fastnode.view import View
-    from fastnode.workers.counters import Totals
-    from fastnode.workers.hub import Hub
 
 __all__ = ["Service", "serve"]
 
@@ -57,8 +53,6 @@ class Service:
     explorer: HttpServer | None = None
     #: A local network's clock as an L1; None: it has no port.
     l1_clock: RpcServer | None = None
-    #: Hub that workers follow; None: there are none.
-    hub: Hub | None = None
     #: Has the exception that ends the node.
     failure: asyncio.Future[None]
 
@@ -69,22 +63,19 @@ async def serve(equipment: Equipment, stack: AsyncExitStack) -> Service:
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     stack.callback(failure.cancel)
     upkeep = _open_upkeep(core)
-    ingestion = _open_ingestion(core, failure, upkeep)
+    ingestion = _open_ingestion(equipment, failure, upkeep)
     stack.push_async_callback(asyncio.to_thread, upkeep.close)
     stack.push_async_callback(_stop_ingestion, core, ingestion)
     stack.push_async_callback(asyncio.to_thread, core.uploads.close)
-    services = _services(equipment)
-    public, reported, admin = _open_servers(equipment, services)
+    public, reported, admin = _open_servers(equipment)
     ports, grace_s = core.foundation.ports, core.foundation.settings.shutdown_grace_s
-    hub = _open_hub(core, services, public, reported, stack)
-    if hub is None:
-        public.take_over(ports.public)
+    equipment.public_port.take_over(public)
     stack.push_async_callback(public.stop, grace_seconds=grace_s)
     admin.take_over(ports.admin)
     stack.push_async_callback(admin.stop, grace_seconds=grace_s)
     urls = {"url": public.url, "admin_url": admin.url}
     logger.info("serving", extra=log_facts(**urls, port=public.port, admin_port=admin.port))
-    metrics = await open_monitoring(equipment, (public, admin), {"public": reported, "admin": admin}, hub, stack)
+    metrics = await open_monitoring(equipment, (public, admin), {"public": reported, "admin": admin}, stack)
     explorer = await _open_explorer(core, public)
     l1_clock = await _open_l1_clock(core)
     for server in filter(None, (metrics, explorer, l1_clock)):
@@ -92,45 +83,17 @@ async def serve(equipment: Equipment, stack: AsyncExitStack) -> Service:
     for part in equipment.parts:
         stack.push_async_callback(asyncio.to_thread, part.stop)
         await asyncio.to_thread(part.start, public)
-    stack.push_async_callback(_announce_stop, core)
+    stack.push_async_callback(_announce_stop, equipment)
     if core.chain_file is None:
         logger.info("serving the stored chain", extra=log_facts(tip=core.ingestor.view.tip_number))
     ingestion.start()
-    return Service(
-        public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock, hub=hub
-    )
+    return Service(public=public, admin=admin, metrics=metrics, explorer=explorer, failure=failure, l1_clock=l1_clock)
 
 
-def _open_hub(
-    core: Core, services: Services, public: RpcServer, reported: RpcServer, stack: AsyncExitStack
-) -> Hub | None:
-    """Open the hub that workers follow, if any: they answer on the public port then, and ``public`` stands for them."""
-    seat = core.foundation.seat
-    if seat is None:
-        return None
-    from fastnode.app.roles.workers import open_hub
-
-    public.stand_for(seat.port)
-    hub = open_hub(core, services, seat.listener, seat.workers, cast("Totals", reported))
-    stack.callback(hub.close)
-    hub.start()
-    return hub
-
-
-def _reported(core: Core, public: RpcServer) -> RpcServer:
-    """Server to report on for the public port; with workers, the sums of what they count."""
-    if core.foundation.seat is None:
-        return public
-    from fastnode.workers.counters import Totals
-
-    return cast(RpcServer, Totals(public))
-
-
-async def _announce_stop(core: Core) -> None:
+async def _announce_stop(equipment: Equipment) -> None:
     """Make /readyz fail, and go on serving until load balancers have noticed."""
-    core.condition.is_stopping = True
-    if core.foundation.settings.shutdown_delay_s and core.foundation.seat is None:  # workers have done so
-        await asyncio.sleep(core.foundation.settings.shutdown_delay_s)
+    equipment.core.condition.is_stopping = True
+    await equipment.public_port.announce_stop()
 
 
 # ---- ingestion -------------------------------------------------------------------------------------
@@ -148,7 +111,8 @@ def _open_upkeep(core: Core) -> Upkeep:
     return upkeep
 
 
-def _open_ingestion(core: Core, failure: asyncio.Future[None], upkeep: Upkeep) -> IngestionThread:
+def _open_ingestion(equipment: Equipment, failure: asyncio.Future[None], upkeep: Upkeep) -> IngestionThread:
+    core = equipment.core
     foundation, ingestor, views = core.foundation, core.ingestor, core.views
     loop = asyncio.get_running_loop()
     condition = core.condition
@@ -174,7 +138,7 @@ def _open_ingestion(core: Core, failure: asyncio.Future[None], upkeep: Upkeep) -
         core.chain_file,
         foundation.control,
         core.source.runs,
-        on_begun=(lambda: None) if foundation.seat is None else come_last,
+        on_begun=equipment.public_port.begin_ingestion,
         on_caught_up=on_caught_up,
         on_done=on_loaded,
         on_failure=fail,
@@ -205,20 +169,19 @@ def _save_filter(core: Core) -> None:
 # ---- ports -----------------------------------------------------------------------------------------
 
 
-def _open_servers(equipment: Equipment, services: Services) -> tuple[RpcServer, RpcServer, RpcServer]:
+def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer]:
     """The public server, what is told of it, and the admin server; not listening yet."""
     core = equipment.core
     foundation = core.foundation
     settings = foundation.settings
     headers = _headers(core, core.mempool.network)
     block_wait = None
-    if foundation.origins is not None and settings.rpc_block_wait_ms:
+    if core.source.follower is not None and settings.rpc_block_wait_ms:
         block_wait = BlockWait(settings.rpc_block_wait_ms / 1000)
         core.views.subscribe(block_wait.on_committed)
-    methods = public_methods(settings, services)
+    methods = public_methods(settings, equipment.services)
     public = _server(core, methods, settings.host, settings.port, headers, block_wait)
-    if core.foundation.seat is None:  # else workers tell
-        tell_events(public, _parts(core), core.views.subscribe, core.mempool.pool, core.artifacts)
+    reported = equipment.public_port.open(public, _parts(core), equipment.services)
     if settings.rpc_limits is not None:
         rate_limits.limit_clients(public, settings.rpc_limits, are_shared=settings.bus_share_limits)
     operator_methods = admin_methods(
@@ -239,7 +202,6 @@ def _open_servers(equipment: Equipment, services: Services) -> tuple[RpcServer, 
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
-    reported = _reported(core, public)
     admin.set_pages(_status_page(equipment, public, reported, admin, guard))
     introduce(key)
     _follow_network(core, public, admin)
@@ -288,38 +250,6 @@ def _follow_network(core: Core, *servers: RpcServer) -> None:
     core.foundation.lineage.watch(on_changed)
 
 
-def _services(equipment: Equipment) -> Services:
-    """All that methods, here and in workers, ask of the parts of the node."""
-    core, peers, fleet = equipment.core, equipment.peers, equipment.fleet
-    foundation, mempool, condition = core.foundation, core.mempool, core.condition
-    questions = None if foundation.origins is None else foundation.origins.questions
-    ask_peers = None if peers is None else peers.find_tx
-    known_txs = KnownTxs(mempool.pool, questions, ask_peers)
-    return Services(
-        known_tags=foundation.data.indexes.known_tags,
-        function_names=core.function_names,
-        allow_list=lambda: mempool.allow_list,
-        mempool=mempool,
-        fees=core.source.fees,
-        simulation=core.simulation,
-        artifacts=core.artifacts,
-        simulation_threads=core.simulation_threads,
-        trace_threads=core.trace_threads,
-        find_tx=known_txs.find,
-        find_tx_here=known_txs.find_here,
-        ask_peers=ask_peers,
-        ask_fleet=None if fleet is None else fleet.standing_of,
-        no_transactions=condition.no_transactions_because,
-        sync_status=condition.sync_status,
-        is_paused=lambda: condition.is_paused,
-        questions=questions,
-        sentinel=core.validator_watch.sentinel,
-        outbox_roots=None if foundation.l1 is None else foundation.l1.outbox_roots,
-        local_network=core.local_network,
-        own_record=None if peers is None else peers.record,
-    )
-
-
 def _server(
     core: Core,
     methods: list[Method],
@@ -363,7 +293,7 @@ def _status_page(
         mempool=core.mempool,
         sync_status=core.condition.sync_status,
         local_network=_local_network_panel(core),
-        parts=equipment.describe,
+        parts=equipment.parts.describe,
     )
     return StatusPage(
         Overview(sources),

@@ -16,14 +16,11 @@ from fastnode.values.urls import check_url, without_secrets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prometheus_client.registry import Collector
-
     from fastnode.app.roles.equipment import Equipment
     from fastnode.app.stages.core import Core
     from fastnode.archiver.queries import ChainInfo
     from fastnode.config.settings import Settings
     from fastnode.metrics.collector import Sources
-    from fastnode.workers.hub import Hub
 
 __all__ = ["open_monitoring", "open_spans"]
 
@@ -34,12 +31,11 @@ async def open_monitoring(
     equipment: Equipment,
     servers: Sequence[RpcServer],
     reported: Mapping[str, RpcServer],
-    hub: Hub | None,
     stack: AsyncExitStack,
 ) -> HttpServer | None:
     """The server of the metrics; None: there is none.  SettingError for a collector whose URL is none.
 
-    ``reported`` are servers by their names as they are told of, with what worker processes answer; ``hub`` has these.
+    ``reported`` are servers by their names as they are told of, with what worker processes answer.
     """
     core = equipment.core
     settings = core.foundation.settings
@@ -52,13 +48,8 @@ async def open_monitoring(
     if not (settings.metrics_port or settings.metrics_collector_url or settings.traces_collector_url):
         return None
     sources = await _sources(equipment, reported, stack)
-    more: list[Collector] = []
-    if hub is not None:
-        from fastnode.workers.metrics import WorkerCollector
-
-        more.append(WorkerCollector(hub))
-    await _open_telemetry(core, servers, sources, more, stack)
-    return None if settings.metrics_port == 0 else await _open_port(core, sources, more)
+    await _open_telemetry(core, servers, sources, stack)
+    return None if settings.metrics_port == 0 else await _open_port(core, sources)
 
 
 async def _sources(equipment: Equipment, reported: Mapping[str, RpcServer], stack: AsyncExitStack) -> Sources:
@@ -68,7 +59,7 @@ async def _sources(equipment: Equipment, reported: Mapping[str, RpcServer], stac
     from fastnode.metrics.loop_lag import LoopLag
 
     core = equipment.core
-    data, origins = core.foundation.data, core.foundation.origins
+    data = core.foundation.data
     lag = LoopLag(asyncio.get_running_loop())
     lag.start()
     stack.callback(lag.stop)
@@ -84,12 +75,12 @@ async def _sources(equipment: Equipment, reported: Mapping[str, RpcServer], stac
         health=core.condition.health,
         sync_status=core.condition.sync_status,
         loop_lag=lag,
-        exchange_times=None if origins is None else origins.exchange_times,
-        parts=equipment.metrics,
+        exchange_times=core.source.exchange_times,
+        parts=equipment.parts.metrics,
     )
 
 
-async def _open_port(core: Core, sources: Sources, more: Sequence[Collector]) -> HttpServer | None:
+async def _open_port(core: Core, sources: Sources) -> HttpServer | None:
     from fastnode.metrics.port import metrics_server
 
     settings = core.foundation.settings
@@ -100,7 +91,6 @@ async def _open_port(core: Core, sources: Sources, more: Sequence[Collector]) ->
         port=port,
         reference_names=settings.metrics_reference_names,
         executor=core.foundation.threads,
-        more=more,
     )
     try:
         await server.start()
@@ -167,7 +157,6 @@ async def _open_telemetry(
     core: Core,
     servers: Sequence[RpcServer],
     sources: Sources,
-    more: Sequence[Collector],
     stack: AsyncExitStack,
 ) -> None:
     """ModuleNotFoundError without the extra."""
@@ -184,7 +173,7 @@ async def _open_telemetry(
 
     export = MetricsExport(
         metrics_url,
-        registry_of(NodeCollector(sources), ReferenceCollector(sources), *more),
+        registry_of(NodeCollector(sources), ReferenceCollector(sources)),
         interval_s=settings.otel_collect_interval_ms / 1000,
         timeout_s=settings.otel_export_timeout_ms / 1000,
         resource=_resource(settings, chain, {}),

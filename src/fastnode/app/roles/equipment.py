@@ -6,70 +6,53 @@ A new role is a module of ``roles/`` and its lines in :func:`_open`.
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from fastnode.app.ground.part import Part
+from fastnode.app.ground.method_tables import Services
+from fastnode.app.roles.public_port import PublicPort
 from fastnode.app.stages.core import Core
+from fastnode.mempool.finding import KnownTxs
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from prometheus_client.core import Metric
-
     from fastnode.app.roles.fleet import Fleet
     from fastnode.app.roles.l1_writer import L1Writer
     from fastnode.app.roles.peers import Peers
+    from fastnode.app.stages.parts import Parts
     from fastnode.serving.webhooks import Hook
 
 __all__ = ["Equipment", "equip"]
-
-_P = TypeVar("_P", bound=Part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
     core: Core
-    #: In the order in which they start.
-    parts: tuple[Part, ...]
-    #: Parts that methods ask; None: the node has no such part.
-    peers: Peers | None
-    fleet: Fleet | None
-
-    def describe(self) -> dict[str, Any]:
-        """Members of the object that the status page is made of."""
-        return {name: value for part in self.parts for name, value in part.describe().items()}
-
-    def metrics(self) -> Iterator[Metric]:
-        for part in self.parts:
-            yield from part.metrics()
+    #: All parts of the node, in the order in which they start.
+    parts: Parts
+    #: All that methods, here and in workers, ask of the parts of the node.
+    services: Services
+    #: Part that answers on the public port.
+    public_port: PublicPort
 
 
-async def equip(core: Core, stack: AsyncExitStack, hooks: tuple[list[Hook], bytes] | None) -> Equipment:
+async def equip(core: Core, hooks: tuple[list[Hook], bytes] | None) -> Equipment:
     """``hooks``: webhooks and the secret that signs their messages; None: there are none.
 
     StartError when a part cannot do its work.
     """
     loop = asyncio.get_running_loop()
-    return await core.foundation.start_wait.in_thread(_open, core, stack, loop, hooks)
+    return await core.foundation.start_wait.in_thread(_open, core, loop, hooks)
 
 
-def _open(
-    core: Core,
-    stack: AsyncExitStack,
-    loop: asyncio.AbstractEventLoop,
-    hooks: tuple[list[Hook], bytes] | None,
-) -> Equipment:
+def _open(core: Core, loop: asyncio.AbstractEventLoop, hooks: tuple[list[Hook], bytes] | None) -> Equipment:
     """In a thread.  A part is imported where it is wanted only, and is given the other parts that it needs."""
-    settings, bus = core.foundation.settings, core.foundation.bus
-    parts: list[Part] = []
+    settings, bus, seat, add = core.foundation.settings, core.foundation.bus, core.foundation.seat, core.parts.add
+    if seat is None:
+        public_port = add(PublicPort(core))
+    else:
+        from fastnode.app.roles.workers import Workers
 
-    def add(part: _P) -> _P:
-        parts.append(part)
-        _connect(part, core, stack)
-        return part
-
+        public_port = add(Workers(core, seat))
     writer: L1Writer | None = None
     peers: Peers | None = None
     fleet: Fleet | None = None
@@ -97,12 +80,33 @@ def _open(
         from fastnode.app.roles.webhooks import WebhooksPart
 
         add(WebhooksPart(core, *hooks))
-    return Equipment(core=core, parts=tuple(parts), peers=peers, fleet=fleet)
+    return Equipment(core=core, parts=core.parts, services=_services(core, peers, fleet), public_port=public_port)
 
 
-def _connect(part: Part, core: Core, stack: AsyncExitStack) -> None:
-    stack.push_async_callback(asyncio.to_thread, part.close)
-    core.views.subscribe(part.on_committed)
-    core.condition.watch(part.faults)
-    core.condition.mention(part.troubles)
-    core.condition.tell(part.states)
+def _services(core: Core, peers: Peers | None, fleet: Fleet | None) -> Services:
+    mempool, condition, source = core.mempool, core.condition, core.source
+    ask_peers = None if peers is None else peers.find_tx
+    known_txs = KnownTxs(mempool.pool, source.questions, ask_peers)
+    return Services(
+        known_tags=core.foundation.data.indexes.known_tags,
+        function_names=core.function_names,
+        allow_list=lambda: mempool.allow_list,
+        mempool=mempool,
+        fees=source.fees,
+        simulation=core.simulation,
+        artifacts=core.artifacts,
+        simulation_threads=core.simulation_threads,
+        trace_threads=core.trace_threads,
+        find_tx=known_txs.find,
+        find_tx_here=known_txs.find_here,
+        ask_peers=ask_peers,
+        ask_fleet=None if fleet is None else fleet.standing_of,
+        no_transactions=condition.no_transactions_because,
+        sync_status=condition.sync_status,
+        is_paused=lambda: condition.is_paused,
+        questions=source.questions,
+        sentinel=core.validator_watch.sentinel,
+        outbox_roots=source.outbox_roots,
+        local_network=core.local_network,
+        own_record=None if peers is None else peers.record,
+    )

@@ -51,9 +51,9 @@ class Fleet(Part):
         self._loop = loop
         self._is_replica = not settings.bus_publish
         #: The bus as a followed node; None: the chain does not come from there.
-        self._upstream = None if core.foundation.origins is None else core.foundation.origins.bus
+        self._upstream = core.source.bus
         #: Builds blocks here from the transactions that it is called with; None: nothing does.
-        self._build = None if core.local_network is None else core.local_network.forward
+        self._build = core.source.build
         self._builders = ThreadPoolExecutor(BUILDERS, thread_name_prefix="fastnode-built")
         self._closing = threading.Lock()
         self._subjects = subjects = Subjects.of(chain.node_info)
@@ -211,10 +211,7 @@ class Fleet(Part):
 
 def _sink_of(core: Core) -> TxSink | None:
     """Other nodes that take transactions; None: there are none."""
-    if core.gossip is not None:
-        return core.gossip.sink
-    origins = core.foundation.origins
-    return origins.tx_sink if origins is not None and origins.nodes.all else None
+    return core.source.other_nodes if core.gossip is None else core.gossip.sink
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> Any:

@@ -52,11 +52,8 @@ class L1Writer(Part):
     def __init__(self, core: Core) -> None:
         foundation = core.foundation
         settings, chain = foundation.settings, foundation.data.store.chain
-        if foundation.origins is None or foundation.l1 is None:
-            flag = "--sequencer" if settings.sequencer else "--prover-node"
-            raise StartError(f"{flag}: the chain must be derived from L1 (--l1-rpc-urls and a place of blobs)")
-        self.reader = reader = foundation.l1
-        self._hand_on = foundation.origins.hand_on_blobs
+        self.reader = reader = core.source.l1_to_write_to("--sequencer" if settings.sequencer else "--prover-node")
+        self._hand_on = core.source.hand_on_blobs
         self._own_blobs = OwnBlobs(foundation.data.directory.path / OWN_BLOBS)
         self._slot_s = chain.slot_duration
         self._chain_id = chain.l1_chain_id

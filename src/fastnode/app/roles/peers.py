@@ -138,7 +138,7 @@ def open_peers(core: Core, gossip: Gossip, writer: L1Writer | None) -> Peers:
             budget=foundation.budget,
             state=lambda: foundation.data.state,
             executes=rule,
-            l1=foundation.l1,
+            l1=core.source.l1,
             members=(lambda: ()) if writer is None else writer.keys.attesters,
             sign=sign,
             accuse=core.validator_watch.accuse,

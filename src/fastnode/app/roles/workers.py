@@ -1,18 +1,20 @@
-"""The primary of a node with workers: what they follow, and what it answers them."""
+"""The workers of a node as seen from its primary: what they follow, and what it answers them."""
 
 from __future__ import annotations
 
-import socket
+import asyncio
+import os
+import signal
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
+from fastnode.app.ground.priorities import come_last
+from fastnode.app.roles.public_port import PublicPort
 from fastnode.errors import FastnodeError, Refused, UpstreamError
-from fastnode.fees.l1 import L1FeeSource
-from fastnode.fees.sources import LatestFees
 from fastnode.log_index.function_names import NAMES_MAX
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import NO_UPSTREAM
@@ -21,56 +23,106 @@ from fastnode.mempool.store import is_json_key
 from fastnode.protocol.tx import Tx
 from fastnode.workers.contents import ContentsWriter
 from fastnode.workers.counters import Counters, Totals
-from fastnode.workers.facts import ChainTime, Facts, FeeFactsOfNode
+from fastnode.workers.facts import ChainTime, Facts
 from fastnode.workers.feed import Feed
 from fastnode.workers.groups import Together
 from fastnode.workers.hub import COPIES_DIRECTORY, Hub
 from fastnode.workers.replica import CONTENTS_DIRECTORY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from prometheus_client.core import Metric
+
     from fastnode.app.ground.method_tables import Services
+    from fastnode.app.ground.servers import ServerParts
     from fastnode.app.stages.core import Core
+    from fastnode.serving.server import RpcServer
+    from fastnode.view import Committed
+    from fastnode.workers.seat import PrimarySeat
 
-__all__ = ["open_hub"]
+__all__ = ["Workers"]
 
+#: Interval of checks whether all workers serve, in seconds.
+_LOOK_S: Final = 0.02
 #: Signatures that are told to a worker that comes later, and their characters.
 _SIGNATURES_MAX: Final = NAMES_MAX
 _SIGNATURES_LENGTH_MAX: Final = 4_000_000
 
 
-def open_hub(core: Core, services: Services, listener: socket.socket, workers: int, totals: Totals) -> Hub:
-    """Not started yet; after this every write is told, and every view shown.  ``services`` answer what workers ask;
-    ``totals`` gets what workers count."""
-    data, mempool = core.foundation.data, core.mempool
-    contents = ContentsWriter(data.directory.path / COPIES_DIRECTORY / CONTENTS_DIRECTORY, is_json_key)
-    feed = Feed((data.store.database, data.state.database, mempool.pool.database), contents)
-    answers = _Answers(core, services)
-    hub = Hub(
-        listener,
-        data.directory.path,
-        feed,
-        workers=workers,
-        facts=lambda: _facts(core, services),
-        answers=answers.by_name(),
-        names=answers.signatures,
-        together=[Together("insert", answers.insert, answers.after_insert)],
-        totals=totals,
-        on_counted=answers.count,
-    )
-    answers.tell_names = hub.register_names
-    view = core.views.newest
-    if view is not None and view.state is not None:
-        feed.show(view)
+class Workers(PublicPort):
+    """From here on every write is told, and every view shown."""
 
-    def on_committed(committed: Any) -> None:
-        feed.show(committed.view)
-        hub.look_again()
+    def __init__(self, core: Core, seat: PrimarySeat) -> None:
+        super().__init__(core)
+        data, pool = core.foundation.data, core.mempool.pool
+        self._seat = seat
+        contents = ContentsWriter(data.directory.path / COPIES_DIRECTORY / CONTENTS_DIRECTORY, is_json_key)
+        self._feed = Feed((data.store.database, data.state.database, pool.database), contents)
+        self._hub: Hub | None = None
+        view = core.views.newest
+        if view is not None and view.state is not None:
+            self._feed.show(view)
+        # First of all: a view is shown before anything that it causes is written.
+        core.views.subscribe_first(self._on_committed)
 
-    # First of all: a view is shown before anything that it causes is written.
-    core.views.subscribe_first(on_committed)
-    core.condition.mention(hub.troubles)
-    core.operator.wait_until_seen = hub.wait_until_seen
-    return hub
+    @property
+    def hub(self) -> Hub:
+        assert self._hub is not None  # the servers are made before anything starts
+        return self._hub
+
+    def open(self, public: RpcServer, parts: ServerParts, services: Services) -> RpcServer:
+        """Workers answer on the public port, and ``public`` stands for them; what they count is reported."""
+        core, seat = self._core, self._seat
+        public.stand_for(seat.port)
+        totals = Totals(public)
+        answers = _Answers(core, services)
+        self._hub = hub = Hub(
+            seat.listener,
+            core.foundation.data.directory.path,
+            self._feed,
+            workers=seat.workers,
+            facts=lambda: _facts(core, services),
+            answers=answers.by_name(),
+            names=answers.signatures,
+            together=[Together("insert", answers.insert, answers.after_insert)],
+            totals=totals,
+            on_counted=answers.count,
+        )
+        answers.tell_names = hub.register_names
+        core.operator.wait_until_seen = hub.wait_until_seen
+        return cast("RpcServer", totals)
+
+    def take_over(self, public: RpcServer) -> None:
+        self.hub.start()
+
+    def begin_ingestion(self) -> None:
+        come_last()
+
+    async def announce_stop(self) -> None:
+        """Workers have done so."""
+
+    async def until_served(self, is_stopping: Callable[[], bool]) -> None:
+        """No other process answers on the public port."""
+        os.kill(os.getppid(), signal.SIGUSR1)  # from here on the supervisor starts this process again when it goes
+        while not self.hub.all_serve and not is_stopping():
+            await asyncio.sleep(_LOOK_S)
+
+    def stop(self) -> None:
+        if self._hub is not None:
+            self._hub.close()
+
+    def _on_committed(self, committed: Committed) -> None:
+        self._feed.show(committed.view)
+        self.hub.look_again()
+
+    def troubles(self) -> Mapping[str, str | None]:
+        return {} if self._hub is None else self._hub.troubles()
+
+    def metrics(self) -> Iterable[Metric]:
+        from fastnode.workers.metrics import worker_metrics
+
+        return worker_metrics(self.hub)
 
 
 def _facts(core: Core, services: Services) -> Facts:
@@ -84,18 +136,11 @@ def _facts(core: Core, services: Services) -> Facts:
         rules=mempool.validator.rules,
         proofs_required=mempool.judge.required,
         hands_on=mempool.handover is not None,
-        fees=_fee_facts(core),
+        fees=core.source.fee_facts(),
         time=ChainTime.of(mempool.clock.now),
         record=None if services.own_record is None else services.own_record(),
         lineage=core.foundation.lineage.text,
     )
-
-
-def _fee_facts(core: Core) -> FeeFactsOfNode:
-    source, l1 = core.source.fees, core.foundation.l1
-    if isinstance(source, L1FeeSource) and l1 is not None:
-        return FeeFactsOfNode(l1=l1.newest_fees(), l1_slot_duration=l1.slot_duration)
-    return FeeFactsOfNode(latest=source.newest if isinstance(source, LatestFees) else None)
 
 
 class _Answers:

@@ -10,9 +10,8 @@ from fastnode.app.ground.views import Views
 from fastnode.http.health import Health
 
 if TYPE_CHECKING:
-    from fastnode.proofs.judge import ProofJudge
-    from fastnode.sources.follower import Follower
-    from fastnode.sources.l1.service import L1Reader
+    from fastnode.app.ground.part import Part
+    from fastnode.mempool.service import Mempool
     from fastnode.sources.sync_control import SyncControl
 
 __all__ = ["Condition"]
@@ -21,24 +20,10 @@ _Text = TypeVar("_Text", str, str | None)
 
 
 class Condition:
-    """``follower`` is None when no node is followed, ``l1`` when L1 is not read.
-
-    ``no_transactions`` says why every transaction is refused, None if good ones are taken.
-    """
-
-    def __init__(
-        self,
-        views: Views,
-        follower: Follower | None,
-        l1: L1Reader | None,
-        control: SyncControl,
-        no_transactions: Callable[[], str | None],
-    ) -> None:
+    def __init__(self, views: Views, control: SyncControl, mempool: Mempool) -> None:
         self._control = control
-        self._no_transactions = no_transactions
+        self._mempool = mempool
         self._views = views
-        self._follower = follower
-        self._l1 = l1
         #: Set from the moment the node is told to stop.
         self.is_stopping = False
         #: While a chain file is loaded.
@@ -46,10 +31,16 @@ class Condition:
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
         self._troubles: list[Callable[[], Mapping[str, str | None]]] = []
         self._states: list[Callable[[], Mapping[str, str]]] = []
-        #: Judge of proofs, which may have trouble.
-        self.judge: ProofJudge | None = None
+        self._parts: list[Part] = []
         #: Parts that serving does not need and that this node runs without, with the reason.
         self.missing: dict[str, str] = {}
+
+    def add(self, part: Part) -> None:
+        """Ask a part too, whatever there is to ask."""
+        self._parts.append(part)
+        self.watch(part.faults)
+        self.mention(part.troubles)
+        self.tell(part.states)
 
     def watch(self, *faults: Callable[[], Mapping[str, str | None]]) -> None:
         """Add sources of faults: what keeps each part from its work, None for nothing.  They make the node unready."""
@@ -73,17 +64,15 @@ class Condition:
         view = self._views.newest
         if view is None or view.state is None or self.is_importing:
             return "the chain is being loaded"
-        return self._no_transactions() if self.is_ready() else "the chain is not new enough yet"
+        return self._mempool.limitation if self.is_ready() else "the chain is not new enough yet"
 
     def is_ready(self) -> bool:
         """True if the chain is new enough to be served."""
-        return self._follower is None or self._follower.is_ready
+        return all(part.is_ready() for part in self._parts)
 
     def sync_status(self) -> dict[str, Any] | None:
         """Describe how the chain is followed; None when it is not."""
-        if self._follower is None:
-            return None
-        return self._follower.describe() | ({} if self._l1 is None else {"l1": self._l1.describe()})
+        return {name: value for part in self._parts for name, value in part.sync_status().items()} or None
 
     def health(self) -> Health:
         return health_of(
@@ -93,11 +82,9 @@ class Condition:
             is_stopping=self.is_stopping,
             is_importing=self.is_importing,
             faults=_asked(self._faults),
-            troubles=_asked(self._troubles) | ({} if self.judge is None else {"proofs": self.judge.fault}),
+            troubles=_asked(self._troubles) | {"proofs": self._mempool.judge.fault},
             notes=self._notes(),
-            states=self._history()
-            | ({} if self.judge is None else {"proofs": self.judge.summary})
-            | _asked(self._states),
+            states=self._history() | {"proofs": self._mempool.judge.summary} | _asked(self._states),
         )
 
     def _history(self) -> dict[str, str]:
@@ -107,7 +94,7 @@ class Condition:
 
     def _notes(self) -> dict[str, str]:
         notes = dict(self.missing) | ({"sync": "paused"} if self._control.is_paused else {})
-        refusal = self._no_transactions()
+        refusal = self._mempool.limitation
         return notes if refusal is None else notes | {"transactions": f"refused: {refusal}"}
 
 

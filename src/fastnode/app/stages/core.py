@@ -17,11 +17,12 @@ from fastnode.app.ground.effects import configuration_of, connect_mempool
 from fastnode.app.ground.node_settings import check_network, check_release, log_block_budget, log_history
 from fastnode.app.ground.sample import NO_BLOCKS
 from fastnode.app.ground.views import Views
-from fastnode.app.ground.way_out import NO_NETWORK, NO_UPSTREAM, WayOut
+from fastnode.app.ground.way_out import WayOut
 from fastnode.app.stages.condition import Condition
 from fastnode.app.stages.foundation import Foundation, trace_threads_of
+from fastnode.app.stages.parts import Parts
 from fastnode.app.stages.source import Source, source_of
-from fastnode.app.stages.validator_watch import ValidatorWatch
+from fastnode.app.stages.validator_watch import OffenseDetection, ValidatorWatch
 from fastnode.archiver.ingest import Ingestor
 from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.config.configuration import NodeConfiguration
@@ -44,6 +45,8 @@ from fastnode.sources.publication import Publication
 from fastnode.sources.rollback import SyncOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastnode.app.stages.gossip import Gossip
     from fastnode.app.stages.origins import Origins
     from fastnode.archiver.store import ArchiverStore
@@ -81,6 +84,8 @@ class Core:
     configuration: NodeConfiguration
     validators: Validators
     validator_watch: ValidatorWatch
+    #: Source and watch first; the rest of them is added next.
+    parts: Parts
     condition: Condition
     #: Doors to peers; None: the node is not on the peer-to-peer network.
     gossip: Gossip | None
@@ -109,12 +114,12 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     stack.callback(views.replace, None)
     publication = Publication(views.publish)
     ingestor = data.open_ingestor(verify=settings.verify, on_commit=publication)
-    log_history(settings, data.state.view, runs_follow=ingestor.takes_runs)
-    local = _open_local_network(foundation, ingestor, beginning)
+    log_history(settings, data.state.view, is_followed=origins is not None, runs_follow=ingestor.takes_runs)
+    local = _open_local_network(foundation, ingestor, beginning, lambda: mempool)
     views.show(ingestor.view)
     source = source_of(views, foundation, local)
-    gossip = _open_gossip(foundation)
-    way_out = _way_out(foundation, gossip)
+    gossip = _open_gossip(foundation, source)
+    way_out = _way_out(foundation, source, gossip)
     mempool = _open_mempool(foundation, source, gossip, way_out)
     stack.callback(mempool.close)
     recent = RecentBlocks()
@@ -123,18 +128,18 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     source.feed(ingestor, mempool, publication, None if gossip is None else gossip.proposed)
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
-    condition = Condition(views, source.follower, foundation.l1, foundation.control, lambda: mempool.limitation)
-    condition.judge = mempool.judge
+    condition = Condition(views, foundation.control, mempool)
     configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)
     validators = Validators(settings.key_store_directory, configuration)
     stack.callback(validators.close)
-    validator_watch = _open_validator_watch(foundation, condition, configuration, stack)
-    views.subscribe(validator_watch.on_committed)
-    condition.watch(data.faults, mempool.faults, validator_watch.faults, source.faults)
-    way_out.watch(data.faults, source.faults)  # the pool says itself what keeps it from its work
+    condition.watch(data.faults, mempool.faults)
+    condition.mention(mempool.troubles, uploads.troubles, validators.troubles)
     condition.tell(lambda: {"pool": mempool.summary()})
-    condition.mention(mempool.troubles, uploads.troubles, validators.troubles, source.troubles)
+    parts = Parts(views, condition, stack)
+    parts.add(source)
+    watch = parts.add(_open_validator_watch(foundation, source, condition, configuration))
+    way_out.watch(data.faults, source.faults)  # the pool says itself what keeps it from its work
     names = FunctionNames()
     artifacts = ArtifactStore(data.directory.path / ARTIFACTS_DIRECTORY)
     simulation, threads = _open_simulation(foundation, mempool, source, names, artifacts, stack)
@@ -156,7 +161,8 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
         trace_threads=None if threads is None else trace_threads_of(foundation.settings, stack),
         configuration=configuration,
         validators=validators,
-        validator_watch=validator_watch,
+        validator_watch=watch,
+        parts=parts,
         condition=condition,
         gossip=gossip,
     )
@@ -172,8 +178,6 @@ def _choose_source(foundation: Foundation, stack: AsyncExitStack) -> Path | None
         return None
     if settings.chain_file is not None:
         source = settings.chain_file
-    elif foundation.origins is not None:
-        return None
     elif foundation.is_sample:
         source = stack.enter_context(resources.as_file(bundled_chain()))
     else:
@@ -212,7 +216,7 @@ def _with_snapshot(foundation: Foundation, stack: ExitStack) -> Settings:
 
 
 def _open_local_network(
-    foundation: Foundation, ingestor: Ingestor, beginning: BeginningChain | None
+    foundation: Foundation, ingestor: Ingestor, beginning: BeginningChain | None, mempool: Callable[[], Mempool]
 ) -> LocalNetwork | None:
     if beginning is None:
         return None
@@ -220,7 +224,9 @@ def _open_local_network(
 
     data = foundation.data
     l1 = beginning.attach_l1(ingestor.view.chain)
-    network = open_network(foundation.settings, ingestor, data.state, data.directory.path, foundation.control, l1)
+    network = open_network(
+        foundation.settings, ingestor, data.state, data.directory.path, foundation.control, l1, mempool
+    )
     beginning.set_up(network, ingestor)
     if foundation.resetting is not None:
         foundation.resetting.finish(data.directory)
@@ -247,13 +253,13 @@ def _serve_as(store: ArchiverStore, version: str) -> None:
 # ---- what stands on it -----------------------------------------------------------------------------
 
 
-def _open_gossip(foundation: Foundation) -> Gossip | None:
+def _open_gossip(foundation: Foundation, source: Source) -> Gossip | None:
     if not foundation.settings.p2p_enabled:
         return None
     # On demand: without it nothing of the network is imported.
     from fastnode.app.stages.gossip import open_gossip
 
-    return open_gossip(foundation)
+    return open_gossip(foundation, source)
 
 
 def _open_mempool(foundation: Foundation, source: Source, gossip: Gossip | None, way_out: WayOut) -> Mempool:
@@ -284,20 +290,20 @@ def _open_mempool(foundation: Foundation, source: Source, gossip: Gossip | None,
     return mempool
 
 
-def _way_out(foundation: Foundation, gossip: Gossip | None) -> WayOut:
+def _way_out(foundation: Foundation, source: Source, gossip: Gossip | None) -> WayOut:
     """Way out of this node for transactions of clients."""
     if foundation.is_sample:
         return WayOut(NO_BLOCKS)
     limitation = foundation.data.store.chain.release.limitation
     if limitation is not None:
         return WayOut(limitation)
-    settings, origins = foundation.settings, foundation.origins
+    settings = foundation.settings
     builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
-    if builds or foundation.bus is not None or (origins is not None and origins.nodes.all):
+    if builds or foundation.bus is not None or source.other_nodes is not None:
         return WayOut(None)
     if gossip is not None:
         return WayOut(None, lambda: gossip.sink.has_peer)
-    return WayOut(NO_NETWORK if origins is None else NO_UPSTREAM)
+    return WayOut(source.no_way_out)
 
 
 def _open_configuration(foundation: Foundation, mempool: Mempool) -> NodeConfiguration:
@@ -314,15 +320,19 @@ def _open_configuration(foundation: Foundation, mempool: Mempool) -> NodeConfigu
 
 
 def _open_validator_watch(
-    foundation: Foundation, condition: Condition, configuration: NodeConfiguration, stack: AsyncExitStack
+    foundation: Foundation, source: Source, condition: Condition, configuration: NodeConfiguration
 ) -> ValidatorWatch:
-    validator_watch = ValidatorWatch(foundation.settings, is_ready=condition.is_ready)
-    stack.callback(validator_watch.close)
-    if foundation.l1 is not None:
-        committees = foundation.l1.committees
-        validator_watch.learn_from(committees.committee_of, committees.proposer_of, foundation.l1.slashing_rounds)
-    validator_watch.open(foundation.data.directory.path, foundation.data.store.chain, configuration)
-    return validator_watch
+    settings, data = foundation.settings, foundation.data
+    if not settings.detects_offenses:
+        return ValidatorWatch(settings, source.l1)
+    return OffenseDetection(
+        settings,
+        source.l1,
+        directory=data.directory.path,
+        chain=data.store.chain,
+        configuration=configuration,
+        is_ready=condition.is_ready,
+    )
 
 
 def _open_simulation(

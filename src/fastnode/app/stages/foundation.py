@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from fastnode.bus.connection import Bus
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
-    from fastnode.sources.l1.service import L1Reader
     from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["Foundation", "Ports", "listen", "open_node", "trace_threads_of"]
@@ -95,11 +94,6 @@ class Foundation:
     seat: PrimarySeat | None = None
     #: Directory and way back that this process took over from a local network that was reset; None: nothing.
     resetting: Resetting | None = None
-
-    @property
-    def l1(self) -> L1Reader | None:
-        """None: L1 is not read."""
-        return None if self.origins is None else self.origins.l1
 
 
 async def open_node(

@@ -13,7 +13,7 @@ from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.app.stages.foundation import Foundation
-    from fastnode.mempool.handover import TxSink
+    from fastnode.app.stages.source import Source
 
 __all__ = ["Gossip", "open_gossip"]
 
@@ -26,7 +26,5 @@ class Gossip:
     proposed: ProposedBlocks
 
 
-def open_gossip(foundation: Foundation) -> Gossip:
-    origins = foundation.origins
-    upstreams: TxSink | None = None if origins is None or not origins.upstreams.all else origins.tx_sink
-    return Gossip(GossipSink(upstreams), ProposedBlocks(foundation.control.wake))
+def open_gossip(foundation: Foundation, source: Source) -> Gossip:
+    return Gossip(GossipSink(source.beside_peers), ProposedBlocks(foundation.control.wake))

@@ -408,16 +408,22 @@ class Origins:
         control: SyncControl,
         publication: Publication,
         *,
+        mempool: Mempool | None = None,
+        view: Callable[[], View | None] = lambda: None,
         messages: MessageSource | None = None,
         l1_tips: L1Tips | None = None,
         proposals: ProposalSource | None = None,
     ) -> Follower:
         """The loop, not running yet.  ``messages`` and ``l1_tips``: what L1 says goes before what upstreams say.
 
+        ``mempool``: after each pass it hands on what waits, and learns what the upstream knows, for ``view``.
+
         A node that has a chain serves it before it asks the others anything: what they are is found out in the thread
         that ingests, and the node ends there when they are on another network.
         """
         settings = self._settings
+        if mempool is not None:
+            self._serve_pool(mempool, view, ingestor.store)
         if self.bus is not None:
             self.bus.on_news = control.wake
         source = None
@@ -488,8 +494,8 @@ class Origins:
         facts = None if self.l1 is None else self.l1.facts
         return None if facts is None or facts.circuits is None else NetworkValues(*facts.circuits)
 
-    def attach(self, mempool: Mempool, view: Callable[[], View | None], store: ArchiverStore) -> None:
-        """After each pass hand on what waits, and learn what the upstream knows; to be called before :meth:`follow`."""
+    def _serve_pool(self, mempool: Mempool, view: Callable[[], View | None], store: ArchiverStore) -> None:
+        """After each pass hand on what waits, and learn what the upstream knows."""
         if self._settings.release is None:
             self._after_passes.append(lambda upstream: _follow_version(upstream, store, mempool))
         self._on_network = mempool.learn_network

@@ -2,22 +2,18 @@
 
 Statistics are kept where the settings ask for them.  Offenses are looked for there, and wherever L1 tells who is drawn,
 unless the operator has no use for validators at all (--validator-disabled).  Inactivity is what statistics show.
-
-watch = ValidatorWatch(settings, is_ready=...)
-watch.open(directory, chain, configuration)      # once the chain is known
-watch.on_committed(...)                          # from the thread that ingests
-watch.close()                                    # before the chain's databases are closed
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.slashing import Slashing
 from fastnode.app.ground.effects import connect_offenses
+from fastnode.app.ground.part import Part
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
@@ -29,11 +25,11 @@ from fastnode.view import Committed, View
 if TYPE_CHECKING:
     from fastnode.outgoing.admin_questions import AdminQuestions
     from fastnode.p2p.messages.proposals import CheckpointAttestation
-    from fastnode.sentinel.offense_store import OffenseStore
-    from fastnode.sentinel.sentinel import CommitteeOf, ProposerOf, Sentinel
-    from fastnode.sentinel.watch import OffenseThread, OffenseWatch
+    from fastnode.sentinel.sentinel import Sentinel
+    from fastnode.serving.server import RpcServer
+    from fastnode.sources.l1.service import L1Reader
 
-__all__ = ["ValidatorWatch"]
+__all__ = ["OffenseDetection", "ValidatorWatch"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -41,96 +37,35 @@ logger = logging.getLogger("fastnode.app")
 _EPOCHS_LOOKED_AT: Final = 2
 
 
-class ValidatorWatch:
-    """SettingError for an invalid URL."""
+class ValidatorWatch(Part):
+    """Nothing of its own is watched; another node's admin port may be asked.  SettingError for an invalid URL."""
 
-    def __init__(self, settings: Settings, *, is_ready: Callable[[], bool]) -> None:
-        self._settings = settings
-        self._is_ready = is_ready
-        self._epoch_duration = 1
+    #: Statistics of validators; None: they are off.
+    sentinel: Sentinel | None = None
+
+    def __init__(self, settings: Settings, l1: L1Reader | None) -> None:
+        """``l1`` says how rounds are counted, once it has answered, and who is drawn; None: L1 is not read."""
         self._size = RoundSize(settings.slashing_round_size_in_epochs, settings.slashing_offset_in_rounds)
-        self._rounds: Callable[[], tuple[int, int] | None] = lambda: None
-        self._store: OffenseStore | None = None
-        self._watch: OffenseWatch | None = None
-        self._thread: OffenseThread | None = None
-        self._sentinel: Sentinel | None = None
-        if settings.detects_offenses:
-            from fastnode.sentinel.sentinel import Sentinel
-
-            has_statistics = settings.sentinel_enabled
-            self._sentinel = Sentinel(
-                history_epochs=settings.sentinel_history_length_in_epochs if has_statistics else _EPOCHS_LOOKED_AT,
-                proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
-                is_ready=is_ready,
-            )
-            self._sentinel.hears_attestations = settings.p2p_enabled
+        self._rounds: Callable[[], tuple[int, int] | None] = (lambda: None) if l1 is None else l1.slashing_rounds
+        self._learn_rounds()
         url, key = settings.upstream_admin_url, settings.upstream_admin_api_key
         self._other = None if url is None else _admin_questions(url, key)
 
-    def open(self, directory: Path, chain: ChainInfo, configuration: NodeConfiguration) -> None:
-        """DataDirectoryError when the offenses that are kept cannot be read."""
-        if self._sentinel is None:
-            return
-        from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
-        from fastnode.sentinel.watch import OffenseThread, OffenseWatch
-
-        self._epoch_duration = chain.epoch_duration
-        self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)
-        self._watch = OffenseWatch(
-            self._sentinel,
-            configuration,
-            self._size,
-            self._store,
-            judges_inactivity=self._settings.sentinel_enabled,
-        )
-        self._thread = OffenseThread(self._watch, self._is_ready)
-        self._thread.start()
-        connect_offenses(configuration)
-
-    def learn_from(
-        self,
-        committee_of: CommitteeOf,
-        proposer_of: ProposerOf,
-        rounds: Callable[[], tuple[int, int] | None] = lambda: None,
-    ) -> None:
-        """L1 says who is drawn, and how rounds are counted: epochs and offset, once it has answered.
-
-        Before :meth:`open`.
-        """
-        self._rounds = rounds
-        self._learn_rounds()
-        if self._sentinel is not None:
-            self._sentinel.learn_from(committee_of, proposer_of)
-
-    @property
-    def sentinel(self) -> Sentinel | None:
-        """None: statistics are off."""
-        return self._sentinel if self._settings.sentinel_enabled else None
-
     def hear(self, attestation: CheckpointAttestation) -> None:
         """A peer has sent an attestation that holds."""
-        signer = attestation.signer() if self._sentinel is not None else None
-        if self._sentinel is not None and signer is not None:
-            self._sentinel.hear(attestation.slot, attestation.archive_root, signer)
 
     def accuse(self, kind: OffenseType, validator: bytes, at: int) -> None:
         """Keep an offense that was seen on the peer-to-peer network, in a slot or an epoch; no-op where offenses are
         not watched."""
-        if self._watch is None:
-            return
-        try:
-            self._watch.accuse(kind, validator, at, self._epoch_duration)
-        except DatabaseError as error:
-            logger.warning("an offense is not kept", extra=log_facts(reason=str(error)))
 
     @property
     def slashing(self) -> Slashing:
         """Parts that the methods about offenses need."""
-        return Slashing(self._watch, self._other, self._size, self._payloads)
+        return Slashing(None, self._other, self._size, self._payloads)
 
     def known(self, view: View | None) -> list[Offense]:
         """All offenses that have not expired."""
-        return [] if self._watch is None or view is None else self._watch.offenses(view.chain, ALL)
+        return []
 
     def _payloads(self) -> Sequence[dict[str, Any]] | None:
         """None where L1 says that votes are tallied."""
@@ -143,23 +78,80 @@ class ValidatorWatch:
 
     def on_committed(self, committed: Committed) -> None:
         self._learn_rounds()
-        if self._thread is not None:
-            self._thread.on_committed(committed)
 
-    def faults(self) -> dict[str, str | None]:
-        """Fault that keeps the watch from its work, None for nothing."""
-        if self._store is None or self._thread is None:
-            return {}
+    def close(self) -> None:
+        if self._other is not None:
+            self._other.close()
+
+
+class OffenseDetection(ValidatorWatch):
+    """SettingError for an invalid URL; DataDirectoryError when the offenses that are kept cannot be read."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        l1: L1Reader | None,
+        *,
+        directory: Path,
+        chain: ChainInfo,
+        configuration: NodeConfiguration,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
+        from fastnode.sentinel.sentinel import Sentinel
+        from fastnode.sentinel.watch import OffenseThread, OffenseWatch
+
+        super().__init__(settings, l1)
+        has_statistics = settings.sentinel_enabled
+        self._epoch_duration = chain.epoch_duration
+        self._sentinel = Sentinel(
+            history_epochs=settings.sentinel_history_length_in_epochs if has_statistics else _EPOCHS_LOOKED_AT,
+            proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
+            is_ready=is_ready,
+        )
+        self._sentinel.hears_attestations = settings.p2p_enabled
+        if l1 is not None:
+            self._sentinel.learn_from(l1.committees.committee_of, l1.committees.proposer_of)
+        self.sentinel = self._sentinel if has_statistics else None
+        self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)
+        self._watch = OffenseWatch(
+            self._sentinel, configuration, self._size, self._store, judges_inactivity=has_statistics
+        )
+        self._thread = OffenseThread(self._watch, is_ready)
+        connect_offenses(configuration)
+
+    def start(self, public: RpcServer) -> None:
+        self._thread.start()
+
+    def hear(self, attestation: CheckpointAttestation) -> None:
+        signer = attestation.signer()
+        if signer is not None:
+            self._sentinel.hear(attestation.slot, attestation.archive_root, signer)
+
+    def accuse(self, kind: OffenseType, validator: bytes, at: int) -> None:
+        try:
+            self._watch.accuse(kind, validator, at, self._epoch_duration)
+        except DatabaseError as error:
+            logger.warning("an offense is not kept", extra=log_facts(reason=str(error)))
+
+    @property
+    def slashing(self) -> Slashing:
+        return Slashing(self._watch, self._other, self._size, self._payloads)
+
+    def known(self, view: View | None) -> list[Offense]:
+        return [] if view is None else self._watch.offenses(view.chain, ALL)
+
+    def on_committed(self, committed: Committed) -> None:
+        super().on_committed(committed)
+        self._thread.on_committed(committed)
+
+    def faults(self) -> Mapping[str, str | None]:
         return {"offenses": self._store.fault or self._thread.fault}
 
     def close(self) -> None:
-        """May be called more than once."""
-        if self._other is not None:
-            self._other.close()
-        if self._thread is not None:
-            self._thread.close()
-        if self._store is not None:
-            self._store.close()
+        super().close()
+        self._thread.close()
+        self._store.close()
 
 
 def _admin_questions(url: str, key: str | None) -> AdminQuestions:

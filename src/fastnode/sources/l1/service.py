@@ -139,15 +139,13 @@ class L1Reader:
         except UpstreamUnavailable:
             return None
 
-    def begin(self, stored: Callable[[], ChainView]) -> None:
-        """Start looking.  ``stored`` gives the newest view of the chain that is stored."""
-        self.attach(stored)
-        self._has_begun = True
-        self._loop.start()
-
-    def attach(self, stored: Callable[[], ChainView]) -> None:
-        """For a caller that looks itself (:meth:`look_once`) instead of the thread."""
+    def begin(self, stored: Callable[[], ChainView], *, in_thread: bool = True) -> None:
+        """Start looking.  ``stored`` gives the newest view of the chain that is stored; not ``in_thread``: the caller
+        looks itself (:meth:`look_once`)."""
         self._stored = stored
+        if in_thread:
+            self._has_begun = True
+            self._loop.start()
 
     def interrupt(self) -> None:
         """End every wait for L1."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sources.conftest import FollowingNode, origins
+from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, send_messages
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
@@ -38,7 +38,7 @@ def deriving(directory: Path, l1: PublishingL1, *upstreams: str, **settings: Any
         "l1_polling_interval_ms": 5,
         "max_allowed_eth_client_drift_seconds": 0,
     }
-    with origins(directory, *upstreams, **(values | settings)) as node:
+    with following(directory, *upstreams, **(values | settings)) as node:
         yield node
 
 

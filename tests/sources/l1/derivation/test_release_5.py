@@ -20,7 +20,7 @@ from tests.api.test_chain import root_of
 from tests.log_index.test_contracts import make_class, update_log
 from tests.mempool.sample_tx import sample_tx
 from tests.protocol.releases.test_five import fixture_header
-from tests.sources.conftest import FollowingNode, origins
+from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.derivation.attesting import address_of, sign
 from tests.sources.l1.publishing import PublishingL1, propose_call, publish, served
 from tests.sources.made_chain import made_chain
@@ -213,7 +213,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, data_directory: Path, l1: Pub
 
 
 def derive(directory: Path, l1: PublishingL1, made: Made, stack: ExitStack) -> FollowingNode:
-    node = stack.enter_context(origins(directory, **settings_of(l1)))
+    node = stack.enter_context(following(directory, **settings_of(l1)))
     node.wait(lambda: node.tips.checkpointed == made.ingestor.view.tips.checkpointed)
     return node
 
@@ -276,7 +276,7 @@ def test_two_releases_are_followed_in_one_process(tmp_path: Path, l1: Publishing
         )
         other_l1.circuits = FOUR.roots
         other = settings_of(other_l1) | {"genesis": older.write_genesis(tmp_path / "genesis.jsonl")}
-        four = stack.enter_context(origins(tmp_path / "four", **other))
+        four = stack.enter_context(following(tmp_path / "four", **other))
         five = derive(tmp_path / "five", l1, made, stack)
         for _ in range(3):
             older.checkpoint(2)

@@ -52,7 +52,7 @@ class SimulatedHour:
         self.reader = L1Reader([l1.url], network, options, clock=lambda: self.now)
         stack.callback(self.reader.interrupt)
         self.reader.learn(Wanted.of(chain.chain_record["nodeInfo"]))
-        self.reader.attach(lambda: self.ingestor.view)
+        self.reader.begin(lambda: self.ingestor.view, in_thread=False)
         executor = stack.enter_context(ThreadPoolExecutor(1))
         beacon = BeaconNode(l1.beacon.url, HttpGet(network), "beacon 1")
         fetcher = BlobFetcher(BlobSources(consensus=(beacon,)), executor)
