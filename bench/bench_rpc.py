@@ -25,12 +25,12 @@ import uvloop
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from fastnode.api.chain import METHODS
+from fastnode.archiver import forms
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
 from fastnode.http.meters import CallMeters
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
-from fastnode.kernels import block_text
 from fastnode.serving.server import RpcServer
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
@@ -92,7 +92,7 @@ def test_engine_batch_of_100_scalars(benchmark: BenchmarkFixture, engine: Engine
 
 
 def test_baseline_block_record_without_envelope(benchmark: BenchmarkFixture, view: View) -> None:
-    assert benchmark(view.chain.blocks.text, block_text.JOINT, BLOCK).startswith(b"{")
+    assert benchmark(view.chain.blocks.text, forms.JOINT_BLOCK, BLOCK).startswith(b"{")
 
 
 # ---- over a socket -----------------------------------------------------------------------------

@@ -60,6 +60,7 @@ from fastnode._twins import (
     tree_nodes,
     witness_text,
 )
+from fastnode.archiver import forms
 from fastnode.archiver.layout import (
     BLOCK_BY_ARCHIVE,
     BLOCK_BY_HASH,
@@ -430,7 +431,22 @@ def tree_nodes_calls(dice: Random, calls: Calls) -> None:
     calls.alike("tree_nodes", ours, tree_nodes, "tile_position", dice.randrange(5), dice.randrange(1 << 48))
 
 
+BLOCK_FORMS = (
+    forms.BLOCK_HEADER, forms.L2_BLOCK, forms.JOINT_BLOCK, forms.BLOCK_RESPONSE, forms.BLOCK_DATA,
+    forms.CHECKPOINTED_BLOCK,
+)  # fmt: skip
+TX_FORMS = (forms.MINED_RECEIPT, forms.INDEXED_EFFECT)
 BLOCK_OPTIONS = ("includeTransactions", "includeL1PublishInfo", "includeAttestations")
+
+
+def bent_form(dice: Random, known: tuple[Any, ...]) -> Any:
+    """A known form, or one of segments that nobody has put together."""
+    if dice.randrange(4):
+        return dice.choice(known)
+    return tuple(
+        (dice.choice((b"{", b"", b",", "x")), dice.randrange(-1, 20), dice.choice((None, None, *BLOCK_OPTIONS)))
+        for _ in range(dice.randrange(18))
+    )
 
 
 def block_text_calls(dice: Random, calls: Calls) -> None:
@@ -441,7 +457,7 @@ def block_text_calls(dice: Random, calls: Calls) -> None:
     values = {effect_key(numbers[0], index): effect for index, effect in enumerate(effects)}
     values[block_key(numbers[0])] = record
     calls.alike("block_text", kernels.block_text, block_text, "header", record)
-    form = dice.randrange(-1, 6)
+    form = bent_form(dice, BLOCK_FORMS)
     checkpoint = StoredCheckpoint(
         numbers[1], field(dice), field(dice), 0, 1, 2, -3, *(dice.randbytes(dice.randrange(40)) for _ in range(4))
     )
@@ -454,7 +470,7 @@ def block_text_calls(dice: Random, calls: Calls) -> None:
     named = SimpleNamespace(is_development_form=dice.choice((True, False)))
     place = dice.choice((numbers[0], -1, 1 << 40, 1 << 70, None))
     ways = (place, place, info.hash, info.archive_root, bytes(32), field(dice), bytes(31), named)
-    block, named_form = dice.choice(ways), dice.choice((None, *range(-1, 6)))
+    block, named_form = dice.choice(ways), dice.choice((None, bent_form(dice, BLOCK_FORMS)))
     asked_options, outcomes = dice.choice((None, None, options)), []
     for module in (kernels.block_text, block_text):
         view = SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(values.get, 0xFFFFFFFF)))
@@ -469,7 +485,7 @@ def mined_calls(dice: Random, calls: Calls, numbers: list[int], values: dict[byt
     tx_hash = dice.choice((field(dice), field(dice), spoiled(dice, field(dice))))
     transaction = StoredTransaction(numbers[0], dice.randrange(5), dice.randrange(6), field(dice), dice.randbytes(60))
     values[TRANSACTION + tx_hash] = spoiled(dice, transaction.encode())
-    form, asked = dice.choice((0, 0, 1, 1, -1, 2)), dice.choice((tx_hash, tx_hash, field(dice), b"", "x", None))
+    form, asked = bent_form(dice, TX_FORMS), dice.choice((tx_hash, tx_hash, field(dice), b"", "x", None))
     tips = dict(zip(("checkpointed", "proven", "finalized"), sorted(numbers[1:], reverse=True), strict=True))
     otherwise, outcomes = dice.choice((None, lambda *_: b"")), []
     for module in (kernels.block_text, block_text):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode._twins import block_text as twin
+from fastnode.archiver import forms
 from fastnode.archiver.layout import (
     BLOCK_BY_ARCHIVE,
     BLOCK_BY_HASH,
@@ -21,9 +22,21 @@ from fastnode.archiver.layout import (
 )
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
 from fastnode.kernels import block_text as kernel
+from fastnode.kernels import layouts
 
 MODULES = [kernel, twin]
 EMPTY_ARCHIVE = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
+#: The last one is known, but not of a block.
+BENT_FORMS: list[Any] = [
+    (),
+    ((b"{", -1, None),),
+    ((b"{", 19, None),),
+    (("{", 0, None),),
+    ((b"{", 0),),
+    ((b"{", 0, None),) * 16,
+    ((b"", layouts.PART_BODY, None),) * 2,
+    ((b"{", layouts.PART_TX_HASH, None),),
+]
 hashes = st.binary(min_size=32, max_size=32)
 numbers = st.integers(0, 2**32 - 1)
 texts = st.binary(max_size=400)
@@ -50,11 +63,15 @@ def test_a_block_is_the_one_of_its_values(
     data = b'"header":%b,"archive":%b' % (header, archive)
     for module in MODULES:
         assert module.header(record) == header
-        assert module.block(module.RELEASE, number, values.get) == b"{%b}" % of_release
-        assert module.block(module.JOINT, number, values.get) == b'{%b,%b,"number":%d}' % (of_release, named, number)
+        assert module.block(forms.L2_BLOCK, number, values.get) == b"{%b}" % of_release
+        assert module.block(forms.JOINT_BLOCK, number, values.get) == b'{%b,%b,"number":%d}' % (
+            of_release,
+            named,
+            number,
+        )
         of_development = b'{%b,%b,%b,"number":%d}' % (data, named, place, number)
-        assert module.block(module.DEVELOPMENT, number, values.get) == of_development
-        assert module.block(module.DATA, number, values.get) == b'{%b,"blockHash":"0x%b",%b}' % (
+        assert module.block(forms.BLOCK_RESPONSE, number, values.get) == of_development
+        assert module.block(forms.BLOCK_DATA, number, values.get) == b'{%b,"blockHash":"0x%b",%b}' % (
             data, block_hash.hex().encode(), place,
         )  # fmt: skip
 
@@ -67,13 +84,14 @@ def test_what_does_not_fit_is_refused(module: Any) -> None:
         with pytest.raises(ValueError, match="block record"):
             module.header(damaged)
         with pytest.raises(ValueError, match="block record"):
-            module.block(module.RELEASE, 7, {block_key(7): damaged}.get)
-    with pytest.raises(ValueError, match="form"):
-        module.block(4, 7, {block_key(7): record}.get)
+            module.block(forms.L2_BLOCK, 7, {block_key(7): damaged}.get)
+    for wrong in BENT_FORMS:
+        with pytest.raises(ValueError, match="form"):
+            module.block(wrong, 7, {block_key(7): record}.get)
     with pytest.raises(LookupError, match="no block 7"):
-        module.block(module.RELEASE, 7, {block_key(6): record}.get)
+        module.block(forms.L2_BLOCK, 7, {block_key(6): record}.get)
     with pytest.raises(LookupError, match="effect 0 of block 7"):
-        module.block(module.RELEASE, 7, {block_key(7): record}.get)
+        module.block(forms.L2_BLOCK, 7, {block_key(7): record}.get)
 
 
 HASH, ROOT = b"h" * 32, b"r" * 32
@@ -94,24 +112,24 @@ def test_a_question_reads_the_blocks_of_its_view(module: Any) -> None:
     def never(*_: Any) -> None:
         raise AssertionError
 
-    for form in (module.RELEASE, module.JOINT, module.DEVELOPMENT, module.DATA):
+    for form in (forms.L2_BLOCK, forms.JOINT_BLOCK, forms.BLOCK_RESPONSE, forms.BLOCK_DATA):
         expected = module.block(form, 7, values.get)
-        question = module.BlockQuestion(form, never, named_form=module.HEADER)
+        question = module.BlockQuestion(form, never, named_form=forms.BLOCK_HEADER)
         assert question(view, 7) == question(view, HASH) == question(view, ROOT) == expected
         assert question(view, b"x" * 32) is None
-    header = module.BlockQuestion(module.HEADER, never)
+    header = module.BlockQuestion(forms.BLOCK_HEADER, never)
     assert header(view, 7) == b"header"
     assert header(view, 9) is header(view, -1) is header(view, 1 << 70) is None
-    for form in (module.RELEASE, module.HEADER):
+    for form in (forms.L2_BLOCK, forms.BLOCK_HEADER):
         with pytest.raises(LookupError, match="no block 8"):
             module.BlockQuestion(form, never)(view, 8)
     with pytest.raises(ValueError, match="a hash of 31 bytes"):
         header(view, bytes(31))
-    for form in (-1, 5):
+    for form in BENT_FORMS[:-1]:
         with pytest.raises(ValueError, match="form"):
             module.BlockQuestion(form, never)
         with pytest.raises(ValueError, match="form"):
-            module.BlockQuestion(module.RELEASE, never, named_form=form)
+            module.BlockQuestion(forms.L2_BLOCK, never, named_form=form)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -124,23 +142,24 @@ def test_a_block_that_is_named_otherwise_is_asked_for(module: Any) -> None:
         asked.append(block)
         return block.number  # type: ignore[no-any-return]
 
-    question = module.BlockQuestion(module.RELEASE, find, named_form=module.DATA)
+    question = module.BlockQuestion(forms.L2_BLOCK, find, named_form=forms.BLOCK_DATA)
     named = SimpleNamespace(number=7, is_development_form=False)
-    assert question(view, named) == module.block(module.RELEASE, 7, values.get)
+    assert question(view, named) == module.block(forms.L2_BLOCK, 7, values.get)
     other = SimpleNamespace(number=7, is_development_form=True)
-    assert question(view, other) == module.block(module.DATA, 7, values.get)
+    assert question(view, other) == module.block(forms.BLOCK_DATA, 7, values.get)
     unknown = [SimpleNamespace(number=number, is_development_form=False) for number in (None, 8, -1, 1 << 70)]
     assert [question(view, each) for each in unknown] == [None] * 4
     assert asked == [named, other, *unknown]
-    newest = module.BlockQuestion(module.HEADER, find)
+    newest = module.BlockQuestion(forms.BLOCK_HEADER, find)
     assert newest(view) == newest(view, None) == b"header"
     options = frozenset({"includeTransactions"})
-    with_options = module.block(module.DEVELOPMENT, 7, values.get, options)
-    assert with_options != module.block(module.DEVELOPMENT, 7, values.get)
+    with_options = module.block(forms.BLOCK_RESPONSE, 7, values.get, options)
+    assert with_options != module.block(forms.BLOCK_RESPONSE, 7, values.get)
+    question = module.BlockQuestion(forms.L2_BLOCK, find, named_form=forms.BLOCK_RESPONSE)
     for block in (7, HASH, named, other):
         assert question(view, block, options) == with_options
     assert question(view, 8, options) is None
-    assert question(view, 7, None) == module.block(module.RELEASE, 7, values.get)
+    assert question(view, 7, None) == module.block(forms.L2_BLOCK, 7, values.get)
 
 
 TRANSACTIONS, L1, ATTESTATIONS = "includeTransactions", "includeL1PublishInfo", "includeAttestations"
@@ -178,18 +197,18 @@ def test_options_add_to_the_one_form_that_has_them(
     if ATTESTATIONS in options:
         added += b',"attestations":' + attestations
     for module in MODULES:
-        plain = module.block(module.DEVELOPMENT, 7, values.get)
-        assert module.block(module.DEVELOPMENT, 7, values.get, options) == plain[:-1] + added + b"}"
+        plain = module.block(forms.BLOCK_RESPONSE, 7, values.get)
+        assert module.block(forms.BLOCK_RESPONSE, 7, values.get, options) == plain[:-1] + added + b"}"
         blocks = module.Blocks(values.get, 7)
-        assert blocks.text(module.DEVELOPMENT, 7, options) == plain[:-1] + added + b"}"
-        for form in (module.RELEASE, module.JOINT, module.DATA, module.CHECKPOINTED):
+        assert blocks.text(forms.BLOCK_RESPONSE, 7, options) == plain[:-1] + added + b"}"
+        for form in (forms.L2_BLOCK, forms.JOINT_BLOCK, forms.BLOCK_DATA, forms.CHECKPOINTED_BLOCK):
             assert module.block(form, 7, values.get, options) == module.block(form, 7, values.get)
         checkpointed = None
         if checkpoint_key(checkpoint) in values:
-            block = module.block(module.RELEASE, 7, values.get)
+            block = module.block(forms.L2_BLOCK, 7, values.get)
             known = b'"l1":{%b,"attestations":%b' % (l1, attestations)
             checkpointed = b'{"checkpointNumber":%d,"block":%b,%b}' % (checkpoint, block, known)
-        assert module.block(module.CHECKPOINTED, 7, values.get) == checkpointed
+        assert module.block(forms.CHECKPOINTED_BLOCK, 7, values.get) == checkpointed
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -201,10 +220,10 @@ def test_a_damaged_checkpoint_is_told_when_it_is_needed(module: Any) -> None:
         values = {block_key(7): block, checkpoint_key(5): damaged}
         for option in (L1, ATTESTATIONS):
             with pytest.raises(ValueError, match="checkpoint record"):
-                module.block(module.DEVELOPMENT, 7, values.get, {option})
+                module.block(forms.BLOCK_RESPONSE, 7, values.get, {option})
         with pytest.raises(ValueError, match="checkpoint record"):
-            module.block(module.CHECKPOINTED, 7, values.get)
-        module.block(module.DEVELOPMENT, 7, values.get, {TRANSACTIONS})
+            module.block(forms.CHECKPOINTED_BLOCK, 7, values.get)
+        module.block(forms.BLOCK_RESPONSE, 7, values.get, {TRANSACTIONS})
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -214,10 +233,15 @@ def test_blocks_are_found_by_their_hash_and_their_root(module: Any) -> None:
     assert blocks.number_by_hash(HASH) == blocks.number_by_archive(ROOT) == 7
     assert blocks.number_by_hash(ROOT) is blocks.number_by_archive(HASH) is blocks.number_of(b"x" * 32) is None
     assert blocks.number_of(HASH) == blocks.number_of(ROOT) == 7
-    assert blocks.text(module.DATA, 7) == module.block(module.DATA, 7, values.get)
-    assert blocks.text(module.DATA, 9) is blocks.text(module.DATA, -1) is blocks.text(module.DATA, 1 << 70) is None
+    assert blocks.text(forms.BLOCK_DATA, 7) == module.block(forms.BLOCK_DATA, 7, values.get)
+    assert (
+        blocks.text(forms.BLOCK_DATA, 9)
+        is blocks.text(forms.BLOCK_DATA, -1)
+        is blocks.text(forms.BLOCK_DATA, 1 << 70)
+        is None
+    )
     with pytest.raises(LookupError, match="no block 8"):
-        blocks.text(module.DATA, 8)
+        blocks.text(forms.BLOCK_DATA, 8)
     for ask in (blocks.number_by_hash, blocks.number_by_archive, blocks.number_of):
         with pytest.raises(ValueError, match="a hash of 33 bytes"):
             ask(bytes(33))
@@ -239,10 +263,10 @@ def test_what_was_read_last_is_kept_within_bounds(module: Any) -> None:
         return values.get(key)
 
     view = SimpleNamespace(chain=SimpleNamespace(blocks=module.Blocks(get, 400)))
-    header = module.BlockQuestion(module.HEADER, get)
+    header = module.BlockQuestion(forms.BLOCK_HEADER, get)
     for _ in range(2):
         assert [header(view, number) for number in range(100)] == [b"%d" % number for number in range(100)]
-    assert module.BlockQuestion(module.DATA, get)(view, 7) == module.block(module.DATA, 7, values.get)
+    assert module.BlockQuestion(forms.BLOCK_DATA, get)(view, 7) == module.block(forms.BLOCK_DATA, 7, values.get)
     assert len(read) == 100
     for _ in range(2):
         assert header(view, 299) == b"299"  # too long
@@ -271,7 +295,7 @@ def test_a_mined_transaction_is_the_one_of_its_values(
     number: int, index: int, revert_code: int, block_hash: bytes, tx_hash: bytes, tail: bytes, effect: bytes,
     behind: tuple[int, int, int],
 ) -> None:  # fmt: skip
-    transaction = StoredTransaction(number, index, revert_code, block_hash, tail)
+    transaction = StoredTransaction(number, index, revert_code, block_hash, tail + b"}")
     finalized, proven, checkpointed = sorted(min(max(number + each, 0), 2**32 - 1) for each in behind)
     reached = [
         name
@@ -279,7 +303,7 @@ def test_a_mined_transaction_is_the_one_of_its_values(
         if number <= tip
     ]
     receipt = b'{"txHash":"0x%b","status":"%b","executionResult":"%b",%b' % (
-        tx_hash.hex().encode(), (reached or ["proposed"])[-1].encode(), RESULTS[revert_code], tail,
+        tx_hash.hex().encode(), (reached or ["proposed"])[-1].encode(), RESULTS[revert_code], tail + b"}",
     )  # fmt: skip
     indexed = b'{"l2BlockHash":"0x%b","l2BlockNumber":%d,"txIndexInBlock":%d,"data":%b}' % (
         block_hash.hex().encode(), number, index, effect,
@@ -289,8 +313,8 @@ def test_a_mined_transaction_is_the_one_of_its_values(
             module, transaction, tx_hash, effect, checkpointed=checkpointed, proven=proven, finalized=finalized
         )
         for _ in range(2):  # read, and kept
-            assert module.mined(module.RECEIPT, tx_hash, blocks) == receipt
-            assert module.mined(module.EFFECT, tx_hash, blocks) == indexed
+            assert module.mined(forms.MINED_RECEIPT, tx_hash, blocks) == receipt
+            assert module.mined(forms.INDEXED_EFFECT, tx_hash, blocks) == indexed
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -303,14 +327,14 @@ def test_a_transaction_that_no_block_has_is_asked_of_who_knows_the_others(module
         asked.append(arguments)
         return b"otherwise"
 
-    receipt = module.TxQuestion(module.RECEIPT, otherwise)
-    assert receipt(view, b"m" * 32) == module.mined(module.RECEIPT, b"m" * 32, view.chain.blocks)
+    receipt = module.TxQuestion(forms.MINED_RECEIPT, otherwise)
+    assert receipt(view, b"m" * 32) == module.mined(forms.MINED_RECEIPT, b"m" * 32, view.chain.blocks)
     assert asked == []
     assert receipt(view, b"u" * 32) == b"otherwise"
     assert asked == [(view, b"u" * 32)]
-    effect = module.TxQuestion(module.EFFECT)
-    assert effect(view, b"m" * 32) == module.mined(module.EFFECT, b"m" * 32, view.chain.blocks)
-    assert effect(view, b"u" * 32) is module.mined(module.EFFECT, b"u" * 32, view.chain.blocks) is None
+    effect = module.TxQuestion(forms.INDEXED_EFFECT)
+    assert effect(view, b"m" * 32) == module.mined(forms.INDEXED_EFFECT, b"m" * 32, view.chain.blocks)
+    assert effect(view, b"u" * 32) is module.mined(forms.INDEXED_EFFECT, b"u" * 32, view.chain.blocks) is None
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -319,18 +343,19 @@ def test_a_transaction_that_does_not_fit_is_refused(module: Any) -> None:
     transaction = StoredTransaction(7, 1, 4, bytes(32), b"")
     blocks = blocks_with(module, transaction, tx_hash, None)
     with pytest.raises(ValueError, match="revert code 4"):
-        module.mined(module.RECEIPT, tx_hash, blocks)
+        module.mined(forms.MINED_RECEIPT, tx_hash, blocks)
     with pytest.raises(LookupError, match="effect 1 of block 7"):
-        module.mined(module.EFFECT, tx_hash, blocks)
+        module.mined(forms.INDEXED_EFFECT, tx_hash, blocks)
     short = module.Blocks({TRANSACTION + tx_hash: transaction.encode()[:-1]}.get, 9)
-    for form in (module.RECEIPT, module.EFFECT):
+    for form in (forms.MINED_RECEIPT, forms.INDEXED_EFFECT):
         with pytest.raises(ValueError, match="record of 40 bytes"):
             module.mined(form, tx_hash, short)
         for wrong in (b"", b"m" * 31, b"m" * 33):
             with pytest.raises(ValueError, match="hash of"):
                 module.mined(form, wrong, blocks)
-    for form in (-1, 2):
+    for form in (*BENT_FORMS[:-1], forms.L2_BLOCK):
         with pytest.raises(ValueError, match="form"):
             module.mined(form, tx_hash, blocks)
+    for form in BENT_FORMS[:-1]:
         with pytest.raises(ValueError, match="form"):
             module.TxQuestion(form)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from fastnode.archiver import forms
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
@@ -112,7 +113,7 @@ def test_an_unknown_hash_gives_nothing(view: ChainView) -> None:
     assert view.block_number_by_hash(UNKNOWN) is None
     assert view.block_number_by_archive(UNKNOWN) is None
     assert view.tx_location(UNKNOWN) is None
-    assert block_text.mined(block_text.EFFECT, UNKNOWN, view.blocks) is None
+    assert block_text.mined(forms.INDEXED_EFFECT, UNKNOWN, view.blocks) is None
     assert view.tx_receipt_json(UNKNOWN) is None
     assert view.l1_to_l2_message_index(UNKNOWN) is None
     assert view.contract_class_json(UNKNOWN) is None
@@ -175,7 +176,7 @@ def test_every_transaction_is_found(view: ChainView, blocks: list[Json], sample:
         for index, effect in enumerate(raw["body"]["txEffects"]):
             tx_hash = as_bytes(effect["txHash"])
             assert view.tx_location(tx_hash) == (number, index)
-            assert block_text.mined(block_text.EFFECT, tx_hash, view.blocks) == orjson.dumps(
+            assert block_text.mined(forms.INDEXED_EFFECT, tx_hash, view.blocks) == orjson.dumps(
                 {"l2BlockHash": block_hash, "l2BlockNumber": number, "txIndexInBlock": index, "data": effect}
             )
             receipt = orjson.loads(view.tx_receipt_json(tx_hash) or b"")

@@ -8,7 +8,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode.archiver.rendering import render, render_block_messages, render_receipt_tail
+from fastnode.archiver.forms import Mined, render_stored_receipt
+from fastnode.archiver.rendering import render, render_block_messages
 
 if TYPE_CHECKING:
     from tests.archiver.conftest import SampleChain
@@ -38,7 +39,7 @@ def test_the_tail_of_a_receipt_closes_the_object(
     sample: SampleChain, block_number: int, block_hash: bytes, epoch_number: int
 ) -> None:
     effect = sample.block(2).body.tx_effects[0]
-    tail = render_receipt_tail(effect, block_number=block_number, block_hash=block_hash, epoch_number=epoch_number)
+    tail = render_stored_receipt(Mined(effect, block_number, block_hash, epoch_number))
     assert orjson.loads(b"{" + tail) == {
         "transactionFee": str(effect.transaction_fee),
         "blockHash": "0x" + block_hash.hex(),

@@ -7,35 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Container
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-__all__ = [
-    "CHECKPOINTED",
-    "DATA",
-    "DEVELOPMENT",
-    "EFFECT",
-    "EMPTY_ARCHIVE",
-    "HEADER",
-    "JOINT",
-    "RECEIPT",
-    "RELEASE",
-    "BlockQuestion",
-    "Blocks",
-    "TxQuestion",
-    "block",
-    "header",
-    "mined",
-]
+from fastnode._ext.storage import layouts
 
-RELEASE: Final = 0
-JOINT: Final = 1
-DEVELOPMENT: Final = 2
-DATA: Final = 3
-HEADER: Final = 4
-CHECKPOINTED: Final = 5
+__all__ = ["EMPTY_ARCHIVE", "BlockQuestion", "Blocks", "Form", "TxQuestion", "block", "header", "mined"]
 
-RECEIPT: Final = 0
-EFFECT: Final = 1
+#: Text before a part, the part, and the option that asks for it.
+Form: TypeAlias = tuple[tuple[bytes, int, str | None], ...]
 
 EMPTY_ARCHIVE: Final = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 
@@ -51,6 +30,7 @@ _EFFECT_KEY: Final = struct.Struct(">cII")
 #: Block, index in it, revert code, block hash.
 _TX_HEAD: Final = struct.Struct(">IIB32s")
 _HASH_BYTES: Final = 32
+_SEGMENTS_MAX: Final = 15
 _NUMBER_BYTES: Final = 4
 
 
@@ -79,8 +59,8 @@ class Blocks:
                 self._kept[key] = found
         return found
 
-    def text(self, form: int, number: int, options: Container[str] = ()) -> bytes | None:
-        return _block(form, number, self._get, options) if 0 <= number <= self.tip else None
+    def text(self, form: Form, number: int, options: Container[str] = ()) -> bytes | None:
+        return _block(_checked(form), number, self._get, options) if 0 <= number <= self.tip else None
 
     def number_by_hash(self, block_hash: bytes) -> int | None:
         return self._number(_hash_key(b"H", block_hash))
@@ -105,15 +85,12 @@ class Blocks:
 class BlockQuestion:
     def __init__(
         self,
-        form: int,
+        form: Form,
         find: Callable[..., int | None],
         *,
-        named_form: int | None = None,
+        named_form: Form | None = None,
     ) -> None:
-        self._form, self._named_form = form, form if named_form is None else named_form
-        for each in (self._form, self._named_form):
-            if each not in (RELEASE, JOINT, DEVELOPMENT, DATA, HEADER):
-                raise ValueError(f"form {each} of a block")
+        self._form, self._named_form = _checked(form), _checked(form if named_form is None else named_form)
         self._find = find
 
     def __call__(self, view: Any, block: Any = None, options: Container[str] | None = None) -> bytes | None:
@@ -128,58 +105,61 @@ class BlockQuestion:
         if block is None or not 0 <= block <= blocks.tip:
             return None
         if options is not None:
-            return _block(DEVELOPMENT, block, blocks.read, options)
-        if form != HEADER:
-            return _block(form, block, blocks.read, ())
-        record = blocks.read(_NUMBER_KEY.pack(b"b", block))
-        if record is None:
-            raise LookupError(f"no block {block}")
-        return header(record)
+            return _block(self._named_form, block, blocks.read, options)
+        return _block(form, block, blocks.read, ())
 
 
 def header(record: bytes) -> bytes:
     return _parts(record)[0]
 
 
-def block(form: int, number: int, get: Callable[[bytes], bytes | None], options: Container[str] = ()) -> bytes | None:
-    return _block(form, number, get, options)
+def block(form: Form, number: int, get: Callable[[bytes], bytes | None], options: Container[str] = ()) -> bytes | None:
+    return _block(_checked(form), number, get, options)
 
 
-def _block(form: int, number: int, get: Callable[[bytes], bytes | None], options: Container[str]) -> bytes | None:
+def _checked(form: Form) -> Form:
+    if not 0 < len(form) <= _SEGMENTS_MAX:
+        raise ValueError(f"a form of {len(form)} segments")
+    for segment in form:
+        if len(segment) != 3 or type(segment[0]) is not bytes or not 0 <= segment[1] <= layouts.PART_STORED_RECEIPT:
+            raise ValueError(f"a form with the segment {segment!r}")
+    bodies = sum(part == layouts.PART_BODY for _, part, _ in form)
+    if bodies > 1:
+        raise ValueError(f"a form with {bodies} bodies")
+    return form
+
+
+def _block(form: Form, number: int, get: Callable[[bytes], bytes | None], options: Container[str]) -> bytes | None:
     record = get(_NUMBER_KEY.pack(b"b", number))
     if record is None:
         raise LookupError(f"no block {number}")
     header_json, archive_json = _parts(record)
     block_hash, _, checkpoint, index, _, _, tx_count, _ = _HEAD.unpack_from(record)
-    hash_text = block_hash.hex().encode()
-    place = b'"checkpointNumber":%d,"indexWithinCheckpoint":%d' % (checkpoint, index)
-    if form == CHECKPOINTED:
-        found = _checkpoint(checkpoint, get)
-        if found is None:
-            return None
-        text = _block(RELEASE, number, get, ())
-        assert text is not None
-        return b'{"checkpointNumber":%d,"block":%b,"l1":%b,"attestations":%b}' % (checkpoint, text, *found)
-    if form in (RELEASE, JOINT):
-        text = b'{"archive":%b,"header":%b,%b,%b' % (
-            archive_json if number else EMPTY_ARCHIVE, header_json, _body(number, tx_count, get), place,
-        )  # fmt: skip
-        return text + b"}" if form == RELEASE else text + b',"hash":"0x%b","number":%d}' % (hash_text, number)
-    if form == DEVELOPMENT:
-        known = b'"hash":"0x%b",%b,"number":%d' % (hash_text, place, number)
-        if "includeTransactions" in options:
-            known += b"," + _body(number, tx_count, get)
-        if "includeL1PublishInfo" in options or "includeAttestations" in options:
-            known += _of_checkpoint(checkpoint, get, options)
-    elif form == DATA:
-        known = b'"blockHash":"0x%b",%b' % (hash_text, place)
-    else:
-        raise ValueError(f"form {form} of a block")
-    return b'{"header":%b,"archive":%b,%b}' % (header_json, archive_json, known)
-
-
-def _body(number: int, tx_count: int, get: Callable[[bytes], bytes | None]) -> bytes:
-    return b'"body":{"txEffects":[%b]}' % b",".join(_effect(number, tx, get) for tx in range(tx_count))
+    known = {
+        layouts.PART_NOTHING: b"",
+        layouts.PART_HEADER: header_json,
+        layouts.PART_ARCHIVE: archive_json,
+        layouts.PART_SENT_ARCHIVE: archive_json if number else EMPTY_ARCHIVE,
+        layouts.PART_BLOCK_HASH: b'"0x%b"' % block_hash.hex().encode(),
+        layouts.PART_BLOCK_NUMBER: b"%d" % number,
+        layouts.PART_CHECKPOINT_NUMBER: b"%d" % checkpoint,
+        layouts.PART_INDEX_WITHIN_CHECKPOINT: b"%d" % index,
+    }
+    text = b""
+    for before, part, option in form:
+        if option is not None and option not in options:
+            continue
+        if part == layouts.PART_BODY:
+            known[part] = b'{"txEffects":[%b]}' % b",".join(_effect(number, tx, get) for tx in range(tx_count))
+        elif layouts.PART_L1 <= part <= layouts.PART_KNOWN_ATTESTATIONS:
+            found = _of_checkpoint(part, _checkpoint(checkpoint, get))
+            if found is None:
+                return None
+            known[part] = found
+        elif part not in known:
+            raise ValueError(f"a form of a block with part {part}")
+        text += before + known[part]
+    return text
 
 
 def _checkpoint(number: int, get: Callable[[bytes], bytes | None]) -> tuple[bytes, bytes] | None:
@@ -196,12 +176,13 @@ def _checkpoint(number: int, get: Callable[[bytes], bytes | None]) -> tuple[byte
     return record[start : start + length], record[start + length :]
 
 
-def _of_checkpoint(number: int, get: Callable[[bytes], bytes | None], options: Container[str]) -> bytes:
-    found = _checkpoint(number, get)
-    # L1's part is without its own bracket.
-    l1, attestations = (b"false}", b"[]") if found is None else (b"true," + found[0][1:], found[1])
-    text = b',"l1":{"published":' + l1 if "includeL1PublishInfo" in options else b""
-    return text + b',"attestations":' + attestations if "includeAttestations" in options else text
+def _of_checkpoint(part: int, found: tuple[bytes, bytes] | None) -> bytes | None:
+    if found is None:
+        return {layouts.PART_KNOWN_L1: b'{"published":false}', layouts.PART_KNOWN_ATTESTATIONS: b"[]"}.get(part)
+    l1, attestations = found
+    if part == layouts.PART_KNOWN_L1:
+        return b'{"published":true,' + l1[1:]  # without its own bracket
+    return l1 if part == layouts.PART_L1 else attestations
 
 
 def _parts(record: bytes) -> tuple[bytes, bytes]:
@@ -228,34 +209,40 @@ def _hash_key(letter: bytes, field: bytes) -> bytes:
 
 
 class TxQuestion:
-    def __init__(self, form: int, otherwise: Callable[[Any, bytes], bytes | None] | None = None) -> None:
-        _require_tx_form(form)
-        self._form, self._otherwise = form, otherwise
+    def __init__(self, form: Form, otherwise: Callable[[Any, bytes], bytes | None] | None = None) -> None:
+        self._form, self._otherwise = _checked(form), otherwise
 
     def __call__(self, view: Any, tx_hash: bytes) -> bytes | None:
         found = mined(self._form, tx_hash, view.chain.blocks)
         return found if found is not None or self._otherwise is None else self._otherwise(view, tx_hash)
 
 
-def _require_tx_form(form: int) -> None:
-    if form not in (RECEIPT, EFFECT):
-        raise ValueError(f"form {form} of a transaction")
-
-
-def mined(form: int, tx_hash: bytes, blocks: Blocks) -> bytes | None:
-    _require_tx_form(form)
+def mined(form: Form, tx_hash: bytes, blocks: Blocks) -> bytes | None:
+    _checked(form)
     record = blocks.read(_hash_key(b"t", tx_hash))
     if record is None:
         return None
     if len(record) < _TX_HEAD.size:
         raise ValueError(f"a transaction record of {len(record)} bytes")
     number, index, revert_code, block_hash = _TX_HEAD.unpack_from(record)
-    if form == EFFECT:
-        return b'{"l2BlockHash":"0x%b","l2BlockNumber":%d,"txIndexInBlock":%d,"data":%b}' % (
-            block_hash.hex().encode(), number, index, _effect(number, index, blocks.read),
-        )  # fmt: skip
-    if revert_code >= len(blocks.results):
-        raise ValueError(f"a transaction record with revert code {revert_code}")
-    return b'{"txHash":"0x%b","status":"%b","executionResult":"%b",%b' % (
-        tx_hash.hex().encode(), blocks.status(number), blocks.results[revert_code], record[_TX_HEAD.size :],
-    )  # fmt: skip
+    known = {
+        layouts.PART_NOTHING: b"",
+        layouts.PART_TX_HASH: b'"0x%b"' % tx_hash.hex().encode(),
+        layouts.PART_BLOCK_HASH: b'"0x%b"' % block_hash.hex().encode(),
+        layouts.PART_BLOCK_NUMBER: b"%d" % number,
+        layouts.PART_TX_INDEX: b"%d" % index,
+        layouts.PART_TX_STATUS: b'"%b"' % blocks.status(number),
+        layouts.PART_STORED_RECEIPT: record[_TX_HEAD.size : -1],  # without its bracket
+    }
+    text = b""
+    for before, part, _ in form:
+        if part == layouts.PART_EFFECT:
+            known[part] = _effect(number, index, blocks.read)
+        elif part == layouts.PART_EXECUTION_RESULT:
+            if revert_code >= len(blocks.results):
+                raise ValueError(f"a transaction record with revert code {revert_code}")
+            known[part] = b'"%b"' % blocks.results[revert_code]
+        elif part not in known:
+            raise ValueError(f"a form of a transaction with part {part}")
+        text += before + known[part]
+    return text

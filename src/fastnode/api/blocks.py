@@ -12,6 +12,7 @@ from fastnode.api.chain_parameters import (
 )
 from fastnode.api.lookups import find_block
 from fastnode.api.ranges import FIRST, LIMIT, is_long_range, range_signatures
+from fastnode.archiver import forms
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature, wants_development_record
 from fastnode.kernels import block_text
 from fastnode.values.field_elements import BLOCK_HASH, FIELD
@@ -19,28 +20,28 @@ from fastnode.values.field_elements import BLOCK_HASH, FIELD
 __all__ = ["BLOCK_METHODS"]
 
 
-def _block_in(method_set: MethodSet, form: int) -> Read:
+def _block_in(method_set: MethodSet, form: block_text.Form) -> Read:
     """``form`` is what the set has of a block that is asked for without options."""
-    named_form = block_text.DEVELOPMENT if method_set == "both" else form
+    named_form = forms.BLOCK_RESPONSE if method_set == "both" else form
     return block_text.BlockQuestion(form, find_block, named_form=named_form)
 
 
-def _form_of(method_set: MethodSet, include: frozenset[str] | None) -> int:
+def _form_of(method_set: MethodSet, include: frozenset[str] | None) -> block_text.Form:
     if method_set == "release":
-        return block_text.RELEASE
-    return block_text.DEVELOPMENT if wants_development_record(method_set, include) else block_text.JOINT
+        return forms.L2_BLOCK
+    return forms.BLOCK_RESPONSE if wants_development_record(method_set, include) else forms.JOINT_BLOCK
 
 
 def _get_block_by_hash(context: Context, block_hash: bytes) -> bytes | None:
     chain = context.view.chain
     number = chain.blocks.number_by_hash(block_hash)
-    return None if number is None else chain.blocks.text(block_text.RELEASE, number)
+    return None if number is None else chain.blocks.text(forms.L2_BLOCK, number)
 
 
 def _get_block_by_archive(context: Context, archive_root: bytes) -> bytes | None:
     chain = context.view.chain
     number = chain.blocks.number_by_archive(archive_root)
-    return chain.blocks.text(block_text.RELEASE, number) if number else None  # the genesis root names no block here
+    return chain.blocks.text(forms.L2_BLOCK, number) if number else None  # the genesis root names no block here
 
 
 def _get_block_header_by_archive(context: Context, archive_root: bytes) -> bytes | None:
@@ -61,7 +62,7 @@ def _get_blocks(context: Context, first: int, limit: int, include: frozenset[str
 def _get_checkpointed_blocks(context: Context, first: int, limit: int) -> bytes:
     chain = context.view.chain
     numbers = _numbers(first, limit, chain.tips.checkpointed.block.number)
-    return context.array(chain.blocks.text(block_text.CHECKPOINTED, number) for number in numbers)
+    return context.array(chain.blocks.text(forms.CHECKPOINTED_BLOCK, number) for number in numbers)
 
 
 def _numbers(first: int, limit: int, last: int) -> range:
@@ -73,9 +74,9 @@ BLOCK_METHODS: Final = [
         name="node_getBlock",
         summary="One block.",
         read={
-            "both": _block_in("both", block_text.JOINT),
-            "release": _block_in("release", block_text.RELEASE),
-            "development": _block_in("development", block_text.DEVELOPMENT),
+            "both": _block_in("both", forms.JOINT_BLOCK),
+            "release": _block_in("release", forms.L2_BLOCK),
+            "development": _block_in("development", forms.BLOCK_RESPONSE),
         },
         shape=b"b",
         is_cached=True,
@@ -106,7 +107,7 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockData",
         summary="A block without its transactions.",
-        read=block_text.BlockQuestion(block_text.DATA, find_block),
+        read=block_text.BlockQuestion(forms.BLOCK_DATA, find_block),
         shape=b"b",
         is_cached=True,
         development=Signature("BlockData", (Parameter("blockParameter", DEVELOPMENT_BLOCK),), may_be_absent=True),
@@ -122,7 +123,7 @@ BLOCK_METHODS: Final = [
     Method(
         name="node_getBlockHeader",
         summary="The header of one block; of the newest without a parameter.",
-        read=block_text.BlockQuestion(block_text.HEADER, find_block),
+        read=block_text.BlockQuestion(forms.BLOCK_HEADER, find_block),
         shape=b"b",
         is_cached=True,
         release=Signature("BlockHeader", (Parameter("block", RELEASE_BLOCK, optional=True),), may_be_absent=True),

@@ -15,6 +15,7 @@ from fastnode.api.chain_parameters import CHAIN_TIP
 from fastnode.api.checkpoints import CHECKPOINT_METHODS
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip
 from fastnode.api.outbox_witness import OutboxRoots, witness_method
+from fastnode.archiver import forms
 from fastnode.errors import LeftToStrictPath, Refused, UpstreamError
 from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature, common
 from fastnode.kernels import block_text, encode
@@ -124,7 +125,7 @@ class _Receipts:
             return self._unmined(tx_hash, is_marked=is_marked)
 
         if self._known.ask_fleet is None:
-            return block_text.TxQuestion(block_text.RECEIPT, unmined) if self._notes is None else self._noted(unmined)
+            return block_text.TxQuestion(forms.MINED_RECEIPT, unmined) if self._notes is None else self._noted(unmined)
 
         def unmined_on_loop(_view: View, tx_hash: bytes) -> bytes:
             if self.asks_fleet([tx_hash]):
@@ -132,7 +133,7 @@ class _Receipts:
             return self._unmined(tx_hash, is_marked=is_marked)
 
         on_loop, in_thread = (
-            block_text.TxQuestion(block_text.RECEIPT, read) if self._notes is None else self._noted(read)
+            block_text.TxQuestion(forms.MINED_RECEIPT, read) if self._notes is None else self._noted(read)
             for read in (unmined_on_loop, unmined)
         )
 
@@ -274,7 +275,7 @@ def methods(
         Method(
             name="node_getTxEffect",
             summary="Everything that a mined transaction changed.",
-            read=block_text.TxQuestion(block_text.EFFECT),
+            read=block_text.TxQuestion(forms.INDEXED_EFFECT),
             shape=b"h",
             is_cached=True,
             **common("IndexedTxEffect", Parameter("txHash", TX_HASH), may_be_absent=True),

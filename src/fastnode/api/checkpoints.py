@@ -25,8 +25,9 @@ from fastnode.api.chain_parameters import (
 )
 from fastnode.api.lookups import find_checkpoint
 from fastnode.api.ranges import is_long_range, range_signatures
+from fastnode.archiver import forms
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, wants_development_record
-from fastnode.kernels import block_text, encode
+from fastnode.kernels import encode
 from fastnode.values.numbers import Integer
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _joint_record(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
 
 
 def _release_members(chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
-    blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(block_text.RELEASE, number))
+    blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(forms.L2_BLOCK, number))
     inner = b'{"archive":%b,"header":%b,"blocks":%b,"number":%d,"feeAssetPriceModifier":"%d"}' % (
         checkpoint.archive_json,
         checkpoint.header_json,
@@ -126,7 +127,7 @@ def _development_record(chain: ChainView, checkpoint: StoredCheckpoint, include:
     record = b"{" + _development_members(checkpoint)
     if "includeBlocks" in include:
         of_blocks = include & {"includeTransactions"}
-        blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(block_text.DEVELOPMENT, number, of_blocks))
+        blocks = _join_blocks(checkpoint, lambda number: chain.blocks.text(forms.BLOCK_RESPONSE, number, of_blocks))
         record += b',"blocks":' + blocks
     if "includeL1PublishInfo" in include:
         record += b',"l1":{"published":true,' + checkpoint.l1_json[1:]

@@ -1,6 +1,7 @@
 """The records that methods answer with, as types (see api/schema_language.py) and as JSON schemas.
 
-Those that the protocol knows are tables there (protocol/records.py); the others are written here, once.
+Those that the protocol knows are tables there (protocol/records.py), and so are those that the chain puts together of
+stored parts (archiver/forms.py); the others are written here, once.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastnode.api.schema_language import schema_of
+from fastnode.archiver import forms
 from fastnode.config.configuration import configuration_schema
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import (
@@ -65,11 +67,9 @@ def _types(*tables: type[Record]) -> dict[str, str]:
     return {name: text for table in tables for name, text in table.types().items()}
 
 
-_BLOCK_DATA: Final = "header: BlockHeader, archive: AppendOnlyTreeSnapshot"
-_POSITION: Final = "checkpointNumber: number, indexWithinCheckpoint: number"
-
 #: Members in the order in which they are written.
 RECORDS: Final[dict[str, str]] = {
+    **{name: forms.type_text(table) for name, table in forms.TABLES.items()},
     # ---- blocks and checkpoints
     **_types(
         AppendOnlyTreeSnapshot,
@@ -85,12 +85,7 @@ RECORDS: Final[dict[str, str]] = {
         Checkpoint,
         PublishedCheckpoint,
     ),
-    "BlockResponse": f"{{{_BLOCK_DATA}, hash: Fr, {_POSITION}, number: number, body?: Body, l1?: L1PublishInfo, "
-    "attestations?: CommitteeAttestation[]}",
-    "BlockData": f"{{{_BLOCK_DATA}, blockHash: Fr, {_POSITION}}}",
     "L1PublishInfo": "{published: boolean, blockNumber?: bigint, timestamp?: bigint, blockHash?: Fr}",
-    "CheckpointedL2Block": "{checkpointNumber: number, block: L2Block, l1: L1PublishedData, "
-    "attestations: CommitteeAttestation[]}",
     "CheckpointData": "{header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, checkpointOutHash: Fr, "
     "checkpointNumber: number, startBlock: number, blockCount: number, feeAssetPriceModifier?: bigint, "
     "l1: L1PublishedData, attestations: CommitteeAttestation[]}",
@@ -103,11 +98,6 @@ RECORDS: Final[dict[str, str]] = {
     "ChainTips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
     # ---- transactions
     **_types(PublicDataWrite, PrivateLog, PublicLog, ContractClassLog, TxEffect),
-    "IndexedTxEffect": "{l2BlockHash: Fr, l2BlockNumber: number, txIndexInBlock: number, data: TxEffect}",
-    "TxReceipt": '{txHash: Fr, status: "dropped"|"pending"|"proposed"|"checkpointed"|"proven"|"finalized", '
-    'executionResult?: "success"|"reverted"|"app_logic_reverted"|"teardown_reverted"|"both_reverted", '
-    "error?: string, transactionFee?: bigint, blockHash?: Fr, blockNumber?: number, epochNumber?: number, "
-    "debugLogs?: any[], unknownHere?: boolean}",
     "Tx": "{txHash?: Fr, data: bytes, chonkProof: bytes, contractClassLogFields: {fields: Fr[]}[], "
     "publicFunctionCalldata: {values: Fr[], hash: Fr}[]}",
     "TxValidationResult": '{result: "valid"|"invalid"|"skipped", reason?: string[]}',

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import orjson
 
 from fastnode.archiver import layout
+from fastnode.archiver.forms import Mined, render_stored_receipt
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
-from fastnode.archiver.rendering import render, render_block_messages, render_receipt_tail
+from fastnode.archiver.rendering import render, render_block_messages
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.messages import first_message_index
@@ -60,9 +61,7 @@ def block_entries(block: L2Block, block_hash: bytes, *, epoch_duration: int) -> 
     }
     epoch_number = info.slot_number // epoch_duration
     for index, effect in enumerate(effects):
-        receipt = render_receipt_tail(
-            effect, block_number=info.number, block_hash=block_hash, epoch_number=epoch_number
-        )
+        receipt = render_stored_receipt(Mined(effect, info.number, block_hash, epoch_number))
         transaction = StoredTransaction(info.number, index, effect.revert_code, block_hash, receipt)
         entries[layout.effect_key(info.number, index)] = render(effect)
         entries[layout.TRANSACTION + effect.tx_hash] = transaction.encode()

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from fastnode.archiver import layout
+from fastnode.archiver import forms, layout
 from fastnode.archiver.records import (
     BlockInfo,
     StoredBlock,
@@ -309,7 +309,7 @@ class ChainView:
 
     def tx_receipt_json(self, tx_hash: bytes) -> bytes | None:
         """TxReceipt of a mined transaction; the status follows from this view's tips."""
-        return block_text.mined(block_text.RECEIPT, tx_hash, self.blocks)
+        return block_text.mined(forms.MINED_RECEIPT, tx_hash, self.blocks)
 
     def block_status(self, number: int) -> bytes:
         """``proposed``, ``checkpointed``, ``proven`` or ``finalized``."""

@@ -15,7 +15,6 @@ __all__ = [
     "EXECUTION_RESULTS",
     "render",
     "render_block_messages",
-    "render_receipt_tail",
 ]
 
 #: ``executionResult`` of a receipt by revert code, where it says which part reverted.
@@ -27,16 +26,6 @@ EXECUTION_RESULTS: Final = (b"success", b"reverted", b"reverted", b"reverted")
 def render(value: BlockHeader | AppendOnlyTreeSnapshot | TxEffect | Any) -> bytes:
     """Any protocol type with ``to_json`` as compact JSON."""
     return orjson.dumps(value.to_json())
-
-
-def render_receipt_tail(effect: TxEffect, *, block_number: int, block_hash: bytes, epoch_number: int) -> bytes:
-    """A mined receipt behind its ``executionResult``, closing brace included."""
-    return b'"transactionFee":"%d","blockHash":"%b","blockNumber":%d,"epochNumber":%d}' % (
-        effect.transaction_fee,
-        encode.to_hex(block_hash),
-        block_number,
-        epoch_number,
-    )
 
 
 def render_block_messages(effects: tuple[TxEffect, ...]) -> bytes:

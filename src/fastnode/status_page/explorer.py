@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from fastnode.api.lookups import block_of_tip
+from fastnode.archiver import forms
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import DecodeError, Refused, RpcError
 from fastnode.jsonrpc.methods import Context, MethodTable
-from fastnode.kernels import block_text, encode
+from fastnode.kernels import encode
 from fastnode.log_index import layout
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks, span_of_tx
 from fastnode.mempool.ledger import ViewLedger
@@ -145,7 +146,7 @@ class Explorer:
 
     def block(self, view: View | None, number: int) -> bytes | None:
         """A block with the effects of all its transactions, as JSON; None if there is none."""
-        return None if view is None else view.chain.blocks.text(block_text.JOINT, number)
+        return None if view is None else view.chain.blocks.text(forms.JOINT_BLOCK, number)
 
 
 class _NoAnswer(Exception):  # noqa: N818 - said to a person

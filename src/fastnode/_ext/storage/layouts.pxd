@@ -59,3 +59,24 @@ cpdef enum:
     PLACE_INDEX = 0
     PLACE_BLOCK = 6
     PLACE_BYTES = 10
+
+    # Parts of records that blocks and transactions are answered with: the segments of a form (archiver/forms.py).
+    PART_NOTHING = 0  # only the text before it
+    PART_HEADER = 1
+    PART_ARCHIVE = 2
+    PART_SENT_ARCHIVE = 3  # empty for block 0
+    PART_BODY = 4
+    PART_BLOCK_HASH = 5
+    PART_BLOCK_NUMBER = 6
+    PART_CHECKPOINT_NUMBER = 7
+    PART_INDEX_WITHIN_CHECKPOINT = 8
+    PART_L1 = 9  # of the checkpoint: without it there is no record
+    PART_ATTESTATIONS = 10
+    PART_KNOWN_L1 = 11  # the same, as far as they are known
+    PART_KNOWN_ATTESTATIONS = 12
+    PART_TX_HASH = 13
+    PART_TX_INDEX = 14
+    PART_TX_STATUS = 15
+    PART_EXECUTION_RESULT = 16
+    PART_EFFECT = 17
+    PART_STORED_RECEIPT = 18  # members that are stored with the transaction

@@ -19,12 +19,12 @@ cdef class Blocks:
 # What a method reads.
 cdef class BlockQuestion:
     cdef:
-        int form, named_form
+        tuple form, named_form
         object find
 
 
 # What a method about a transaction reads.
 cdef class TxQuestion:
     cdef:
-        int form
+        tuple form
         object otherwise

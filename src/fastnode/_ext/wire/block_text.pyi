@@ -5,24 +5,11 @@ forms of checkpoints in api/checkpoints.py.
 """
 
 from collections.abc import Callable, Container
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
-#: Forms of a block: L2Block; L2Block with the keys ``hash`` and ``number`` of BlockResponse; BlockResponse, the one
-#: that options may add to; BlockData.
-RELEASE: int
-JOINT: int
-DEVELOPMENT: int
-DATA: int
-
-#: The header alone, of a question.
-HEADER: int
-
-#: CheckpointedL2Block: not of a question.
-CHECKPOINTED: int
-
-#: Forms of a transaction: TxReceipt of a mined one; IndexedTxEffect.
-RECEIPT: int
-EFFECT: int
+#: Segments of a record: the text before a part, the part (PART_... of the layouts), and the option that asks for it,
+#: None for one that is always there.  archiver/forms.py makes them.
+Form: TypeAlias = tuple[tuple[bytes, int, str | None], ...]
 
 #: The archive of block 0 in answers of the release set.
 EMPTY_ARCHIVE: bytes
@@ -30,12 +17,11 @@ EMPTY_ARCHIVE: bytes
 def header(record: bytes) -> bytes:
     """BlockHeader.  ValueError for what is no record."""
 
-def block(form: int, number: int, get: Callable[[bytes], bytes | None], options: Container[str] = ()) -> bytes | None:
-    """A block in one of the forms; ``get`` reads the chain database.  None where the form has the checkpoint, and that
-    is not complete.
+def block(form: Form, number: int, get: Callable[[bytes], bytes | None], options: Container[str] = ()) -> bytes | None:
+    """A block in a form; ``get`` reads the chain database.  None where the form has the checkpoint, and that is not
+    complete.
 
-    ``options`` has the options that are true, by their names: ``includeTransactions``, ``includeL1PublishInfo`` and
-    ``includeAttestations`` count, and only in the form that has options.
+    ``options`` has the options that are true, by their names.
     ValueError for what is no record or form; LookupError if the record or an effect is not there.
     """
 
@@ -60,7 +46,7 @@ class Blocks:
     ) -> None: ...
     @property
     def tip(self) -> int: ...
-    def text(self, form: int, number: int, options: Container[str] = ()) -> bytes | None:
+    def text(self, form: Form, number: int, options: Container[str] = ()) -> bytes | None:
         """The block with this number as :func:`block` has it, None if there is none; what is read is not kept."""
 
     def number_by_hash(self, block_hash: bytes) -> int | None:
@@ -77,22 +63,22 @@ class BlockQuestion:
     """A method's ``read(view, block, options)``: a block of ``view.chain.blocks`` in a form, None if there is none.
 
     ``block`` is its number, its hash or archive root, or None for the newest; of anything else ``find(view.chain,
-    block)`` gives the number, and the form is ``named_form`` if it has a true ``is_development_form``.  With
-    ``options``, those that are true, it is the form that has them.
+    block)`` gives the number, and the form is ``named_form`` if it has a true ``is_development_form``, or if there are
+    ``options``, those that are true.
 
     ValueError for what is no form or record; LookupError if the record or an effect is not there.
     """
 
     def __init__(
         self,
-        form: int,
+        form: Form,
         find: Callable[..., int | None],
         *,
-        named_form: int | None = None,
+        named_form: Form | None = None,
     ) -> None: ...
     def __call__(self, view: Any, block: Any = None, options: Container[str] | None = None) -> bytes | None: ...
 
-def mined(form: int, tx_hash: bytes, blocks: Blocks) -> bytes | None:
+def mined(form: Form, tx_hash: bytes, blocks: Blocks) -> bytes | None:
     """A mined transaction in a form; None if no block has it.
 
     ValueError for what is no hash, form or record; LookupError if its effect is not there.
@@ -106,5 +92,5 @@ class TxQuestion:
     ValueError for what is no form, hash or record; LookupError if the effect is not there.
     """
 
-    def __init__(self, form: int, otherwise: Callable[[Any, bytes], bytes | None] | None = None) -> None: ...
+    def __init__(self, form: Form, otherwise: Callable[[Any, bytes], bytes | None] | None = None) -> None: ...
     def __call__(self, view: Any, tx_hash: bytes) -> bytes | None: ...

@@ -10,7 +10,10 @@ from fastnode._ext.storage.layouts cimport (
     BLOCK_CHECKPOINT_NUMBER, BLOCK_HASH, BLOCK_HEADER_LENGTH, BLOCK_HEAD_BYTES, BLOCK_INDEX_WITHIN_CHECKPOINT,
     BLOCK_LETTER, BLOCK_TX_COUNT, BY_ARCHIVE_LETTER, BY_HASH_LETTER, CHECKPOINT_FRAGMENT_LENGTHS, CHECKPOINT_HEAD_BYTES,
     CHECKPOINT_LETTER, EFFECT_KEY_BYTES, EFFECT_LETTER, HASH_BYTES, HASH_KEY_BYTES, NUMBER_BYTES, NUMBER_KEY_BYTES,
-    TX_BLOCK, TX_BLOCK_HASH, TX_HEAD_BYTES, TX_INDEX, TX_LETTER, TX_REVERT_CODE,
+    PART_ARCHIVE, PART_ATTESTATIONS, PART_BLOCK_HASH, PART_BLOCK_NUMBER, PART_BODY, PART_CHECKPOINT_NUMBER,
+    PART_EFFECT, PART_EXECUTION_RESULT, PART_HEADER, PART_INDEX_WITHIN_CHECKPOINT, PART_KNOWN_ATTESTATIONS,
+    PART_KNOWN_L1, PART_L1, PART_NOTHING, PART_SENT_ARCHIVE, PART_STORED_RECEIPT, PART_TX_HASH, PART_TX_INDEX,
+    PART_TX_STATUS, TX_BLOCK, TX_BLOCK_HASH, TX_HEAD_BYTES, TX_INDEX, TX_LETTER, TX_REVERT_CODE,
 )
 from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
 from fastnode._ext.numbers cimport read_number, write_number
@@ -19,31 +22,11 @@ cdef enum:
     # Number and length of kept texts at most: 1 MB.
     KEPT_MAX = 128
     KEPT_BYTES_MAX = 8192
-    # Text around the stored parts, with room to spare.
-    AROUND_BYTES_MAX = 256
-    PARTS_MAX = 14
-
-RELEASE = 0
-JOINT = 1
-DEVELOPMENT = 2
-DATA = 3
-HEADER = 4
-CHECKPOINTED = 5
-
-cdef enum:
-    C_RELEASE = 0
-    C_JOINT = 1
-    C_DEVELOPMENT = 2
-    C_DATA = 3
-    C_HEADER = 4
-    C_CHECKPOINTED = 5
-
-RECEIPT = 0
-EFFECT = 1
-
-cdef enum:
-    C_RECEIPT = 0
-    C_EFFECT = 1
+    # Parts of a text, and segments of a form, at most.
+    PARTS_MAX = 64
+    SEGMENTS_MAX = 15  # each of at most four parts
+    # Texts of the numbers and hashes of a form, 72 for each.
+    SCALARS_BYTES_MAX = 1080
 
 EMPTY_ARCHIVE = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 cdef bytes EMPTY_ARCHIVE_TEXT = EMPTY_ARCHIVE
@@ -84,9 +67,9 @@ cdef class Blocks:
                 self.kept[key] = found
         return <bytes>found
 
-    def text(self, int form, number, options=()):
+    def text(self, tuple form not None, number, options=()):
         cdef int64_t place = self._place_of(number)
-        return None if place < 0 else _block(form, <uint32_t>place, self.get, options)
+        return None if place < 0 else _block(_checked(form), <uint32_t>place, self.get, options)
 
     cdef int64_t _place_of(self, object number) except -2:
         """The number of a block, or -1 for a number that no block has."""
@@ -123,19 +106,15 @@ cdef inline bytes _read(object source, bytes key):
 
 @cython.final
 cdef class BlockQuestion:
-    def __init__(self, int form, find, *, object named_form=None):
-        self.form = form
-        self.named_form = form if named_form is None else named_form
-        for form in (self.form, self.named_form):
-            if form != C_HEADER and not C_RELEASE <= form <= C_DATA:
-                raise ValueError(f"form {form} of a block")
+    def __init__(self, tuple form not None, find, *, tuple named_form=None):
+        self.form = _checked(form)
+        self.named_form = form if named_form is None else _checked(named_form)
         self.find = find
 
     def __call__(self, view, block=None, options=None):
         cdef Blocks blocks
-        cdef bytes record
         cdef int64_t number
-        cdef int form = self.form
+        cdef tuple form = self.form
         blocks = <Blocks?>view.chain.blocks
         if type(block) is bytes:
             block = blocks.number_of_c(block)
@@ -148,13 +127,8 @@ cdef class BlockQuestion:
         if number < 0:
             return None
         if options is not None:
-            return _block(C_DEVELOPMENT, <uint32_t>number, blocks, options)
-        if form != C_HEADER:
-            return _block(form, <uint32_t>number, blocks, ())
-        record = blocks.read(_number_key(BLOCK_LETTER, <uint32_t>number))
-        if record is None:
-            raise LookupError(f"no block {number}")
-        return _header_text(record)
+            return _block(self.named_form, <uint32_t>number, blocks, options)
+        return _block(form, <uint32_t>number, blocks, ())
 
 
 def header(bytes record not None):
@@ -166,22 +140,46 @@ cdef inline bytes _header_text(bytes record):
     return PyBytes_FromStringAndSize(<const char *>json.start, json.length)
 
 
-def block(int form, uint32_t number, get, options=()):
-    return _block(form, number, get, options)
+def block(tuple form not None, uint32_t number, get, options=()):
+    return _block(_checked(form), number, get, options)
 
 
-cdef bytes _block(int form, uint32_t number, object source, object options):
+cdef tuple _checked(tuple form):
+    """The same form, which the kernel reads without asking again."""
+    cdef tuple segment
+    cdef int part
+    cdef int bodies = 0
+    if not 0 < len(form) <= SEGMENTS_MAX:
+        raise ValueError(f"a form of {len(form)} segments")
+    for segment in form:
+        part = segment[1]
+        bodies += part == PART_BODY
+        if len(segment) != 3 or type(segment[0]) is not bytes or not PART_NOTHING <= part <= PART_STORED_RECEIPT:
+            raise ValueError(f"a form with the segment {segment!r}")
+    if bodies > 1:
+        raise ValueError(f"a form with {bodies} bodies")
+    return form
+
+
+cdef inline int _begin(Parts *parts, tuple segment):
+    """Add the text before a part, and give the part."""
+    _add_bytes(parts, <bytes>segment[0])
+    return <int>segment[1]
+
+
+cdef bytes _block(tuple form, uint32_t number, object source, object options):
     cdef bytes record = _read(source, _number_key(BLOCK_LETTER, number))
     cdef bytes checkpoint = None
     cdef const uint8_t *head
     cdef list effects = None
+    cdef tuple segment
     cdef Part json
     cdef Part archive
     cdef Parts parts
-    cdef uint8_t[AROUND_BYTES_MAX] begin
-    cdef uint8_t[AROUND_BYTES_MAX] end
-    if not C_RELEASE <= form <= C_DATA and form != C_CHECKPOINTED:
-        raise ValueError(f"form {form} of a block")
+    cdef uint8_t[SCALARS_BYTES_MAX] scalars
+    cdef uint8_t *at = scalars
+    cdef uint8_t *end
+    cdef int part
     if record is None:
         raise LookupError(f"no block {number}")
     json = _header(record)
@@ -189,55 +187,51 @@ cdef bytes _block(int form, uint32_t number, object source, object options):
     archive.length = PyBytes_GET_SIZE(record) - BLOCK_HEAD_BYTES - json.length
     head = <const uint8_t *>PyBytes_AS_STRING(record)
     parts.count = 0
-    if form == C_CHECKPOINTED:
-        checkpoint = _checkpoint(read_number(head + BLOCK_CHECKPOINT_NUMBER, 4), source)
-        if checkpoint is None:
-            return None
-        _add(&parts, begin, _begin(begin, read_number(head + BLOCK_CHECKPOINT_NUMBER, 4)) - begin)
-    if form == C_DEVELOPMENT or form == C_DATA:
-        _add_literal(&parts, b'{"header":')
-        _add(&parts, json.start, json.length)
-        _add_literal(&parts, b',"archive":')
-        _add(&parts, archive.start, archive.length)
-        _add(&parts, end, _end(end, form, number, head) - end)
-        if form == C_DEVELOPMENT and options:
-            if "includeTransactions" in options:
-                effects = _effects(number, read_number(head + BLOCK_TX_COUNT, 4), source)
-                _add_body(&parts, b',"body":{"txEffects":[')
-            if "includeL1PublishInfo" in options or "includeAttestations" in options:
-                checkpoint = _checkpoint(read_number(head + BLOCK_CHECKPOINT_NUMBER, 4), source)
-                _add_options(&parts, checkpoint, options)
-    else:
-        effects = _effects(number, read_number(head + BLOCK_TX_COUNT, 4), source)
-        _add_literal(&parts, b'{"archive":')
-        if number == 0:
+    for segment in form:
+        if segment[2] is not None and segment[2] not in options:
+            continue
+        part = _begin(&parts, segment)
+        if part == PART_HEADER:
+            _add(&parts, json.start, json.length)
+        elif part == PART_SENT_ARCHIVE and number == 0:
             _add_bytes(&parts, EMPTY_ARCHIVE_TEXT)
-        else:
+        elif part == PART_ARCHIVE or part == PART_SENT_ARCHIVE:
             _add(&parts, archive.start, archive.length)
-        _add_literal(&parts, b',"header":')
-        _add(&parts, json.start, json.length)
-        _add_body(&parts, b',"body":{"txEffects":[')
-        _add(&parts, end, _end(end, form, number, head) - end)
-    _add_literal(&parts, b"}")
-    if form == C_CHECKPOINTED:
-        archive = _of_checkpoint(checkpoint, &json)
-        _add_literal(&parts, b',"l1":')
-        _add(&parts, json.start, json.length)
-        _add_literal(&parts, b',"attestations":')
-        _add(&parts, archive.start, archive.length)
-        _add_literal(&parts, b"}")
+        elif part == PART_BODY:
+            effects = _effects(number, read_number(head + BLOCK_TX_COUNT, 4), source)
+            _add_literal(&parts, b'{"txEffects":[')
+            parts.before = parts.count
+            _add_literal(&parts, b"]}")
+        elif PART_L1 <= part <= PART_KNOWN_ATTESTATIONS:
+            if checkpoint is None:
+                checkpoint = _checkpoint(read_number(head + BLOCK_CHECKPOINT_NUMBER, 4), source)
+            if checkpoint is None and part <= PART_ATTESTATIONS:
+                return None
+            _add_of_checkpoint(&parts, part, checkpoint)
+        elif part != PART_NOTHING:
+            end = _scalar(at, part, number, head)
+            _add(&parts, at, end - at)
+            at = end
     return _joined(&parts, effects)
 
 
-cdef inline uint8_t *_begin(uint8_t *at, uint32_t checkpoint) noexcept:
-    at = text_put_literal(at, b'{"checkpointNumber":')
-    return text_put_literal(text_put_number(at, checkpoint), b',"block":')
+cdef uint8_t *_scalar(uint8_t *at, int part, uint32_t number, const uint8_t *head) except NULL:
+    """A number or hash that a block knows of itself."""
+    if part == PART_BLOCK_HASH:
+        return _put_hash(at, head + BLOCK_HASH)
+    if part == PART_BLOCK_NUMBER:
+        return text_put_number(at, number)
+    if part == PART_CHECKPOINT_NUMBER:
+        return text_put_number(at, read_number(head + BLOCK_CHECKPOINT_NUMBER, 4))
+    if part == PART_INDEX_WITHIN_CHECKPOINT:
+        return text_put_number(at, read_number(head + BLOCK_INDEX_WITHIN_CHECKPOINT, 4))
+    raise ValueError(f"a form of a block with part {part}")
 
 
-cdef inline void _add_body(Parts *parts, const char *start) noexcept:
-    _add_literal(parts, start)
-    parts.before = parts.count
-    _add_literal(parts, b"]}")
+cdef inline uint8_t *_put_hash(uint8_t *at, const uint8_t *hash) noexcept:
+    at = text_put_literal(at, b'"0x')
+    at = text_put_hex(at, hash, HASH_BYTES)
+    return text_put_literal(at, b'"')
 
 
 cdef bytes _checkpoint(uint32_t number, object source):
@@ -265,24 +259,20 @@ cdef Part _of_checkpoint(bytes record, Part *l1) except *:
     return attestations
 
 
-cdef int _add_options(Parts *parts, bytes record, object options) except -1:
-    """What L1 says of a block's checkpoint, and its attestations; ``record`` lives as long as the parts."""
+cdef int _add_of_checkpoint(Parts *parts, int part, bytes record) except -1:
+    """What L1 says of a block's checkpoint, or its attestations; ``record`` lives as long as the parts."""
     cdef Part l1
     cdef Part attestations
-    cdef bint has_l1 = "includeL1PublishInfo" in options
-    cdef bint has_attestations = "includeAttestations" in options
     if record is None:
-        if has_l1:
-            _add_literal(parts, b',"l1":{"published":false}')
-        if has_attestations:
-            _add_literal(parts, b',"attestations":[]')
+        _add_literal(parts, b'{"published":false}' if part == PART_KNOWN_L1 else b"[]")
         return 0
     attestations = _of_checkpoint(record, &l1)
-    if has_l1:
-        _add_literal(parts, b',"l1":{"published":true,')
+    if part == PART_L1:
+        _add(parts, l1.start, l1.length)
+    elif part == PART_KNOWN_L1:
+        _add_literal(parts, b'{"published":true,')
         _add(parts, l1.start + 1, l1.length - 1)  # without its bracket
-    if has_attestations:
-        _add_literal(parts, b',"attestations":')
+    else:
         _add(parts, attestations.start, attestations.length)
     return 0
 
@@ -324,29 +314,6 @@ cdef bytes _joined(const Parts *parts, list effects):
                 at = text_put(at, PyBytes_AS_STRING(effect), PyBytes_GET_SIZE(effect))
         at = text_put(at, parts.each[place].start, parts.each[place].length)
     return text
-
-
-cdef uint8_t *_end(uint8_t *at, int form, uint32_t number, const uint8_t *head) noexcept:
-    """What a block knows of itself and of its checkpoint."""
-    if form == C_DEVELOPMENT:
-        at = text_put_literal(at, b',"hash":"0x')
-    elif form == C_DATA:
-        at = text_put_literal(at, b',"blockHash":"0x')
-    if form == C_DEVELOPMENT or form == C_DATA:
-        at = text_put_hex(at, head + BLOCK_HASH, HASH_BYTES)
-        at = text_put_literal(at, b'"')
-    at = text_put_literal(at, b',"checkpointNumber":')
-    at = text_put_number(at, read_number(head + BLOCK_CHECKPOINT_NUMBER, 4))
-    at = text_put_literal(at, b',"indexWithinCheckpoint":')
-    at = text_put_number(at, read_number(head + BLOCK_INDEX_WITHIN_CHECKPOINT, 4))
-    if form == C_JOINT:
-        at = text_put_literal(at, b',"hash":"0x')
-        at = text_put_hex(at, head + BLOCK_HASH, HASH_BYTES)
-        at = text_put_literal(at, b'"')
-    if form == C_JOINT or form == C_DEVELOPMENT:
-        at = text_put_literal(at, b',"number":')
-        at = text_put_number(at, number)
-    return at
 
 
 cdef Part _header(bytes record) except *:
@@ -405,9 +372,8 @@ cdef bytes _hash_key(uint8_t letter, bytes field):
 
 @cython.final
 cdef class TxQuestion:
-    def __init__(self, int form, otherwise=None):
-        _require_tx_form(form)
-        self.form = form
+    def __init__(self, tuple form not None, otherwise=None):
+        self.form = _checked(form)
         self.otherwise = otherwise
 
     def __call__(self, view, bytes tx_hash not None):
@@ -415,62 +381,70 @@ cdef class TxQuestion:
         return found if found is not None or self.otherwise is None else self.otherwise(view, tx_hash)
 
 
-def mined(int form, bytes tx_hash not None, Blocks blocks not None):
-    _require_tx_form(form)
-    return _mined(form, tx_hash, blocks)
+def mined(tuple form not None, bytes tx_hash not None, Blocks blocks not None):
+    return _mined(_checked(form), tx_hash, blocks)
 
 
-cdef int _require_tx_form(int form) except -1:
-    if form != C_RECEIPT and form != C_EFFECT:
-        raise ValueError(f"form {form} of a transaction")
-    return 0
-
-
-cdef bytes _mined(int form, bytes tx_hash, Blocks blocks):
+cdef bytes _mined(tuple form, bytes tx_hash, Blocks blocks):
     cdef bytes record = blocks.read(_hash_key(TX_LETTER, tx_hash))
     cdef const uint8_t *head
     cdef uint32_t number
-    cdef uint8_t[AROUND_BYTES_MAX] around
-    cdef uint8_t *at
-    cdef bytes inner
+    cdef uint32_t index
+    cdef bytes effect  # lives as long as the parts
+    cdef tuple segment
+    cdef uint8_t[SCALARS_BYTES_MAX] scalars
+    cdef uint8_t *at = scalars
+    cdef uint8_t *start
     cdef Parts parts
+    cdef int part
     if record is None:
         return None
     if PyBytes_GET_SIZE(record) < TX_HEAD_BYTES:
         raise ValueError(f"a transaction record of {PyBytes_GET_SIZE(record)} bytes")
     head = <const uint8_t *>PyBytes_AS_STRING(record)
     number = <uint32_t>read_number(head + TX_BLOCK, 4)
+    index = <uint32_t>read_number(head + TX_INDEX, 4)
     parts.count = 0
-    if form == C_EFFECT:
-        inner = _effect(number, <uint32_t>read_number(head + TX_INDEX, 4), blocks)
-        at = text_put_literal(around, b'{"l2BlockHash":"0x')
-        at = text_put_hex(at, head + TX_BLOCK_HASH, HASH_BYTES)
-        at = text_put_literal(at, b'","l2BlockNumber":')
-        at = text_put_number(at, number)
-        at = text_put_literal(at, b',"txIndexInBlock":')
-        at = text_put_number(at, read_number(head + TX_INDEX, 4))
-        at = text_put_literal(at, b',"data":')
-    else:
-        if head[TX_REVERT_CODE] >= len(blocks.results):
-            raise ValueError(f"a transaction record with revert code {head[TX_REVERT_CODE]}")
-        inner = <bytes?>blocks.results[head[TX_REVERT_CODE]]
-        at = text_put_literal(around, b'{"txHash":"0x')
-        at = text_put_hex(at, <const uint8_t *>PyBytes_AS_STRING(tx_hash), HASH_BYTES)
-        at = text_put_literal(at, b'","status":"')
-        if number <= blocks.finalized:
-            at = text_put_literal(at, b"finalized")
-        elif number <= blocks.proven:
-            at = text_put_literal(at, b"proven")
-        elif number <= blocks.checkpointed:
-            at = text_put_literal(at, b"checkpointed")
-        else:
-            at = text_put_literal(at, b"proposed")
-        at = text_put_literal(at, b'","executionResult":"')
-    _add(&parts, around, at - around)
-    _add_bytes(&parts, inner)
-    if form == C_EFFECT:
-        _add_literal(&parts, b"}")
-    else:
-        _add_literal(&parts, b'",')
-        _add(&parts, head + TX_HEAD_BYTES, PyBytes_GET_SIZE(record) - TX_HEAD_BYTES)
+    for segment in form:
+        part = _begin(&parts, segment)
+        start = at
+        if part == PART_TX_HASH:
+            at = _put_hash(at, <const uint8_t *>PyBytes_AS_STRING(tx_hash))
+        elif part == PART_BLOCK_HASH:
+            at = _put_hash(at, head + TX_BLOCK_HASH)
+        elif part == PART_BLOCK_NUMBER:
+            at = text_put_number(at, number)
+        elif part == PART_TX_INDEX:
+            at = text_put_number(at, index)
+        elif part == PART_TX_STATUS:
+            _add_literal(&parts, _status(number, blocks))
+        elif part == PART_EXECUTION_RESULT:
+            _add_result(&parts, head[TX_REVERT_CODE], blocks.results)
+        elif part == PART_EFFECT:
+            effect = _effect(number, index, blocks)
+            _add_bytes(&parts, effect)
+        elif part == PART_STORED_RECEIPT:
+            # Without the bracket at its end.
+            _add(&parts, head + TX_HEAD_BYTES, max(PyBytes_GET_SIZE(record) - TX_HEAD_BYTES - 1, 0))
+        elif part != PART_NOTHING:
+            raise ValueError(f"a form of a transaction with part {part}")
+        if at != start:
+            _add(&parts, start, at - start)
     return _joined(&parts, None)
+
+
+cdef inline const char *_status(uint32_t number, Blocks blocks) noexcept:
+    if number <= blocks.finalized:
+        return b'"finalized"'
+    if number <= blocks.proven:
+        return b'"proven"'
+    return b'"checkpointed"' if number <= blocks.checkpointed else b'"proposed"'
+
+
+cdef int _add_result(Parts *parts, uint8_t revert_code, tuple results) except -1:
+    if revert_code >= len(results):
+        raise ValueError(f"a transaction record with revert code {revert_code}")
+    _add_literal(parts, b'"')
+    _add_bytes(parts, <bytes?>results[revert_code])
+    _add_literal(parts, b'"')
+    return 0
