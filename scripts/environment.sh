@@ -118,10 +118,14 @@ require_venv_module() {
 # Sets $pins and $pins_stamp: the releases to install, with the hashes of their files, for what is prepared.
 choose_pins() {
     pins_stamp=pinned-test pins=("$project_root/tests/constraints.txt")
-    if [ "$1" = run ] && ! stamped pinned-test "$(cksum "${pins[@]}")"; then
+    if [ "$1" = run ] && ! pins_are_installed; then
         pins_stamp=pinned-run pins=("$project_root/deploy/docker/build-constraints.txt" "$project_root/deploy/docker/constraints.txt")
     fi
 }
+
+checksum_of_pins() { cat "${pins[@]}" | cksum; }
+
+pins_are_installed() { stamped "$pins_stamp" "$(checksum_of_pins)"; }
 
 checksums_of_sources() {
     (cd "$project_root" && find setup.py src/fastnode/_ext -type f \
@@ -156,7 +160,7 @@ compile_package() {
 environment_is_ready() {
     [ -x "$venv_python" ] && [ ! -e "$venv_unfinished" ] &&
         { [ -z "${PYTHON:-}" ] || stamped python "$(wanted_python)"; } &&
-        choose_pins "$1" && stamped "$pins_stamp" "$(cksum "${pins[@]}")" &&
+        choose_pins "$1" && pins_are_installed &&
         stamped extensions "$(checksums_of_sources)"
 }
 
@@ -178,11 +182,11 @@ make_venv() {
 
 install_dependencies() {
     choose_pins "$1"
-    stamped "$pins_stamp" "$(cksum "${pins[@]}")" && return
+    pins_are_installed && return
     say "installing dependencies"
     "$venv_python" -m pip install --quiet --disable-pip-version-check --require-hashes "${pins[@]/#/--requirement=}" ||
         die "pip could not install the dependencies; its output is above"
-    stamp "$pins_stamp" "$(cksum "${pins[@]}")"
+    stamp "$pins_stamp" "$(checksum_of_pins)"
 }
 
 # Touches the sources whose checksum is not the stamped one: setuptools and Cython go by times, and

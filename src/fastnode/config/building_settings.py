@@ -236,8 +236,7 @@ class BuildingSettings:
         10_000_000,
         Integer(1, _GAS_MAX),
         BUILDING,
-        "Price of the fee asset in a new local network, in 1e-12 ETH; the default is 0.00001 ETH. One that is kept "
-        "has the price that it began with.",
+        "Price of the fee asset in a new local network, in 1e-12 ETH; the default is 0.00001 ETH.",
         needs=needs.LOCAL_NETWORK,
         environment=("AZTEC_INITIAL_ETH_PER_FEE_ASSET",),
         flags=("--initialEthPerFeeAsset",),

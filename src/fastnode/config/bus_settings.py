@@ -23,8 +23,8 @@ class BusSettings:
         None,
         texts("URL", "nats:// or tls:// URLs, separated by commas"),
         BUS,
-        "NATS servers with JetStream that carry blocks and transactions between the nodes of a fleet; without "
-        "--bus-publish the chain comes from there, verified, and --upstream-url stands in while it does not.",
+        "NATS servers with JetStream that carry blocks and transactions of a fleet; without --bus-publish the chain "
+        "comes from there, verified, and --upstream-url stands in while it does not.",
         secret=True,
         packages=("nats",),
         whole_release=True,
@@ -39,8 +39,7 @@ class BusSettings:
         None,
         Text(metavar="NAME"),
         BUS,
-        "Name of this node in the fleet, different for each; if not set it is made of the host's name and the data "
-        "directory.",
+        "Name of this node in the fleet, different for each; if not set, of the host's name and the data directory.",
         needs=needs.BUS,
     )
     bus_credentials: Path | None = setting(
@@ -82,21 +81,21 @@ class BusSettings:
         1,
         Integer(1, 5),
         BUS,
-        "On how many servers of the bus each stream is kept, for streams that this node sets up; 3 on a cluster.",
+        "Servers of the bus on which each stream that this node sets up is kept; 3 on a cluster.",
         needs=needs.BUS_PUBLISHING,
     )
     bus_retention: str = setting(
         "chain",
         Choice(("chain", "snapshot")),
         BUS,
-        "What the stream keeps: the whole chain, or what comes after the newest snapshot that this node has uploaded.",
+        "What the stream keeps: the whole chain, or what comes after this node's newest snapshot.",
         needs=needs.BUS_PUBLISHING,
     )
     bus_max_mb: int = setting(
         0,
         Integer(0, 1 << 30),
         BUS,
-        "Most that the stream of blocks takes on each of its servers, in MB, the oldest goes first; 0: no limit.",
+        "Most that the stream of blocks takes on each server, in MB, the oldest goes first; 0: no limit.",
         needs=needs.BUS_PUBLISHING,
     )
     bus_tx_hours: int = setting(
@@ -110,6 +109,6 @@ class BusSettings:
         False,
         Boolean(),
         BUS,
-        "Count what --rpc-limits grants a client over all nodes of the fleet, a second late, and not on each node.",
+        "Count what --rpc-limits grants a client over all nodes of the fleet, a second late.",
         needs=needs.SHARED_LIMITS,
     )

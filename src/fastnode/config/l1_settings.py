@@ -26,8 +26,8 @@ class L1Settings:
         None,
         texts("URL", "http:// or https:// URLs, separated by commas"),
         L1,
-        "Node of L1 to read messages, tips, fees and committees from; with a place of blobs the chain itself. May be "
-        "given several times; the first that answers is asked.",
+        "Node of L1 to read messages, tips, fees and committees from; with a place of blobs the chain itself. Of "
+        "several the first that answers is asked.",
         environment=("ETHEREUM_HOSTS",),
         secret=True,
     )
@@ -35,8 +35,8 @@ class L1Settings:
         None,
         Integer(1, 3_600_000),
         L1,
-        "How often L1 is asked for a new block, in milliseconds; not set: when the next one is due, and each second "
-        "where blocks come at no regular times.",
+        "How often L1 is asked for a new block, in milliseconds; not set: when the next one is due, each second where "
+        "blocks are irregular.",
         needs=needs.L1_READING,
         environment=("L1_READER_VIEM_POLLING_INTERVAL_MS",),
     )
@@ -59,7 +59,7 @@ class L1Settings:
         300,
         Integer(0, 1_000_000_000),
         L1,
-        "How old the newest block of an L1 node may be before another one is asked, in seconds; 0: as old as it is.",
+        "How old the newest block of an L1 node may be before another is asked, in seconds; 0: any age.",
         needs=needs.L1_READING,
         environment=("MAX_ALLOWED_ETH_CLIENT_DRIFT_SECONDS",),
     )
@@ -67,8 +67,8 @@ class L1Settings:
         None,
         texts("URL", _URLS),
         L1,
-        "Consensus client of L1 that has blobs. With one, or with another place of blobs, the chain is derived from "
-        "L1; nodes that are followed beside it (--upstream-url) give what is not on L1 yet.",
+        "Consensus client of L1 that has blobs. With a place of blobs the chain is derived from L1; followed nodes "
+        "(--upstream-url) give what is not on L1 yet.",
         needs=needs.DERIVING,
         environment=("L1_CONSENSUS_HOST_URLS",),
         secret=True,
@@ -86,7 +86,7 @@ class L1Settings:
         None,
         texts("NAME"),
         L1,
-        "Names of the headers that the keys go into, in the same order; without one a key goes into the query as key=.",
+        "Headers for the keys, in the same order; without one a key goes into the query as key=.",
         needs=needs.CONSENSUS_CLIENTS,
         environment=("L1_CONSENSUS_HOST_API_KEY_HEADERS",),
     )
@@ -94,7 +94,7 @@ class L1Settings:
         None,
         texts("URL", _URLS),
         L1,
-        "L1 nodes that trace transactions, for proposals that are nested in others; not set: those of --l1-rpc-urls.",
+        "L1 nodes that trace transactions, for nested proposals; not set: those of --l1-rpc-urls.",
         needs=needs.DERIVING,
         environment=("ETHEREUM_DEBUG_HOSTS",),
         secret=True,
@@ -111,8 +111,8 @@ class L1Settings:
         100,
         Integer(1, _COUNT_MAX),
         L1,
-        "For how many slots of the rollup events of L1 are asked at first when a chain is read from there; more when "
-        "answers are small, fewer when an L1 node refuses.",
+        "Slots of the rollup for which L1 is first asked for events at a time; more when answers are small, fewer "
+        "when a node refuses.",
         needs=needs.DERIVING,
         environment=("ARCHIVER_BATCH_SIZE",),
     )
@@ -121,8 +121,7 @@ class L1Settings:
         None,
         HexText(_ADDRESS_BYTES),
         L1,
-        "Contract on L1 that gives out the fee asset of a test network: no other contract names it, so that a chain "
-        "that is learned from L1 has it from here.",
+        "Contract on L1 that gives out the fee asset of a test network; no other contract names it.",
         needs=needs.LEARNING_FROM_L1,
         environment=("FEE_ASSET_HANDLER_CONTRACT_ADDRESS",),
     )

@@ -46,8 +46,8 @@ class LocalNetworkSettings:
         1,
         Integer(1, _SECONDS_MAX),
         LOCAL_NETWORK,
-        "Length of a slot, in seconds: blocks are at least that far apart in the time of the chain. Only read while "
-        "the data directory is empty.",
+        "Length of a slot, in seconds of the chain's time: at least that far are blocks apart. Only read while the "
+        "data directory is empty.",
         needs=needs.LOCAL_NETWORK,
         flags=("--slot-duration",),
     )
@@ -55,7 +55,7 @@ class LocalNetworkSettings:
         2,
         Integer(0, 1_000_000),
         LOCAL_NETWORK,
-        "How many blocks must follow one before it is final. A wallet can use 20 tags beyond the newest final block.",
+        "Blocks that follow one before it is final. A wallet can use 20 tags beyond the newest final block.",
         needs=needs.LOCAL_NETWORK,
     )
     manual_proving: bool = setting(
@@ -69,8 +69,8 @@ class LocalNetworkSettings:
         True,
         Boolean(),
         LOCAL_NETWORK,
-        "Begin with three deployed accounts, a token and two contracts that pay fees. Of a network that is followed, "
-        "L1 or its nodes tell whether they have funds from the beginning.",
+        "Begin with three deployed accounts, a token and two contracts that pay fees. A followed network tells itself "
+        "whether it has them.",
         needs=needs.FIRST_BLOCK,
         environment=("TEST_ACCOUNTS",),
     )
@@ -78,8 +78,8 @@ class LocalNetworkSettings:
         None,
         texts("ADDRESS[:AMOUNT]", "addresses (0x and 64 hex digits), each with :AMOUNT if wanted"),
         LOCAL_NETWORK,
-        "Accounts with fee juice from the beginning; the amount is in the smallest unit, 10^22 if none is given. Also "
-        "of a network that is followed and whose genesis has them.",
+        "Accounts with fee juice from the beginning, in the smallest unit, 10^22 if no amount is given; also of a "
+        "followed network whose genesis has them.",
         needs=needs.FIRST_BLOCK,
         environment=("PREFUND_ADDRESSES",),
     )
@@ -87,8 +87,8 @@ class LocalNetworkSettings:
         False,
         Boolean(),
         LOCAL_NETWORK,
-        "The genesis of the network that is followed funds the contract that pays for everybody; which one it has is "
-        "told by its archive root, so that others are tried too. A local network with --test-accounts has it.",
+        "The genesis of the followed network funds the contract that pays for everybody; its archive root tells, so "
+        "that others are tried too. A local network with --test-accounts has it.",
         needs=needs.FOLLOWING,
         environment=("SPONSORED_FPC",),
     )
@@ -124,8 +124,8 @@ class LocalNetworkSettings:
         None,
         Text(metavar="SOURCE"),
         LOCAL_NETWORK,
-        "Begin with a copy of another chain, every block verified: a chain file, a data directory, the URL of a "
-        "node (another fastnode), or a snapshot (snapshot:LOCATION, file://, s3:// or gs://).",
+        "Begin with a verified copy of another chain: a chain file, a data directory, the URL of a fastnode, or a "
+        "snapshot (snapshot:LOCATION, file://, s3:// or gs://).",
         needs=needs.LOCAL_NETWORK,
     )
     fork_block_number: int | None = setting(
@@ -146,24 +146,23 @@ class LocalNetworkSettings:
         None,
         texts("ORIGIN"),
         LOCAL_NETWORK,
-        "Origins of pages, such as http://localhost:3000, that may call what changes the network from a browser; all "
-        "pages may read it and send transactions.",
+        "Origins of pages, such as http://localhost:3000, that may change the network from a browser; all may read it "
+        "and send transactions.",
         needs=needs.LOCAL_NETWORK,
     )
     l1_clock_port: int | None = setting(
         None,
         Integer(0, 65_535),
         LOCAL_NETWORK,
-        "Also answer as an L1 without an EVM on this port, with the clock, tips and messages of the network: for test "
-        "suites that move time on a test chain of L1. 0: any free port.",
+        "Port that answers as an L1 without an EVM, with the clock, tips and messages of the network, for test suites "
+        "that move time there; 0 takes any free one.",
         needs=needs.LOCAL_NETWORK,
     )
     ready_fd: int | None = setting(
         None,
         Integer(0, 1 << 20),
         LOCAL_NETWORK,
-        "Number of an open file that gets one line of JSON (url, admin_url, accounts, ...) once the node serves, and "
-        "is closed then.",
+        "Open file that gets one line of JSON (url, admin_url, accounts, ...) once the node serves, and is closed.",
     )
     print_json: bool = setting(
         False,

@@ -26,15 +26,15 @@ class ObservabilitySettings:
         None,
         Integer(0, _PORT_MAX),
         EXPLORER,
-        "Port on which the explorer of the status page is for everybody, read-only and without a key, at the address "
-        "of --host; 0 takes any free one.",
+        "Port of the status page's explorer for everybody, read-only and without a key, at the address of --host; 0 "
+        "takes any free one.",
     )
     metrics_port: int = setting(
         9464,
         Integer(0, _PORT_MAX),
         METRICS,
-        "Port on which GET /metrics answers in the text form of Prometheus; 0: none. If it is taken the node warns and "
-        "goes on without.",
+        "Port of GET /metrics, in the text form of Prometheus; 0: none. If it is taken the node warns and goes on "
+        "without.",
     )
     metrics_host: str = setting(
         "127.0.0.1",
@@ -54,8 +54,8 @@ class ObservabilitySettings:
         None,
         Text(metavar="URL"),
         TELEMETRY,
-        "Collector to which a span for each request is sent, as OTLP over HTTP; takes the extra otlp. Every request "
-        "then goes the slower way, on which its headers are read.",
+        "Collector that gets a span for each request, as OTLP over HTTP; takes the extra otlp. Every request then "
+        "goes the slower way.",
         environment=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",),
         flags=("--tel.tracesCollectorUrl",),
         secret=True,
@@ -102,7 +102,7 @@ class ObservabilitySettings:
         (),
         _PREFIXES,
         TELEMETRY,
-        "Metrics that are sent, by how their names begin, unless --otel-exclude-metrics says what is not; none: all.",
+        "Metrics that are sent, by the beginnings of their names, but those of --otel-exclude-metrics; none: all.",
         needs=needs.METRICS_COLLECTOR,
         environment=("OTEL_INCLUDE_METRICS",),
         flags=("--tel.otelIncludeMetrics",),

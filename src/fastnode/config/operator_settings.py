@@ -26,16 +26,16 @@ class OperatorSettings:
         None,
         Text(metavar="NAME"),
         ROLLUP,
-        "Which network of the network configuration is meant, if it has several. Without a network configuration "
-        "mainnet and testnet are known: their chain of L1 and the registry on it.",
+        "Network of the network configuration, if it has several. Without one mainnet and testnet are known: their "
+        "chain of L1 and the registry on it.",
         environment=("NETWORK",),
     )
     network_config: str | None = setting(
         None,
         FileOrUrl(),
         ROLLUP,
-        "Network configuration (JSON) that gives what no flag, environment variable or settings file does; from a URL "
-        "it is fetched at each start.",
+        "Network configuration (JSON): what no flag, environment variable or settings file gives; from a URL it is "
+        "fetched at each start.",
         environment=("NETWORK_CONFIG_LOCATION",),
     )
     l1_chain_id: int | None = setting(
@@ -64,8 +64,7 @@ class OperatorSettings:
         None,
         Text(metavar="VERSION"),
         ROLLUP,
-        "Release that nodes of the network run, as its configuration says; the start warns when it is not that of the "
-        "chain that is served.",
+        "Release that nodes of the network run; the start warns when the served chain is of another one.",
     )
 
     # ---- admin interface ------------------------------------------------------------------
@@ -74,7 +73,7 @@ class OperatorSettings:
         None,
         Text(metavar="HASH", meaning="the SHA-256 of a key as 64 lower-case hex digits"),
         ADMIN,
-        "SHA-256 of the text of the key that the admin port asks for, as 64 lower-case hex digits.",
+        "SHA-256 of the admin port's key.",
         needs=needs.ADMIN_KEY,
         secret=True,
     )
@@ -103,7 +102,7 @@ class OperatorSettings:
         None,
         Text(metavar="URL", meaning="the http:// or https:// URL of an admin port"),
         ADMIN,
-        "Admin port of a node that looks for offenses of validators: those that it knows are joined with the own ones.",
+        "Admin port of a node whose known offenses of validators are joined with the own ones.",
         secret=True,
     )
     upstream_admin_api_key: str | None = setting(
@@ -121,7 +120,7 @@ class OperatorSettings:
         "snapshot",
         Choice(("full", "snapshot", "force-snapshot")),
         SNAPSHOTS,
-        "How a start gets its chain: block by block, from a snapshot if it has none, or from a snapshot in any case.",
+        "How a start gets its chain: block by block, from a snapshot if it has none, or in any case.",
         needs=needs.SNAPSHOT_LOCATION,
         environment=("SYNC_MODE",),
     )

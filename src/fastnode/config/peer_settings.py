@@ -27,8 +27,7 @@ class PeerSettings:
         False,
         Boolean(),
         PEERS,
-        "Take part in the peer-to-peer network: send and receive transactions and proposals by gossip. Takes the extra "
-        "[p2p].",
+        "Take part in the peer-to-peer network: gossip transactions and proposals. Takes the extra [p2p].",
         environment=("P2P_ENABLED",),
         flags=("--p2p.p2pEnabled",),
         packages=("cryptography", "cramjam"),
@@ -63,7 +62,7 @@ class PeerSettings:
         None,
         Text(metavar="ADDRESS"),
         PEERS,
-        "IPv4 address that others are told; not set: what peers say that they see, if they agree.",
+        "IPv4 address that others are told; not set: what peers agree that they see.",
         needs=needs.PEERS,
         environment=("P2P_IP",),
         flags=("--p2p.p2pIp",),
@@ -81,8 +80,8 @@ class PeerSettings:
         None,
         Text(metavar="HEX"),
         PEERS,
-        "Key of this node on the network, as 08021220 and 32 bytes in hex; not set: that of the file below, made when "
-        "there is none.",
+        "Key of this node on the network, 08021220 and 32 bytes in hex; not set: that of the file below, made if "
+        "missing.",
         needs=needs.PEERS,
         environment=("PEER_ID_PRIVATE_KEY",),
         flags=("--p2p.peerIdPrivateKey",),
@@ -155,7 +154,7 @@ class PeerSettings:
         False,
         Boolean(),
         PEERS,
-        "Find no peers by asking others over UDP: only those that are named, or known from before, are dialled.",
+        "Find no peers over UDP: only those that are named, or known from before, are dialled.",
         needs=needs.PEERS,
         environment=("P2P_DISCOVERY_DISABLED",),
         flags=("--p2p.p2pDiscoveryDisabled",),
@@ -182,8 +181,7 @@ class PeerSettings:
         "2,10,50",
         Text(metavar="NUMBERS"),
         PEERS,
-        "Points that a peer loses for a small, a middle and a grave offence, separated by commas; it is left below "
-        "-50, below -100 at once.",
+        "Points that a peer loses for a small, a middle and a grave offence; it is left below -50, below -100 at once.",
         needs=needs.PEERS,
         environment=("P2P_PEER_PENALTY_VALUES",),
         flags=("--p2p.peerPenaltyValues",),

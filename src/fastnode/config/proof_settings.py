@@ -21,8 +21,7 @@ class ProofSettings:
         None,
         FilePath(metavar="PATH"),
         TRANSACTIONS,
-        "The network's verifier program, bb of the release: proofs are checked with it. Without it the node looks "
-        "where `fastnode proofs install` puts it.",
+        "The network's verifier program, bb of the release; by default where `fastnode proofs install` puts it.",
         needs=needs.BB_VERIFIER,
         commands=(START, PROOFS),
         environment=("BB_BINARY_PATH",),
@@ -31,8 +30,7 @@ class ProofSettings:
         None,
         FilePath(metavar="DIRECTORY"),
         TRANSACTIONS,
-        "Where the verifier keeps its setup files and the proofs that are being checked; default: proofs in the data "
-        "directory.",
+        "Where the verifier has setup files and proofs being checked; default: proofs in the data directory.",
         commands=(START, PROOFS),
         environment=("BB_WORKING_DIRECTORY",),
     )
@@ -58,8 +56,8 @@ class ProofSettings:
         None,
         Text(metavar="COMMAND"),
         TRANSACTIONS,
-        "Another program that checks a transaction's proof, in place of bb: it gets the path of a file with the "
-        "transaction's binary form and exits with 0 (valid) or 1 (invalid); all else leaves the proof unknown.",
+        "Program that checks proofs in place of bb: it gets the path of a file with the transaction's binary form and "
+        "exits with 0 (valid) or 1 (invalid); all else leaves the proof unknown.",
     )
     proof_verifier_processes: int = setting(
         2,
@@ -72,6 +70,6 @@ class ProofSettings:
         30.0,
         Seconds(0.1, 3600),
         TRANSACTIONS,
-        "How long one check of a proof may take, and a transaction may wait for its turn.",
+        "How long one check of a proof may take, and wait for its turn.",
         commands=(START, PROOFS),
     )

@@ -28,8 +28,7 @@ class PublishingSettings:
         None,
         texts("KEY", _KEYS),
         PUBLISHING,
-        "Keys of the node's validators, where there is no --key-store-directory; a keystore keeps them out of the "
-        "environment.",
+        "Keys of the node's validators, without --key-store-directory, which keeps them out of the environment.",
         needs=needs.WRITING_TO_L1,
         environment=("VALIDATOR_PRIVATE_KEYS", "VALIDATOR_PRIVATE_KEY"),
         secret=True,
@@ -120,8 +119,7 @@ class PublishingSettings:
         3000,
         Number(0, _GWEI_MAX, above_minimum=True),
         PUBLISHING,
-        "Most that is paid for a unit of blob gas, in gwei; a transaction that replaces another one may pay twice that "
-        "one's.",
+        "Most that is paid for a unit of blob gas, in gwei; a replacement may pay twice the price of what it replaces.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_BLOB_FEE_PER_GAS_MAX", "L1_BLOB_FEE_PER_GAS_GWEI_MAX"),
     )
@@ -137,8 +135,7 @@ class PublishingSettings:
         50,
         Integer(0, _PERCENT_MAX),
         PUBLISHING,
-        "How much more than that is offered to replace a transaction, in percent; at least 10, with blobs 100, as "
-        "nodes of L1 want it.",
+        "How much more is offered to replace a transaction, in percent; nodes of L1 want at least 10, with blobs 100.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_PRIORITY_FEE_RETRY_BUMP_PERCENTAGE",),
     )
@@ -174,7 +171,7 @@ class PublishingSettings:
         12_000,
         Integer(1, _MILLISECONDS_MAX),
         PUBLISHING,
-        "After how long a transaction is sent again with a higher price, in milliseconds of L1's time.",
+        "When a transaction is sent again at a higher price, in milliseconds of L1's time.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_STALL_TIME_MS",),
     )
@@ -182,8 +179,7 @@ class PublishingSettings:
         120_000,
         Integer(0, _MILLISECONDS_MAX),
         PUBLISHING,
-        "After how long it is given up, in milliseconds of L1's time; 0: never. One with a checkpoint is given up with "
-        "its slot.",
+        "When it is given up, in milliseconds of L1's time; 0: never. One with a checkpoint is given up with its slot.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_TIMEOUT_MS",),
     )
@@ -207,8 +203,7 @@ class PublishingSettings:
         72_000,
         Integer(0, _MILLISECONDS_MAX),
         PUBLISHING,
-        "After how long a cancellation that L1 nodes do not know any more counts as dropped, in milliseconds of L1's "
-        "time.",
+        "When a cancellation that L1 nodes no longer know counts as dropped, in milliseconds of L1's time.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_UNSEEN_CONSIDERED_DROPPED_MS",),
     )

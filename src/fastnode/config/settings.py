@@ -103,21 +103,21 @@ class Settings(
         CountOrAuto(_WORKERS_MAX),
         NETWORK,
         "Processes that answer on the public interface, beside the one that follows the chain; auto: one for each "
-        "processor. 0: one process does everything.",
+        "processor, 0: one process for everything.",
     )
     worker_copy_growth_percent: int = setting(
         50,
         Integer(1, 1000),
         NETWORK,
-        "How much of a worker's copy of the databases may be files of its own, which others do not share, before it "
-        "gets a new one; at least 256 MiB.",
+        "Share of a worker's copy of the databases that may be files of its own before it gets a new one; at least "
+        "256 MiB.",
         needs=needs.WORKERS,
     )
     take_over_port: bool = setting(
         False,
         Boolean(),
         NETWORK,
-        "With --workers: listen also where another node with workers does, which can be stopped without an outage.",
+        "Listen also where another node with workers does, which can then be stopped without an outage.",
         needs=needs.WORKERS,
     )
     shutdown_grace_s: float = setting(
@@ -130,8 +130,7 @@ class Settings(
         0.0,
         Seconds(0, 3600),
         NETWORK,
-        "How long the node goes on serving after it is told to stop, with /readyz saying 503, so that load balancers "
-        "turn away first.",
+        "How long a stopping node goes on serving, with /readyz saying 503, so that load balancers turn away first.",
     )
 
     # ---- chain data -----------------------------------------------------------------------
@@ -140,7 +139,7 @@ class Settings(
         None,
         FilePath(metavar="DIRECTORY"),
         CHAIN,
-        "Where the chain is kept; a node without it keeps it in a temporary directory that is removed at exit.",
+        "Where the chain is kept; without it in a temporary directory, removed at exit.",
         commands=(*STORE_COMMANDS, PROOFS),
         environment=("DATA_DIRECTORY",),
     )
@@ -148,23 +147,21 @@ class Settings(
         None,
         FilePath(metavar="FILE"),
         CHAIN,
-        "Chain file to load before following anything else. With nothing stored, and nothing else that gives a "
-        "chain, the sample chain is served, from a temporary directory.",
+        "Chain file to load before following anything else. With nothing stored and no source of a chain the sample "
+        "chain is served, from a temporary directory.",
     )
     release: str | None = setting(
         None,
         Text(metavar="VERSION"),
         CHAIN,
-        "Node version that this node goes by, such as 4.3.0: in node_getNodeInfo, in version headers, and in what "
-        "receipts say. It must be one of the release that the chain is of. By default that of the followed node, else "
-        "the one that is stored.",
+        "Node version that this node goes by, such as 4.3.0, in node_getNodeInfo, version headers and receipts; one "
+        "of the chain's release. Default: that of the followed node, else the stored one.",
     )
     release_record: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         CHAIN,
-        "JSON record of a release that differs from a known one in values only, for a network whose release this "
-        "fastnode does not know.",
+        "JSON record of a release that this fastnode does not know and that differs from a known one in values only.",
         commands=STORE_COMMANDS,
     )
     verify: bool = setting(
@@ -185,8 +182,7 @@ class Settings(
         0,
         Integer(-1, 1_000_000_000),
         CHAIN,
-        "How many checkpoints back the state can be asked for; 0 or less keeps all. What is not finalized yet is "
-        "always kept.",
+        "How many checkpoints back the state can be asked for; 0 or less: all. What is not finalized is always kept.",
         commands=(START, IMPORT),
         environment=("WS_NUM_HISTORIC_CHECKPOINTS", "WS_NUM_HISTORIC_BLOCKS"),
     )
@@ -194,8 +190,8 @@ class Settings(
         "genesis",
         Choice(("genesis", "sync")),
         CHAIN,
-        "The oldest block that the state can be asked for: any, or with `sync` the one to which the first catch-up "
-        "led. What is final is then applied many blocks at a time, for less time and disk.",
+        "Oldest block that the state can be asked for: any, or with `sync` the one to which the first catch-up led, "
+        "which then takes less time and disk.",
         commands=(START, IMPORT),
     )
     tag_filter_mb: int = setting(
@@ -211,8 +207,8 @@ class Settings(
         None,
         texts("URL", "http:// or https:// URLs, separated by commas"),
         FOLLOWING,
-        "Node to follow: its blocks are fetched, verified and served. May be given several times; the first that is "
-        "healthy is followed, and the others must have the same blocks.",
+        "Node to follow: its blocks are fetched, verified and served. Of several the first that is healthy is "
+        "followed, and the others must have the same blocks.",
         secret=True,
         whole_release=True,
     )
@@ -220,8 +216,8 @@ class Settings(
         None,
         FilePath(metavar="FILE"),
         FOLLOWING,
-        "Chain file whose first two lines say which chain is followed, for a network whose genesis is not known; only "
-        "read while the data directory is empty.",
+        "Chain file whose first two lines are the genesis of a network that is not known; only read while the data "
+        "directory is empty.",
         needs=needs.FOLLOWING,
     )
     archiver_polling_interval_ms: int = setting(
@@ -279,8 +275,8 @@ class Settings(
         3000,
         Integer(0, 60_000),
         FOLLOWING,
-        "How long a question about a block hash that is not known yet waits for that block before the error, in "
-        "milliseconds, when a node is followed; 0: not at all. Questions for tags never wait.",
+        "How long a question about an unknown block hash waits for that block before the error, in milliseconds; 0: "
+        "not at all. Questions for tags never wait.",
         needs=needs.FOLLOWING,
     )
 
@@ -307,8 +303,8 @@ class Settings(
         None,
         CountOrSize(),
         TRANSACTIONS,
-        "Keep transactions after they are final, so that they can be traced: so many, or so many bytes of them (20gb); "
-        "the newest. One takes some 200 KB. Default: none, on a local network 1,000.",
+        "Keep the newest transactions after they are final, to trace them: so many, or so many bytes (20gb). One "
+        "takes some 200 KB. Default: none, on a local network 1,000.",
         environment=("P2P_ARCHIVED_TX_LIMIT",),
         flags=("--p2p.archivedTxLimit",),
     )
@@ -339,8 +335,8 @@ class Settings(
         None,
         Text(metavar="HASH"),
         TRANSACTIONS,
-        "Root of the verification keys that every transaction of the network names, for a network whose release the "
-        "node does not know; without it such a network's transactions are refused.",
+        "Root of the network's verification keys, where the node does not know its release; without it such a "
+        "network's transactions are refused.",
     )
     public_simulator_url: str | None = setting(
         None,
@@ -376,7 +372,7 @@ class Settings(
         5_000,
         Integer(1, 3_600_000),
         TRANSACTIONS,
-        "How long one simulation may take, in milliseconds; and how long it may wait for its turn.",
+        "How long one simulation may take, and wait for its turn, in milliseconds.",
         needs=needs.LOCAL_SIMULATION,
     )
 
@@ -398,7 +394,7 @@ class Settings(
         "",
         UrlPath(),
         RPC,
-        "Path under which both ports answer too, beside the root: with /api also POST /api and GET /api/status.",
+        "Path under which both ports answer beside the root: with /api also POST /api and GET /api/status.",
         environment=("API_PREFIX",),
     )
     rpc_max_batch_size: int = setting(
@@ -447,8 +443,8 @@ class Settings(
         None,
         FilePath(metavar="FILE"),
         RPC,
-        "TOML or JSON file with API keys, budgets by key and address, lists of methods, origins and trusted proxies "
-        "for the public interface; read again on SIGHUP. preset:public is a sane budget for each address.",
+        "TOML or JSON file with API keys, budgets, methods, origins and trusted proxies for the public interface; "
+        "read again on SIGHUP. preset:public is a budget for each address.",
     )
     rpc_max_connections: int = setting(
         16_384,
@@ -460,27 +456,27 @@ class Settings(
         256,
         Integer(0, 1_000_000),
         RPC,
-        "Most connections at a time of one address, or of one IPv6 /64; 0: no limit. A proxy in front is one address: "
-        "raise it there.",
+        "Most connections at a time of one address or IPv6 /64; 0: no limit. Raise it behind a proxy, which is one "
+        "address.",
     )
     rpc_max_event_clients: int = setting(
         10_000,
         Integer(0, 1_000_000),
         RPC,
-        "Most connections at a time that are told what happens (GET /events); 0: none. They count as connections, too.",
+        "Most connections to GET /events at a time, of those above; 0: none.",
     )
     rpc_max_event_subscriptions: int = setting(
         100_000,
         Integer(1, 10_000_000),
         RPC,
-        "Most subscriptions at a time of all clients of GET /events over WebSocket together; each has 100 at most.",
+        "Most subscriptions at a time of all clients of GET /events over WebSocket; each has 100 at most.",
     )
     webhook_url: tuple[str, ...] | None = setting(
         None,
         texts("URL", "http:// or https:// URLs, separated by commas"),
         RPC,
         "URL that events are sent to by POST; its fragment is the subscription, such as #blocks or "
-        "#publicLogs&contractAddress=0x... May be given several times.",
+        "#publicLogs&contractAddress=0x...",
         secret=True,
     )
     webhook_secret_file: Path | None = setting(
@@ -493,14 +489,14 @@ class Settings(
         512 << 20,
         Size(1 << 20, 1 << 40),
         RPC,
-        "Most answers kept for clients that do not read them, together; those behind longest are cut off.",
+        "Most answers kept for all clients that do not read them; those behind longest are cut off.",
     )
     rpc_memory_budget: int | None = setting(
         None,
         Size(32 << 20, 1 << 40),
         RPC,
-        "Memory that requests may take together: bodies being read, answers being made and answers not taken yet. "
-        "Requests above it are refused with 503. Default: a quarter of the machine's memory, at most 1 GB.",
+        "Memory for all requests: bodies being read, answers being made and not taken yet; above it 503. Default: a "
+        "quarter of the machine's memory, at most 1 GB.",
     )
     rpc_keep_alive_s: float = setting(
         65.0,

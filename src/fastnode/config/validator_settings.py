@@ -69,8 +69,8 @@ class ValidatorSettings:
         True,
         Boolean(),
         VALIDATOR,
-        "Execute the proposed blocks of others, which attesting to them takes. Switched off, they are executed all "
-        "the same while alwaysReexecuteBlockProposals (nodeAdmin_setConfig) is on, as it is at the start, and with "
+        "Execute the proposed blocks of others, which attesting takes. Off, they are executed all the same while "
+        "alwaysReexecuteBlockProposals (nodeAdmin_setConfig) is on, as it is at the start, and with "
         "--blob-file-store-upload-url or --fisherman-mode.",
         needs=_ATTESTING,
         environment=("VALIDATOR_REEXECUTE",),
@@ -118,8 +118,8 @@ class ValidatorSettings:
         False,
         Boolean(),
         PROVER,
-        "Prove epochs: when one is complete, send its proof to L1. Where L1 takes any proof (test networks) nothing "
-        "else is needed, elsewhere --prover-command; docs/sequencer.md.",
+        "Prove complete epochs on L1. Where L1 does not take any proof, as test networks do, --prover-command is "
+        "needed; docs/sequencer.md.",
         whole_release=True,
     )
     prover_command: str | None = setting(
@@ -271,7 +271,7 @@ class ValidatorSettings:
         None,
         HexText(_ADDRESS_BYTES),
         SLASHING,
-        "Contract that makes payloads of slashing, where the slasher takes such; without it none is made or judged.",
+        "Contract that makes payloads of slashing, where the slasher takes them; without it none is made or judged.",
         needs=needs.SEQUENCER,
         environment=("SLASH_FACTORY_CONTRACT_ADDRESS",),
     )
