@@ -22,7 +22,7 @@ def render_page(page: str) -> str:
 
 
 def _table(all_methods: Iterable[Method]) -> str:
-    lines = ["| method | parameters | what it does | other names |", "|---|---|---|---|"]
+    lines = ["| method, other names | parameters | what it does |", "|---|---|---|"]
     others: dict[str, list[str]] = {}
     first: list[Method] = []
     for method in all_methods:
@@ -32,11 +32,12 @@ def _table(all_methods: Iterable[Method]) -> str:
             first.append(method)
     for method in first:
         assert method.release is not None
-        names = ", ".join(
+        names = ", ".join([f"`{method.name}`", *others.get(method.name, [])])
+        parameters = ", ".join(
             f"{parameter.name}{'?' if parameter.optional else ''}" for parameter in method.release.parameters
         )
         summary = method.summary.replace("|", "\\|")
-        lines.append(f"| `{method.name}` | {names} | {summary} | {', '.join(others.get(method.name, []))} |")
+        lines.append(f"| {names} |{parameters and f' {parameters}'} | {summary} |")
     return "\n".join(lines)
 
 
