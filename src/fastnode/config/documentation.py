@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from fastnode.config.building_settings import BUILDING
@@ -59,8 +61,9 @@ nearly one of the first column (`P2P_ENABLE`) is a line in the log. Names that K
 
 A setting marked *No effect* is for a part that this node does not have: it is read, checked and shown by
 `nodeAdmin_getConfig`, so that the configuration of a network's node can be kept. One marked *Needs* has an effect with
-the settings named there only. A start that is given one without effect warns in its log and names what it would need.
-`fastnode start --help` shows those that people use, `--help-group l1` one group, `--help-all` every one.
+the settings named there only; signs (†) stand for what is said above the table. A start that is given one without effect
+warns in its log and names what it would need. `fastnode start --help` shows those that people use, `--help-group l1` one
+group, `--help-all` every one.
 """
 
 _TABLE_HEAD = """\
@@ -93,6 +96,10 @@ _KEPT_MARK = " *No effect*: needs {}."
 _NEED_MARK = " *Needs* {}."
 _RELEASE_MARK = " *Refused* on a chain of a release that this node only reads."
 
+#: Signs for needs that at least so many settings of a section have.
+_SIGNS = "†‡§"
+_SHARED_MIN = 3
+
 _RENAMED_INTRODUCTION = """\
 ## Names of earlier releases
 
@@ -108,12 +115,16 @@ def render() -> str:
     """The whole page."""
     given = ", ".join(f"`{name}`" for name in sorted(NETWORK_CONFIG_SETTINGS.values()))
     parts = [_INTRODUCTION.replace("{network_config}", given)]
-    for section, settings in groupby(rows(Settings), key=lambda setting: setting.section):
+    for section, grouped in groupby(rows(Settings), key=lambda setting: setting.section):
+        settings = list(grouped)
         parts.append(f"\n## {section}\n\n")
         if section in _SECTION_NOTES:
             parts.append(f"{_SECTION_NOTES[section]}\n\n")
+        marks = _marks_of_needs(settings)
+        if marks:
+            parts.append(" ".join(f"{mark}{need}" for need, mark in marks.items()) + "\n\n")
         parts.append(_TABLE_HEAD)
-        parts.extend(_row(setting) for setting in settings)
+        parts.extend(_row(setting, marks) for setting in settings)
     parts.append("\n" + _RENAMED_INTRODUCTION)
     for row in RENAMED:
         if row.environment is not None:
@@ -123,13 +134,20 @@ def render() -> str:
     return "".join(parts)
 
 
-def _row(setting: Setting) -> str:
+def _marks_of_needs(settings: Iterable[Setting]) -> dict[str, str]:
+    """A sign for each need that several of ``settings`` have."""
+    counts = Counter(need for setting in settings if (need := _need_of(setting)))
+    return dict(zip((need for need, count in counts.most_common() if count >= _SHARED_MIN), _SIGNS, strict=False))
+
+
+def _row(setting: Setting, marks: Mapping[str, str]) -> str:
     names = ", ".join(f"`{name}`" for name in (setting.flag, *setting.other_flags, *setting.other_environment))
     default = setting.show(setting.default)
     shown = f"`{default}`" if default else "none" if default is None else "empty"
     allowed = _allowed(setting.kind.expects_text)
     values = f"{shown}; {allowed}" if allowed else shown
-    return f"| {names} | {values} | {setting.help}{_need_of(setting)} |\n"
+    need = _need_of(setting)
+    return f"| {names} | {values} | {setting.help}{f' {marks[need]}' if need in marks else need} |\n"
 
 
 def _allowed(text: str) -> str:
