@@ -43,10 +43,11 @@ fetch_newer_libraries() {
     ) && rm -rf "$folder/apt"
 }
 
-write_verifier_wrapper() {
-    local libraries=$1/newer/usr/lib/x86_64-linux-gnu
-    printf '#!/bin/sh\nexec "%s/ld-linux-x86-64.so.2" --library-path "%s" "%s/bb" "$@"\n' "$libraries" "$libraries" "$1" >"$1/bb-wrapper"
-    chmod +x "$1/bb-wrapper"
+# Writes $1, which runs the program $2, by the loader and with the libraries in the folder $3 if there is one.
+write_program() {
+    local loader=""
+    [ -z "${3:-}" ] || printf -v loader '"%s/ld-linux-x86-64.so.2" --library-path "%s" ' "$3" "$3"
+    printf '#!/bin/sh\nexec %s"%s" "$@"\n' "$loader" "$2" >"$1" && chmod +x "$1"
 }
 
 # Makes $1, a whole folder or none.
@@ -57,7 +58,7 @@ make_verifier_folder() {
         command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null && fetch_newer_libraries "$half" || return 1
     fi
     rm -rf "$1" && mv "$half" "$1" || return 1
-    [ ! -d "$1/newer" ] || write_verifier_wrapper "$1"
+    [ ! -d "$1/newer" ] || write_program "$1/bb-wrapper" "$1/bb" "$1/newer/usr/lib/x86_64-linux-gnu"
 }
 
 export_verifier() {

