@@ -118,8 +118,8 @@ class ValidatorSettings:
         False,
         Boolean(),
         PROVER,
-        "Prove complete epochs on L1. Where L1 does not take any proof, as test networks do, --prover-command is "
-        "needed; docs/sequencer.md.",
+        "Prove complete epochs on L1; where L1 checks proofs (test networks take any) with --prover-command; "
+        "docs/sequencer.md.",
         whole_release=True,
     )
     prover_command: str | None = setting(
