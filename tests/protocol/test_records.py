@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from fastnode.api.record_schemas import RECORDS, components
+from fastnode.api.record_schemas import DOCS, RECORDS, components
+from fastnode.development.client_code import render as render_client
 from fastnode.errors import DecodeError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import CheckpointHeader
@@ -26,6 +28,7 @@ from fastnode.protocol.records import (
     record,
 )
 
+PROJECT = Path(__file__).parents[2]
 ONE = bytes(31) + b"\1"
 ONE_TEXT = "0x" + ONE.hex()
 
@@ -127,3 +130,10 @@ def test_types_for_schemas_follow_from_the_table() -> None:
     }
     assert RECORDS["BlockHeader"] == BlockHeader.types()["BlockHeader"]
     assert list(components()["L2Block"]["properties"]) == [row.json for row in L2Block.MEMBERS]
+
+
+def test_words_about_members_stand_beside_them_in_the_page_and_in_the_client() -> None:
+    about = "Sum of the fees of its transactions."
+    assert DOCS["BlockHeader"]["totalFees"] == about
+    assert f"  totalFees: Fr,  # {about}\n" in (PROJECT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert f"    #: {about}\n    totalFees: Fr\n" in render_client()["records.py"]

@@ -19,9 +19,11 @@ from fastnode.protocol.checkpoint import (
     L1PublishedData,
     PublishedCheckpoint,
 )
+from fastnode.protocol.contracts import ContractClassPublic, ContractInstance, HashedPublicKeys, PublicKeys
 from fastnode.protocol.effects import Body, ContractClassLog, PrivateLog, PublicDataWrite, PublicLog, TxEffect
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
 from fastnode.protocol.records import Record
+from fastnode.protocol.tips import BlockId, L2Tips, TipId
 from fastnode.values.schemas import Schema
 
 __all__ = ["components"]
@@ -63,28 +65,42 @@ SCALARS: Final[dict[str, Schema]] = {
 }
 
 
-def _types(*tables: type[Record]) -> dict[str, str]:
-    return {name: text for table in tables for name, text in table.types().items()}
+#: Records of the protocol.
+_TABLES: Final[tuple[type[Record], ...]] = (
+    AppendOnlyTreeSnapshot,
+    StateReference,
+    GasFees,
+    GlobalVariables,
+    BlockHeader,
+    Body,
+    L2Block,
+    L1PublishedData,
+    CommitteeAttestation,
+    CheckpointHeader,
+    Checkpoint,
+    PublishedCheckpoint,
+    BlockId,
+    TipId,
+    L2Tips,
+    PublicDataWrite,
+    PrivateLog,
+    PublicLog,
+    ContractClassLog,
+    TxEffect,
+    ContractClassPublic,
+    PublicKeys,
+    HashedPublicKeys,
+    ContractInstance,
+)
 
+#: Words about members, by the names of record and member.
+DOCS: Final[dict[str, dict[str, str]]] = {name: docs for table in _TABLES for name, docs in table.docs().items()}
 
 #: Members in the order in which they are written.
 RECORDS: Final[dict[str, str]] = {
+    **{name: text for table in _TABLES for name, text in table.types().items()},
     **{name: forms.type_text(table) for name, table in forms.TABLES.items()},
     # ---- blocks and checkpoints
-    **_types(
-        AppendOnlyTreeSnapshot,
-        StateReference,
-        GasFees,
-        GlobalVariables,
-        BlockHeader,
-        Body,
-        L2Block,
-        L1PublishedData,
-        CommitteeAttestation,
-        CheckpointHeader,
-        Checkpoint,
-        PublishedCheckpoint,
-    ),
     "L1PublishInfo": "{published: boolean, blockNumber?: bigint, timestamp?: bigint, blockHash?: Fr}",
     "CheckpointData": "{header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, checkpointOutHash: Fr, "
     "checkpointNumber: number, startBlock: number, blockCount: number, feeAssetPriceModifier?: bigint, "
@@ -92,12 +108,8 @@ RECORDS: Final[dict[str, str]] = {
     "CheckpointResponse": "{number: number, header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, "
     "checkpointOutHash: Fr, startBlock: number, blockCount: number, feeAssetPriceModifier: bigint, "
     "blocks?: BlockResponse[], l1?: L1PublishInfo, attestations?: CommitteeAttestation[]}",
-    "BlockId": "{number: number, hash: Fr}",
-    "TipId": "{block: BlockId, checkpoint: BlockId}",
-    "L2Tips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
     "ChainTips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
     # ---- transactions
-    **_types(PublicDataWrite, PrivateLog, PublicLog, ContractClassLog, TxEffect),
     "Tx": "{txHash?: Fr, data: bytes, chonkProof: bytes, contractClassLogFields: {fields: Fr[]}[], "
     "publicFunctionCalldata: {values: Fr[], hash: Fr}[]}",
     "TxValidationResult": '{result: "valid"|"invalid"|"skipped", reason?: string[]}',
@@ -145,12 +157,6 @@ RECORDS: Final[dict[str, str]] = {
     "GetPublicEventsResponse": "{logs: {id: LogId, log: PublicLog, contractName?: string, eventName?: string, "
     "arguments?: NamedValue[]}[], maxLogsHit: boolean}",
     "GetContractClassLogsResponse": "{logs: {id: LogId, log: ContractClassLog}[], maxLogsHit: boolean}",
-    "ContractClassPublic": "{l2BlockNumber?: number, version: number, artifactHash: Fr, privateFunctions: any[], "
-    "utilityFunctions: any[], packedBytecode: bytes, privateFunctionsRoot: Fr, id: Fr}",
-    "PublicKeys": "{masterNullifierPublicKey: PublicKey, masterIncomingViewingPublicKey: PublicKey, "
-    "masterOutgoingViewingPublicKey: PublicKey, masterTaggingPublicKey: PublicKey}",
-    "ContractInstanceWithAddress": "{version: number, salt: Fr, deployer: Fr, currentContractClassId: Fr, "
-    "originalContractClassId: Fr, initializationHash: Fr, publicKeys: PublicKeys, address: Fr}",
     "AllowedElement": "{address?: Fr, classId?: Fr, selector: FunctionSelector, calldataLength?: number, "
     "onlySelf?: boolean, rejectNullMsgSender?: boolean}",
     # ---- the network and the node

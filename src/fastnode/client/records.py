@@ -25,6 +25,7 @@ class AllowedElement(TypedDict):
 
 class AppendOnlyTreeSnapshot(TypedDict):
     root: Fr
+    #: Number of leaves.
     nextAvailableLeafIndex: int
 
 
@@ -37,11 +38,16 @@ class BlockData(TypedDict):
 
 
 class BlockHeader(TypedDict):
+    #: Archive tree before the block.
     lastArchive: AppendOnlyTreeSnapshot
+    #: State trees after the block.
     state: StateReference
+    #: Hash of the data that the checkpoint has published up to this block.
     spongeBlobHash: Fr
     globalVariables: GlobalVariables
+    #: Sum of the fees of its transactions.
     totalFees: Fr
+    #: L2 gas that its transactions have used.
     totalManaUsed: Fr
 
 
@@ -82,6 +88,7 @@ class ChainTips(TypedDict):
 
 
 class Checkpoint(TypedDict):
+    #: Archive tree after the last of its blocks.
     archive: AppendOnlyTreeSnapshot
     header: CheckpointHeader
     blocks: list[L2Block]
@@ -102,17 +109,25 @@ class CheckpointData(TypedDict):
 
 
 class CheckpointHeader(TypedDict):
+    #: Root of the archive before the checkpoint.
     lastArchiveRoot: Fr
+    #: Root over the hashes of its blocks.
     blockHeadersHash: Fr
     blobsHash: Fr
+    #: Root over the messages from L1 that it inserts.
     inHash: Fr
+    #: Root over the messages to L1 of the epoch up to it.
     epochOutHash: Fr
     slotNumber: int
+    #: Seconds since 1970.
     timestamp: BigInt
+    #: L1 address that is paid.
     coinbase: EthAddress
+    #: L2 address that receives the fees.
     feeRecipient: Fr
     gasFees: GasFees
     totalManaUsed: Fr
+    #: Fees of its blocks, from release 5.x on.
     accumulatedFees: NotRequired[Fr]
 
 
@@ -138,6 +153,7 @@ class CheckpointedL2Block(TypedDict):
 
 class CommitteeAttestation(TypedDict):
     address: EthAddress
+    #: r 32, s 32, v 1; all zero when it did not sign.
     signature: str
 
 
@@ -146,15 +162,19 @@ class ContractClassLogField(TypedDict):
 
 
 class ContractClassLog(TypedDict):
+    #: Contract that emitted it: the class registry.
     contractAddress: Fr
+    #: Padded with zeros.
     fields: ContractClassLogField
     emittedLength: int
 
 
 class ContractClassPublic(TypedDict):
+    #: Block that published it, 0 at genesis.
     l2BlockNumber: NotRequired[int]
     version: int
     artifactHash: Fr
+    #: Passed on as they came; networks of release 4 leave them empty.
     privateFunctions: list[Any]
     utilityFunctions: list[Any]
     packedBytecode: Base64
@@ -166,10 +186,14 @@ class ContractInstanceWithAddress(TypedDict):
     version: int
     salt: Fr
     deployer: Fr
+    #: Changes with updates.
     currentContractClassId: Fr
+    #: The one that the address commits to.
     originalContractClassId: Fr
     initializationHash: Fr
-    publicKeys: PublicKeys
+    #: In version 2.
+    immutablesHash: NotRequired[Fr]
+    publicKeys: PublicKeys | HashedPublicKeys
     address: Fr
 
 
@@ -194,7 +218,9 @@ class Gas(TypedDict):
 
 
 class GasFees(TypedDict):
+    #: Price of one unit of gas for data.
     feePerDaGas: BigInt
+    #: Price of one unit of gas for execution.
     feePerL2Gas: BigInt
 
 
@@ -262,14 +288,28 @@ class GetPublicLogsResponse(TypedDict):
 
 
 class GlobalVariables(TypedDict):
+    #: Chain id of L1.
     chainId: Fr
+    #: Version of the rollup.
     version: Fr
     blockNumber: int
     slotNumber: Fr
+    #: Seconds since 1970.
     timestamp: BigInt
+    #: L1 address that is paid for the block.
     coinbase: EthAddress
+    #: L2 address that receives the fees.
     feeRecipient: Fr
     gasFees: GasFees
+
+
+class HashedPublicKeys(TypedDict):
+    npkMHash: Fr
+    ivpkM: str
+    ovpkMHash: Fr
+    tpkMHash: Fr
+    mspkMHash: Fr
+    fbpkMHash: Fr
 
 
 class IndexedTxEffect(TypedDict):
@@ -308,11 +348,14 @@ class L1PublishInfo(TypedDict):
 
 class L1PublishedData(TypedDict):
     blockNumber: BigInt
+    #: Seconds since 1970.
     timestamp: BigInt
+    #: Hash of a block of L1, not a field element.
     blockHash: Fr
 
 
 class L2Block(TypedDict):
+    #: Archive tree after the block: its size is the number + 1.
     archive: AppendOnlyTreeSnapshot
     header: BlockHeader
     body: Body
@@ -322,9 +365,9 @@ class L2Block(TypedDict):
 
 class L2Tips(TypedDict):
     proposed: BlockId
-    checkpointed: TipId
     proven: TipId
     finalized: TipId
+    checkpointed: TipId
 
 
 class L2ToL1MembershipWitness(TypedDict):
@@ -400,6 +443,7 @@ class PartialStateReference(TypedDict):
 
 
 class PrivateLog(TypedDict):
+    #: Padded with zeros.
     fields: list[Fr]
     emittedLength: int
 
@@ -429,6 +473,7 @@ class PublicDataWitness(TypedDict):
 
 
 class PublicDataWrite(TypedDict):
+    #: Slot, siloed by the contract.
     leafSlot: Fr
     value: Fr
 
@@ -441,6 +486,7 @@ class PublicKeys(TypedDict):
 
 
 class PublicLog(TypedDict):
+    #: Contract that emitted them.
     contractAddress: Fr
     fields: list[Fr]
 
@@ -627,11 +673,16 @@ class Tx(TypedDict):
 
 
 class TxEffect(TypedDict):
+    #: 0 success, 1 app logic, 2 teardown, 3 both reverted.
     revertCode: int
     txHash: Fr
+    #: In the smallest unit of the fee asset.
     transactionFee: Fr
+    #: Unique and siloed.
     noteHashes: list[Fr]
+    #: Siloed.
     nullifiers: list[Fr]
+    #: Hashes of messages to L1.
     l2ToL1Msgs: list[Fr]
     publicDataWrites: list[PublicDataWrite]
     privateLogs: list[PrivateLog]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from fastnode.api.record_schemas import RECORDS
+from fastnode.api.record_schemas import DOCS, RECORDS
 from fastnode.api.schema_language import schema_of
 from fastnode.app.ground.method_documentation import all_methods
 from fastnode.jsonrpc.methods import Method, Parameter
@@ -189,11 +189,16 @@ def _object(schema: Schema, name: str, made: list[str], prefix: str) -> str:
         kind = _type_of(member, name + key[0].upper() + key[1:].rstrip("s"), made)
         lines.append((key, kind if key in schema["required"] else f"NotRequired[{kind}]"))
     if all(key.isidentifier() and key not in ("from",) for key, _ in lines):
-        body = "".join(f"    {key}: {kind}\n" for key, kind in lines) or "    pass\n"
+        docs = DOCS.get(name, {})
+        body = "".join(f"{_comment(docs.get(key))}    {key}: {kind}\n" for key, kind in lines) or "    pass\n"
         made.append(f"\n\nclass {name}(TypedDict):\n{body}")
     else:
         raise ValueError(f"{name} has a key that Python cannot write")
     return prefix + name
+
+
+def _comment(words: str | None) -> str:
+    return f"    #: {words}\n" if words else ""
 
 
 # ---- methods -------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ Events, by the log that carries them::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode, poseidon2
@@ -74,6 +74,7 @@ from fastnode.protocol.fields import (
     split_fields,
 )
 from fastnode.protocol.hashing import poseidon2_hash_with_separator
+from fastnode.protocol.records import FIELD, Record, data, json_only, member, number, optional, record
 from fastnode.protocol.releases import Release
 from fastnode.protocol.siloing import silo_private_log_tag
 from fastnode.records import dataclass
@@ -146,43 +147,25 @@ def private_functions_root(functions: Sequence[tuple[int, bytes]], node_separato
 # ---- addresses --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKeys:
-    """The four master public keys of an account or contract; each x || y, 64 bytes."""
+def _read_point(record: dict[str, Any], key: str, path: str) -> bytes:
+    point = read_bytes(record, key, path, POINT_BYTES)
+    if first_non_canonical(point) is not None:
+        raise DecodeError(f"{join_path(path, key)}: a coordinate is not below the field modulus")
+    return point
 
-    master_nullifier_public_key: bytes
-    master_incoming_viewing_public_key: bytes
-    master_outgoing_viewing_public_key: bytes
-    master_tagging_public_key: bytes
 
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(
-            _read_point(record, "masterNullifierPublicKey", path),
-            _read_point(record, "masterIncomingViewingPublicKey", path),
-            _read_point(record, "masterOutgoingViewingPublicKey", path),
-            _read_point(record, "masterTaggingPublicKey", path),
-        )
+#: x and y.
+_POINT: Final = data(POINT_BYTES, "PublicKey")._replace(read=_read_point)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "masterNullifierPublicKey": hex_text(self.master_nullifier_public_key),
-            "masterIncomingViewingPublicKey": hex_text(self.master_incoming_viewing_public_key),
-            "masterOutgoingViewingPublicKey": hex_text(self.master_outgoing_viewing_public_key),
-            "masterTaggingPublicKey": hex_text(self.master_tagging_public_key),
-        }
 
-    def to_buffer(self) -> bytes:
-        """The four points, 256 bytes."""
-        return b"".join(
-            (
-                self.master_nullifier_public_key,
-                self.master_incoming_viewing_public_key,
-                self.master_outgoing_viewing_public_key,
-                self.master_tagging_public_key,
-            )
-        )
+@record
+class PublicKeys(Record):
+    """The four master public keys of an account or contract."""
+
+    master_nullifier_public_key: bytes = member(_POINT)
+    master_incoming_viewing_public_key: bytes = member(_POINT)
+    master_outgoing_viewing_public_key: bytes = member(_POINT)
+    master_tagging_public_key: bytes = member(_POINT)
 
     def hash(self) -> bytes:
         buffer = self.to_buffer()
@@ -193,38 +176,16 @@ class PublicKeys:
         return poseidon2_hash_with_separator(SEPARATOR_PUBLIC_KEYS_HASH, points)
 
 
-@dataclass(frozen=True, slots=True)
-class HashedPublicKeys:
-    """The master public keys from release 5.x on: one point x || y, 64 bytes, and the hashes of five others."""
+@record
+class HashedPublicKeys(Record):
+    """The master public keys from release 5.x on: one point and the hashes of five others."""
 
-    nullifier_key_hash: bytes
-    incoming_viewing_key: bytes
-    outgoing_viewing_key_hash: bytes
-    tagging_key_hash: bytes
-    message_signing_key_hash: bytes
-    fallback_key_hash: bytes
-
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(
-            nullifier_key_hash=read_field(record, "npkMHash", path),
-            incoming_viewing_key=_read_point(record, "ivpkM", path),
-            outgoing_viewing_key_hash=read_field(record, "ovpkMHash", path),
-            tagging_key_hash=read_field(record, "tpkMHash", path),
-            message_signing_key_hash=read_field(record, "mspkMHash", path),
-            fallback_key_hash=read_field(record, "fbpkMHash", path),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "npkMHash": hex_text(self.nullifier_key_hash),
-            "ivpkM": hex_text(self.incoming_viewing_key),
-            "ovpkMHash": hex_text(self.outgoing_viewing_key_hash),
-            "tpkMHash": hex_text(self.tagging_key_hash),
-            "mspkMHash": hex_text(self.message_signing_key_hash),
-            "fbpkMHash": hex_text(self.fallback_key_hash),
-        }
+    nullifier_key_hash: bytes = member(FIELD, json="npkMHash")
+    incoming_viewing_key: bytes = member(_POINT, json="ivpkM")
+    outgoing_viewing_key_hash: bytes = member(FIELD, json="ovpkMHash")
+    tagging_key_hash: bytes = member(FIELD, json="tpkMHash")
+    message_signing_key_hash: bytes = member(FIELD, json="mspkMHash")
+    fallback_key_hash: bytes = member(FIELD, json="fbpkMHash")
 
     def hash(self) -> bytes:
         viewing_key = self.incoming_viewing_key
@@ -240,13 +201,6 @@ class HashedPublicKeys:
                 self.fallback_key_hash,
             ),
         )
-
-
-def _read_point(record: dict[str, Any], key: str, path: str) -> bytes:
-    point = read_bytes(record, key, path, POINT_BYTES)
-    if first_non_canonical(point) is not None:
-        raise DecodeError(f"{join_path(path, key)}: a coordinate is not below the field modulus")
-    return point
 
 
 def partial_address(
@@ -291,53 +245,56 @@ def protocol_contracts_hash(derived_addresses: Sequence[bytes]) -> bytes:
 # ---- records ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ContractClassPublic:
-    """A published contract class.
+def _read_version(record: dict[str, Any], key: str, path: str) -> int:
+    version = read_number(record, key, path)
+    if version != CONTRACT_VERSION:
+        raise DecodeError(f"{join_path(path, key)}: {version} is unknown, expected {CONTRACT_VERSION}")
+    return version
 
-    ``l2_block_number`` is the block that published it (0 at genesis), when known.  The function arrays are
-    passed on as they came; networks of release 4 leave them empty.
-    """
 
-    id: bytes
-    version: int
-    artifact_hash: bytes
-    private_functions_root: bytes
-    packed_bytecode: bytes
-    private_functions: tuple[dict[str, Any], ...] = ()
-    utility_functions: tuple[dict[str, Any], ...] = ()
-    l2_block_number: int | None = None
+def _read_bytecode(record: dict[str, Any], key: str, path: str) -> bytes:
+    bytecode = read_base64(record, key, path)
+    if len(bytecode) > PUBLIC_BYTECODE_BYTES_MAX:
+        where = join_path(path, key)
+        raise DecodeError(f"{where}: {len(bytecode)} bytes, at most {PUBLIC_BYTECODE_BYTES_MAX} allowed")
+    return bytecode
 
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        bytecode = read_base64(record, "packedBytecode", path)
-        if len(bytecode) > PUBLIC_BYTECODE_BYTES_MAX:
-            where = join_path(path, "packedBytecode")
-            raise DecodeError(f"{where}: {len(bytecode)} bytes, at most {PUBLIC_BYTECODE_BYTES_MAX} allowed")
-        return cls(
-            id=read_field(record, "id", path),
-            version=_read_version(record, path),
-            artifact_hash=read_field(record, "artifactHash", path),
-            private_functions_root=read_field(record, "privateFunctionsRoot", path),
-            packed_bytecode=bytecode,
-            private_functions=_read_functions(record, "privateFunctions", path),
-            utility_functions=_read_functions(record, "utilityFunctions", path),
-            l2_block_number=read_number(record, "l2BlockNumber", path) if "l2BlockNumber" in record else None,
-        )
 
-    def to_json(self) -> dict[str, Any]:
-        head = {} if self.l2_block_number is None else {"l2BlockNumber": self.l2_block_number}
-        return {
-            **head,
-            "version": self.version,
-            "artifactHash": hex_text(self.artifact_hash),
-            "privateFunctions": list(self.private_functions),
-            "utilityFunctions": list(self.utility_functions),
-            "packedBytecode": encode.to_base64(self.packed_bytecode).decode(),
-            "privateFunctionsRoot": hex_text(self.private_functions_root),
-            "id": hex_text(self.id),
-        }
+def _read_functions(record: dict[str, Any], key: str, path: str) -> tuple[dict[str, Any], ...]:
+    where = join_path(path, key)
+    return tuple(as_record(item, f"{where}[{i}]") for i, item in enumerate(read_list(record, key, path)))
+
+
+_VERSION: Final = number()._replace(read=_read_version)
+_BYTECODE: Final = json_only("bytes", _read_bytecode, lambda value: encode.to_base64(value).decode())
+_FUNCTIONS: Final = json_only("any[]", _read_functions, list)
+
+
+@record
+class ContractClassPublic(Record):
+    """A published contract class."""
+
+    json_order: ClassVar = (
+        "l2_block_number",
+        "version",
+        "artifact_hash",
+        "private_functions",
+        "utility_functions",
+        "packed_bytecode",
+        "private_functions_root",
+        "id",
+    )
+
+    id: bytes = member(FIELD)
+    version: int = member(_VERSION)
+    artifact_hash: bytes = member(FIELD)
+    private_functions_root: bytes = member(FIELD)
+    packed_bytecode: bytes = member(_BYTECODE)
+    private_functions: tuple[dict[str, Any], ...] = member(
+        _FUNCTIONS, "Passed on as they came; networks of release 4 leave them empty.", default=()
+    )
+    utility_functions: tuple[dict[str, Any], ...] = member(_FUNCTIONS, default=())
+    l2_block_number: int | None = optional(number(), "Block that published it, 0 at genesis.", default=None)
 
     def computed_id(self) -> bytes:
         """Value that :attr:`id` must have."""
@@ -345,54 +302,55 @@ class ContractClassPublic:
         return contract_class_id(self.artifact_hash, self.private_functions_root, commitment)
 
 
-@dataclass(frozen=True, slots=True)
-class ContractInstance:
-    """A deployed contract.  ``current_contract_class_id`` changes with updates, the original one never.
+def _read_instance_version(record: dict[str, Any], key: str, path: str) -> int:
+    return HASHED_KEYS_VERSION if _has_hashed_keys(record) else _read_version(record, key, path)
+
+
+def _has_hashed_keys(record: dict[str, Any]) -> bool:
+    return record.get("version") == HASHED_KEYS_VERSION
+
+
+def _read_keys(record: dict[str, Any], key: str, path: str) -> PublicKeys | HashedPublicKeys:
+    keys = HashedPublicKeys if _has_hashed_keys(record) else PublicKeys
+    return keys.from_json(read_value(record, key, path), join_path(path, key))
+
+
+def _read_immutables(record: dict[str, Any], key: str, path: str) -> bytes | None:
+    return read_field(record, key, path) if _has_hashed_keys(record) else None
+
+
+_KEYS: Final = json_only("PublicKeys|HashedPublicKeys", _read_keys, lambda keys: keys.to_json())
+
+
+@record
+class ContractInstance(Record):
+    """A deployed contract.
 
     Version 1 has four public keys, version 2 (from release 5.x on) their hashes and an ``immutables_hash``.
     """
 
-    address: bytes
-    version: int
-    salt: bytes
-    deployer: bytes
-    current_contract_class_id: bytes
-    original_contract_class_id: bytes
-    initialization_hash: bytes
-    public_keys: PublicKeys | HashedPublicKeys
-    immutables_hash: bytes | None = None
+    known_as: ClassVar = "ContractInstanceWithAddress"
+    json_order: ClassVar = (
+        "version",
+        "salt",
+        "deployer",
+        "current_contract_class_id",
+        "original_contract_class_id",
+        "initialization_hash",
+        "immutables_hash",
+        "public_keys",
+        "address",
+    )
 
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        version = read_number(record, "version", path)
-        is_hashed = version == HASHED_KEYS_VERSION
-        keys = HashedPublicKeys if is_hashed else PublicKeys
-        return cls(
-            address=read_field(record, "address", path),
-            version=version if is_hashed else _read_version(record, path),
-            salt=read_field(record, "salt", path),
-            deployer=read_field(record, "deployer", path),
-            current_contract_class_id=read_field(record, "currentContractClassId", path),
-            original_contract_class_id=read_field(record, "originalContractClassId", path),
-            initialization_hash=read_field(record, "initializationHash", path),
-            public_keys=keys.from_json(read_value(record, "publicKeys", path), join_path(path, "publicKeys")),
-            immutables_hash=read_field(record, "immutablesHash", path) if is_hashed else None,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        immutables = {} if self.immutables_hash is None else {"immutablesHash": hex_text(self.immutables_hash)}
-        return {
-            "version": self.version,
-            "salt": hex_text(self.salt),
-            "deployer": hex_text(self.deployer),
-            "currentContractClassId": hex_text(self.current_contract_class_id),
-            "originalContractClassId": hex_text(self.original_contract_class_id),
-            "initializationHash": hex_text(self.initialization_hash),
-            **immutables,
-            "publicKeys": self.public_keys.to_json(),
-            "address": hex_text(self.address),
-        }
+    address: bytes = member(FIELD)
+    version: int = member(number()._replace(read=_read_instance_version))
+    salt: bytes = member(FIELD)
+    deployer: bytes = member(FIELD)
+    current_contract_class_id: bytes = member(FIELD, "Changes with updates.")
+    original_contract_class_id: bytes = member(FIELD, "The one that the address commits to.")
+    initialization_hash: bytes = member(FIELD)
+    public_keys: PublicKeys | HashedPublicKeys = member(_KEYS)
+    immutables_hash: bytes | None = optional(FIELD, "In version 2.", default=None, read=_read_immutables)
 
     def computed_address(self) -> bytes:
         """The derived address.  Equals :attr:`address` but for the protocol contracts, which live at small numbers."""
@@ -420,18 +378,6 @@ class ContractInstanceUpdate:
         if timestamp >= self.timestamp_of_change:
             return self.new_class_id
         return original_class_id if self.previous_class_id == ZERO_FIELD else self.previous_class_id
-
-
-def _read_version(record: dict[str, Any], path: str) -> int:
-    version = read_number(record, "version", path)
-    if version != CONTRACT_VERSION:
-        raise DecodeError(f"{join_path(path, 'version')}: {version} is unknown, expected {CONTRACT_VERSION}")
-    return version
-
-
-def _read_functions(record: dict[str, Any], key: str, path: str) -> tuple[dict[str, Any], ...]:
-    where = join_path(path, key)
-    return tuple(as_record(item, f"{where}[{i}]") for i, item in enumerate(read_list(record, key, path)))
 
 
 # ---- events -----------------------------------------------------------------------------------------

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, Self
+from typing import Final
 
 from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
-from fastnode.protocol.fields import ZERO_FIELD, as_record, field_from_int, hex_text, read_field
+from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.header import EMPTY_SNAPSHOT, BlockHeader, GasFees, GlobalVariables, StateReference
+from fastnode.protocol.records import FIELD, Record, member, record
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
-from fastnode.records import dataclass
 
 #: Hash of block 0 without prefilled data.
 GENESIS_BLOCK_HEADER_HASH: Final = bytes.fromhex("2ff681dd7730c7b9e5650c70afa57ee81377792dfc95d98c11817b8c761ff965")
@@ -38,20 +38,12 @@ _ZERO_VARIABLES: Final = GlobalVariables(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PrefilledPublicData:
+@record
+class PrefilledPublicData(Record):
     """One public data leaf that exists from genesis."""
 
-    slot: bytes
-    value: bytes
-
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(read_field(record, "slot", path), read_field(record, "value", path))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"slot": hex_text(self.slot), "value": hex_text(self.value)}
+    slot: bytes = member(FIELD)
+    value: bytes = member(FIELD)
 
 
 def genesis_header(state: StateReference) -> BlockHeader:

@@ -8,7 +8,8 @@ Each member is written once, with its codec and the words that explain it::
 
 From that come, in the order of the members: JSON in both directions (its name there is its own in camel case, or
 ``json``), the binary form in both directions, the fields that are hashed, the type in the language of schemas, and so
-schemas, the Python client and its comments.  A record whose binary form has another order says so in ``buffer_order``.
+schemas, the Python client and its comments.  A record whose JSON or binary form has another order says so in
+``json_order`` or ``buffer_order``.
 
 A member that only some releases have is ``optional``: None is neither written to JSON nor to the binary form.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field, fields
+from dataclasses import MISSING, field, fields
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, cast, dataclass_transform
@@ -60,6 +61,7 @@ __all__ = [
     "decimal",
     "field_number",
     "hashes",
+    "json_only",
     "many",
     "member",
     "number",
@@ -73,6 +75,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="Record")
 
 _ROW: Final = "row"
+_NO_DEFAULT: Final[Any] = MISSING
 
 
 # ---- codecs ----------------------------------------------------------------------------------------
@@ -208,10 +211,22 @@ def hashes(maximum: int, *, count_width: int = 1) -> Codec[tuple[bytes, ...]]:
     )
 
 
-def of(kind: type[R], name: str = "") -> Codec[R]:
-    """A record in a record; ``name``: of its type in schemas where that is not its own."""
+def json_only(kind: str, read: Callable[[dict[str, Any], str, str], T], write: Callable[[T], Any]) -> Codec[T]:
+    """A value of records that have no binary form."""
+
+    def put(value: T, parts: list[bytes]) -> None:
+        raise NotImplementedError
+
+    def take(reader: ByteReader, name: str) -> T:
+        raise NotImplementedError
+
+    return Codec(kind, read, write, put, take)
+
+
+def of(kind: type[R]) -> Codec[R]:
+    """A record in a record."""
     return Codec(
-        name or kind.__name__,
+        kind.schema_name(),
         lambda record, key, path: kind.from_json(read_value(record, key, path), join_path(path, key)),
         kind.to_json,
         kind.put,
@@ -234,7 +249,7 @@ def many(kind: type[R], maximum: int, *, count_width: int = 1) -> Codec[tuple[R,
             item.put(parts)
 
     return Codec(
-        f"{kind.__name__}[]",
+        f"{kind.schema_name()}[]",
         read,
         lambda value: [item.to_json() for item in value],
         put,
@@ -274,18 +289,27 @@ class Member(NamedTuple):
         return self.codec.read(record, key, path)
 
 
-def member(codec: Codec[T], doc: str = "", *, json: str = "", within: Inner | None = None) -> T:
+def member(
+    codec: Codec[T], doc: str = "", *, json: str = "", within: Inner | None = None, default: T = _NO_DEFAULT
+) -> T:
     """A member of a record.
 
-    ``json``: its name in JSON where that is not its own in camel case; ``within``: the object that it is in there.
+    ``json``: its name in JSON where that is not its own in camel case; ``within``: the object that it is in there;
+    ``default``: for who makes one, not for who reads one.
     """
-    return cast("T", field(metadata={_ROW: Member(codec, doc, json, within)}))
+    made: T = field(default=default, metadata={_ROW: Member(codec, doc, json, within)})
+    return made
 
 
-def optional(codec: Codec[T], doc: str = "", *, default: None, json: str = "") -> T | None:
-    """A member that is None where a release does not have it; such members come last, and end the binary form."""
+def optional(
+    codec: Codec[T], doc: str = "", *, default: None, read: Callable[[dict[str, Any], str, str], T | None] | None = None
+) -> T | None:
+    """A member that is None where a release does not have it; such members come last, and end the binary form.
 
-    def read(record: dict[str, Any], key: str, path: str) -> T | None:
+    ``read``: reads it where more than its key tells whether it is there.
+    """
+
+    def read_if_there(record: dict[str, Any], key: str, path: str) -> T | None:
         return codec.read(record, key, path) if key in record else None
 
     def put(value: T | None, parts: list[bytes]) -> None:
@@ -295,8 +319,9 @@ def optional(codec: Codec[T], doc: str = "", *, default: None, json: str = "") -
     def take(reader: ByteReader, name: str) -> T | None:
         return None if reader.is_at_end else codec.take(reader, name)
 
-    made = Codec(codec.type, read, cast("Callable[[T | None], Any]", codec.write), put, take, codec.widths)
-    return cast("T | None", field(default=default, metadata={_ROW: Member(made, doc, json, is_optional=True)}))
+    write = cast("Callable[[T | None], Any]", codec.write)
+    made = Codec(codec.type, read or read_if_there, write, put, take, codec.widths)
+    return cast("T | None", field(default=default, metadata={_ROW: Member(made, doc, is_optional=True)}))
 
 
 def _camel(name: str) -> str:
@@ -314,9 +339,14 @@ class Record:
 
     MEMBERS: ClassVar[tuple[Member, ...]]
     INNER: ClassVar[tuple[Inner, ...]]
+    #: Name in schemas, where that is not the name of the class.
+    known_as: ClassVar[str] = ""
+    #: Names of the members in the order of the JSON, where that is not the order of the class.
+    json_order: ClassVar[tuple[str, ...]] = ()
     #: Names of the members in the order of the binary form, where that is not the order of the class.
     buffer_order: ClassVar[tuple[str, ...]] = ()
 
+    _in_json: ClassVar[tuple[Member, ...]]
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _readers: ClassVar[tuple[tuple[Callable[..., Any], str], ...]]
     _writers: ClassVar[tuple[tuple[str, Callable[[Any], Any]], ...]]
@@ -343,7 +373,7 @@ class Record:
     @classmethod
     def _nested(cls, flat: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
-        for row in cls.MEMBERS:
+        for row in cls._in_json:
             place = made if row.within is None else made.setdefault(row.within.key, {})
             if row.json in flat:
                 place[row.json] = flat[row.json]
@@ -401,11 +431,24 @@ class Record:
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", cls.__name__).lower()
 
     @classmethod
+    def schema_name(cls) -> str:
+        return cls.known_as or cls.__name__
+
+    @classmethod
+    def docs(cls) -> dict[str, dict[str, str]]:
+        """The words about members by their names in JSON, of the record and of the objects in it."""
+        made: dict[str, dict[str, str]] = {}
+        for row in cls.MEMBERS:
+            if row.doc:
+                made.setdefault(row.within.type if row.within else cls.schema_name(), {})[row.json] = row.doc
+        return made
+
+    @classmethod
     def types(cls) -> dict[str, str]:
         """The record, and the objects in it that have no class of their own, in the language of schemas."""
-        made: dict[str, dict[str, str]] = {cls.__name__: {}}
-        for row in cls.MEMBERS:
-            name = cls.__name__
+        made: dict[str, dict[str, str]] = {cls.schema_name(): {}}
+        for row in cls._in_json:
+            name = cls.schema_name()
             if row.within is not None:
                 made[name][row.within.key] = f"{row.within.key}: {row.within.type}"
                 name = row.within.type
@@ -426,12 +469,13 @@ def record(cls: type[R]) -> type[R]:
     by_name = {each.name: each for each in rows}
     in_buffer = tuple(by_name[name] for name in made.buffer_order) or made.MEMBERS
     made._readers = tuple((each.read if each.within else each.codec.read, each.json) for each in rows)
-    made._writers = tuple((each.json, each.codec.write) for each in rows)
+    made._in_json = tuple(by_name[name] for name in made.json_order) or made.MEMBERS
+    made._writers = tuple((each.json, each.codec.write) for each in made._in_json)
     made._putters = tuple(each.codec.put for each in in_buffer)
     made._takers = tuple((each.codec.take, each.json) for each in in_buffer)
     if in_buffer != made.MEMBERS:
         made._in_class_order = staticmethod(itemgetter(*map(in_buffer.index, rows)))
-    made._values = staticmethod(_getter(made.MEMBERS))
+    made._values = staticmethod(_getter(made._in_json))
     made._buffer_values = staticmethod(_getter(in_buffer))
     return made
 

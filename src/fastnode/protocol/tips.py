@@ -6,24 +6,15 @@ the last block of a checkpoint and carries both identities.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import ClassVar
 
-from fastnode.protocol.fields import as_record, hex_text, join_path, read_field, read_number, read_value
-from fastnode.records import dataclass
+from fastnode.protocol.records import FIELD, Record, member, number, of, record
 
 
-@dataclass(frozen=True, slots=True)
-class _Id:
-    number: int
-    hash: bytes
-
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(read_number(record, "number", path), read_field(record, "hash", path))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"number": self.number, "hash": hex_text(self.hash)}
+@record
+class _Id(Record):
+    number: int = member(number())
+    hash: bytes = member(FIELD)
 
 
 class BlockId(_Id):
@@ -37,49 +28,25 @@ class CheckpointId(_Id):
 
     __slots__ = ()
 
+    known_as: ClassVar = "BlockId"
 
-@dataclass(frozen=True, slots=True)
-class TipId:
+
+@record
+class TipId(Record):
     """A checkpoint and its last block."""
 
-    block: BlockId
-    checkpoint: CheckpointId
-
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(
-            BlockId.from_json(read_value(record, "block", path), join_path(path, "block")),
-            CheckpointId.from_json(read_value(record, "checkpoint", path), join_path(path, "checkpoint")),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {"block": self.block.to_json(), "checkpoint": self.checkpoint.to_json()}
+    block: BlockId = member(of(BlockId))
+    checkpoint: CheckpointId = member(of(CheckpointId))
 
 
-@dataclass(frozen=True, slots=True)
-class L2Tips:
-    """All tips of one moment.  The JSON keys keep the order in which the reference node sends them."""
+@record
+class L2Tips(Record):
+    """All tips of one moment."""
 
-    proposed: BlockId
-    checkpointed: TipId
-    proven: TipId
-    finalized: TipId
+    #: As the reference node sends them.
+    json_order: ClassVar = ("proposed", "proven", "finalized", "checkpointed")
 
-    @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        record = as_record(value, path)
-        return cls(
-            proposed=BlockId.from_json(read_value(record, "proposed", path), join_path(path, "proposed")),
-            checkpointed=TipId.from_json(read_value(record, "checkpointed", path), join_path(path, "checkpointed")),
-            proven=TipId.from_json(read_value(record, "proven", path), join_path(path, "proven")),
-            finalized=TipId.from_json(read_value(record, "finalized", path), join_path(path, "finalized")),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "proposed": self.proposed.to_json(),
-            "proven": self.proven.to_json(),
-            "finalized": self.finalized.to_json(),
-            "checkpointed": self.checkpointed.to_json(),
-        }
+    proposed: BlockId = member(of(BlockId))
+    checkpointed: TipId = member(of(TipId))
+    proven: TipId = member(of(TipId))
+    finalized: TipId = member(of(TipId))

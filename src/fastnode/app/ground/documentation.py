@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fastnode.api.record_schemas import RECORDS
+from fastnode.api.record_schemas import DOCS, RECORDS
 from fastnode.app.ground.method_documentation import all_methods, overview
 from fastnode.jsonrpc.methods import Method, Parameter, Signature
 
@@ -90,13 +90,13 @@ def render(methods: Sequence[Method]) -> str:
     parts.append("\n" + _EXAMPLES)
     parts.extend(f"- `{name}`: {reason}\n" for name, reason in WITHOUT_EXAMPLE.items())
     parts.append("\n" + _RECORDS)
-    records = (f"{name} {_lay_out(text)}" for name, text in sorted(RECORDS.items()))
+    records = (f"{name} {_lay_out(text, DOCS.get(name, {}))}" for name, text in sorted(RECORDS.items()))
     parts.append("\n```text\n" + "\n\n".join(records) + "\n```\n")
     return "".join(parts)
 
 
-def _lay_out(record: str) -> str:
-    """A record with each of its members on a line of its own."""
+def _lay_out(record: str, docs: Mapping[str, str]) -> str:
+    """A record with each of its members on a line of its own, and the words about it."""
     lines, depth = [""], 0
     for character in record:
         depth += (character in "{[(") - (character in "}])")
@@ -105,7 +105,9 @@ def _lay_out(record: str) -> str:
         lines[-1] += character
         if depth == 1 and character in "{,":
             lines.append("")
-    inside = ("  " + line.strip() for line in lines[1:-1])
+    members = [line.strip() for line in lines[1:-1]]
+    words = [docs.get(member.partition(":")[0].rstrip("?")) for member in members]
+    inside = (f"  {member}{f'  # {about}' if about else ''}" for member, about in zip(members, words, strict=True))
     return "\n".join((lines[0], *inside, lines[-1]))
 
 
