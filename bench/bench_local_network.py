@@ -29,6 +29,7 @@ from tests.mempool.made import made_txs
 from tests.mempool.recorded import hashes, recordings
 
 from bench_start import asked, free_port
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.block import execute_block
 from fastnode.testing import RunningNetwork, local_network
@@ -177,7 +178,7 @@ def test_token_transfer_to_its_checkpointed_block(benchmark: BenchmarkFixture, r
         return (), {}
 
     def send() -> None:
-        chain.send(Tx.from_json(orjson.loads(body)))
+        chain.send(Tx.from_json(orjson.loads(body), FOUR))
         assert chain.tip == tip + 1
 
     benchmark.group = "a token transfer, in process"
@@ -186,7 +187,7 @@ def test_token_transfer_to_its_checkpointed_block(benchmark: BenchmarkFixture, r
 
 
 def test_its_public_calls_alone(benchmark: BenchmarkFixture, recorded_chain: LocalChain) -> None:
-    tx, view = Tx.from_json(transfer()), recorded_chain.view
+    tx, view = Tx.from_json(transfer(), FOUR), recorded_chain.view
     block = recorded_chain.header().global_variables
     benchmark.group = "a token transfer, in process"
     assert execute_block(view, block, [tx]).left_out == []

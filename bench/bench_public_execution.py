@@ -51,7 +51,7 @@ ROUNDS = 5
 @pytest.mark.parametrize("name", NAMES)
 def test_execute_what_is_decoded(benchmark: BenchmarkFixture, name: str) -> None:
     step, state, block = state_before(SCENARIOS[name])
-    tx = ExecutableTx.of(Tx.from_json(next(different_txs(step, 1))))
+    tx = ExecutableTx.of(Tx.from_json(next(different_txs(step, 1)), FOUR))
     executed = benchmark(lambda: BlockExecutor(state, block, programs=programs_of(FOUR)).execute(tx))
     assert executed.effect.revert_code == 0
 
@@ -62,7 +62,9 @@ def test_decode_execute_and_render(benchmark: BenchmarkFixture, name: str) -> No
     value = next(different_txs(step, 1))
 
     def simulate() -> bytes:
-        executed = BlockExecutor(state, block, programs=programs_of(FOUR)).execute(ExecutableTx.of(Tx.from_json(value)))
+        executed = BlockExecutor(state, block, programs=programs_of(FOUR)).execute(
+            ExecutableTx.of(Tx.from_json(value, FOUR))
+        )
         return simulation_json(executed, block)
 
     assert b'"revertCode":0' in benchmark(simulate)
@@ -73,7 +75,7 @@ def test_decode_execute_and_render(benchmark: BenchmarkFixture, name: str) -> No
 def test_trace_what_is_decoded(benchmark: BenchmarkFixture, name: str, steps_max: int) -> None:
     """With its answer; beside test_execute_what_is_decoded.  No contract has a name here."""
     step, state, block = state_before(SCENARIOS[name])
-    tx = ExecutableTx.of(Tx.from_json(next(different_txs(step, 1))))
+    tx = ExecutableTx.of(Tx.from_json(next(different_txs(step, 1)), FOUR))
     nameless: Any = SimpleNamespace(tip_number=0, block_info=lambda _number: None)
     naming = Naming(ArtifactStore(None), nameless)
 

@@ -100,18 +100,18 @@ def test_baseline_the_hash_alone(benchmark: BenchmarkFixture, kind: str) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_decode_and_hash(benchmark: BenchmarkFixture, kind: str) -> None:
     body = orjson.dumps(next(made_txs(1, BASES[kind])))
-    assert len(benchmark(lambda: Tx.from_json(orjson.loads(body)).hash)) == 32
+    assert len(benchmark(lambda: Tx.from_json(orjson.loads(body), FOUR).hash)) == 32
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_validate_a_decoded_one(benchmark: BenchmarkFixture, node: LoadedNode, kind: str) -> None:
-    tx = Tx.from_json(next(made_txs(1, BASES[kind])))
+    tx = Tx.from_json(next(made_txs(1, BASES[kind])), FOUR)
     assert benchmark(node.mempool.validate, tx, node.view).is_valid
 
 
 def _validate(node: LoadedNode, body: bytes) -> bool:
     """Decode and validate; the hash goes on meanwhile, and has to be there at the end."""
-    tx = Tx.from_json(orjson.loads(body))
+    tx = Tx.from_json(orjson.loads(body), FOUR)
     outcome = node.mempool.validate(tx, node.view)
     return outcome.is_valid and len(tx.hash) == 32
 
@@ -144,7 +144,7 @@ def test_decode_hash_and_validate_16_at_a_time(benchmark: BenchmarkFixture, node
 def full_node(node: LoadedNode) -> LoadedNode:
     """With 200 public transactions pending."""
     for value in made_txs(200, PUBLIC):
-        tx = Tx.from_json(value)
+        tx = Tx.from_json(value, FOUR)
         node.mempool.pool.insert(PoolEntry.of(tx, FOUR), tx.to_json_bytes())
     assert node.mempool.pool.pending_count == 200
     return node

@@ -224,7 +224,7 @@ def pool(directory: Path) -> Path:
     with ChainData.open(directory, create=False) as data, data.store.open_view() as chain:
         store = PoolStore.open(path, chain.chain.genesis_block_hash)
     for value in made_txs(2):
-        tx = Tx.from_json(value)
+        tx = Tx.from_json(value, FOUR)
         store.commit(
             store.stage(
                 [(entry_key(tx.hash), PoolEntry.of(tx, FOUR).encode()), (json_key(tx.hash), tx.to_json_bytes())]

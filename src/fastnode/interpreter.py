@@ -5,7 +5,7 @@ wait for it.  With many threads running Python code that delays every request.  
 code: it takes the one place there is, and leaves it while it waits for hashes, the disk or other servers:
 
     with interpreter.BUSY:
-        tx = Tx.from_json(value)
+        tx = Tx.from_json(value, release)
 
 Threads that wait for the place sleep.  More places would not make anything faster, as only one thread holds the lock
 at a time.  A kernel that releases the lock for long, such as zlib's, is called inside :meth:`BusyPlace.left`.

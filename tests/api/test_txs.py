@@ -31,6 +31,7 @@ from fastnode.mempool.entries import TxState
 from fastnode.mempool.pool import Added
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.service import Simulation
 from fastnode.sources.chain_file import bundled_chain
@@ -298,11 +299,11 @@ def test_what_another_node_holds_is_kept_but_not_handed_on(node: Node) -> None:
             raise AssertionError("it came from there")
 
     node.restart_mempool(sink=Sink())
-    assert node.mempool.receive(Tx.from_json(_json(FRESH[0])), node.view) is Added.ACCEPTED
+    assert node.mempool.receive(Tx.from_json(_json(FRESH[0]), FOUR), node.view) is Added.ACCEPTED
     assert node.call("node_getPendingTxCount") == {"result": 1}
     node.now += 10 * 86_400
     with pytest.raises(Refused, match="Invalid expiration timestamp"):
-        node.mempool.receive(Tx.from_json(_json(FRESH[1])), node.view)
+        node.mempool.receive(Tx.from_json(_json(FRESH[1]), FOUR), node.view)
 
 
 def test_a_refusal_by_the_sink_is_the_answer_and_the_tx_leaves(node: Node) -> None:

@@ -113,7 +113,7 @@ def test_without_upstream_and_verifier_it_is_refused_and_the_node_is_not_ready(n
 
 
 def test_what_an_upstream_has_judged_is_taken_from_it(node: Node, upstream: Upstream) -> None:
-    assert node.mempool.receive(Tx.from_json(recorded(FRESH[0])), node.view) is Added.ACCEPTED
+    assert node.mempool.receive(Tx.from_json(recorded(FRESH[0]), FOUR), node.view) is Added.ACCEPTED
     assert node.mempool.pool.unforwarded_hashes() == []
 
 

@@ -57,7 +57,7 @@ def questions() -> list[bytes]:
     with gzip.open(SAMPLE) as lines:
         records = [orjson.loads(line) for line in lines]
     Random(1).shuffle(records)
-    txs = [Tx.from_json(value).hash.hex() for value in made_txs(4)]
+    txs = [Tx.from_json(value, FOUR).hash.hex() for value in made_txs(4)]
     records += [{"method": "node_getPendingTxs", "params": []}, {"method": "node_getPendingTxCount", "params": []}]
     records += [{"method": "node_getTxByHash", "params": ["0x" + tx]} for tx in txs]
     records += [{"method": "node_getTxReceipt", "params": ["0x" + tx]} for tx in txs]
@@ -91,7 +91,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, sample_chain: Path) -> Path:
         import_chain_file(ingestor, sample_chain)
         ingestor.undo_above(90)
         genesis_hash = data.store.chain.genesis_block_hash
-    waiting = [Tx.from_json(value) for value in made_txs(4)]
+    waiting = [Tx.from_json(value, FOUR) for value in made_txs(4)]
     store = PoolStore.open(directory / "p2p", genesis_hash)
     put(store, waiting[:2])
     store.close()

@@ -26,6 +26,7 @@ from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import contract_class_id, public_bytecode_chunks, public_bytecode_commitment
 from fastnode.protocol.effects import ContractClassLog, TxEffect
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
 
@@ -56,7 +57,7 @@ def goes_on(network: AttackedNode) -> None:
 def adapted(network: AttackedNode, tx: Tx) -> Tx:
     """A recorded transaction as it would be for this network."""
     header, version = network.ask("node_getBlockHeader", "latest"), network.ask("node_getVersion")
-    return Tx.from_json(for_chain(tx.to_json(), header, version))
+    return Tx.from_json(for_chain(tx.to_json(), header, version), FOUR)
 
 
 # ---- classes ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from tests.mempool.sample_tx import sample_tx
 
 from fastnode.protocol import tx_layout
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 _NULLIFIER = tx_layout.HEAD_BYTES + tx_layout.NULLIFIERS
@@ -21,4 +22,4 @@ def tx_of(number: int) -> dict[str, Any]:
 
 
 def hash_of(tx: dict[str, Any]) -> str:
-    return "0x" + Tx.from_json(tx).hash.hex()
+    return "0x" + Tx.from_json(tx, FOUR).hash.hex()

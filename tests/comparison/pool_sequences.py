@@ -77,7 +77,7 @@ def pool_tx(description: Json) -> Tx:
         pieces.put(phase + layout.NULLIFIERS, bytes(layout.MESSAGES - layout.NULLIFIERS))
     for place, nullifier in enumerate(description["nullifiers"]):
         pieces.put(pieces.phases[0] + layout.NULLIFIERS + 32 * place, word(5000 + nullifier))
-    return Tx.from_buffer(pieces.buffer())
+    return Tx.from_buffer(pieces.buffer(), FOUR)
 
 
 # ---- sequences -------------------------------------------------------------------------------------

@@ -156,7 +156,11 @@ class Answers:
         try:
             if question["op"] in ("tx", "txJson"):
                 is_json = question["op"] == "txJson"
-                tx = Tx.from_json(question["json"]) if is_json else Tx.from_buffer(read_tx(of_base64(question["data"])))
+                tx = (
+                    Tx.from_json(question["json"], FOUR)
+                    if is_json
+                    else Tx.from_buffer(read_tx(of_base64(question["data"])), FOUR)
+                )
                 return self._described(tx)
             return _ANSWERS[question["op"]](question)
         except FastnodeError as error:

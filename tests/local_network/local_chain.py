@@ -28,6 +28,7 @@ from fastnode.mempool.pool import Added
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
@@ -172,7 +173,9 @@ class LocalChain:
         header = self.header(self.tip if anchor is None else anchor)
         version = self.ingestor.view.chain.rollup_version
         fee = DEFAULT_MAX_FEE if max_fee is None else max_fee
-        return Tx.from_json(for_chain(next(self._numbers), header.to_json(), version, max_fee=fee, priority=priority))
+        return Tx.from_json(
+            for_chain(next(self._numbers), header.to_json(), version, max_fee=fee, priority=priority), FOUR
+        )
 
     def send(self, tx: Tx) -> Added:
         assert self.mempool is not None

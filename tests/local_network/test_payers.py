@@ -13,6 +13,7 @@ from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.pricing import fee_limit
 from fastnode.mempool.validation import BALANCE_TOO_LOW
 from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 
@@ -78,7 +79,7 @@ def test_two_txs_with_the_same_nullifier_are_not_both_in_the_chain(quiet_chain: 
     # The same content at another price: another hash, the same nullifiers.
     data = bytearray(first.data.buffer)
     data[layout.MAX_PRIORITY_FEES + 31] = 5
-    second = Tx.from_json(first.to_json() | {"data": base64.b64encode(data).decode()})
+    second = Tx.from_json(first.to_json() | {"data": base64.b64encode(data).decode()}, FOUR)
     assert second.hash != first.hash
     chain.send(first)
     chain.send(second)

@@ -23,7 +23,8 @@ from typing import Any
 
 import orjson
 
-from fastnode.protocol.tx import PROOF_FIELDS, Tx
+from fastnode.protocol.releases import FOUR
+from fastnode.protocol.tx import Tx
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -51,14 +52,14 @@ def recordings() -> dict[str, dict[str, Any]]:
 
 def made_up_proof(seed: str) -> str:
     """Base64 of 1,935 counted fields that depend on the seed."""
-    stream = hashlib.shake_128(seed.encode()).digest(31 * PROOF_FIELDS)
+    stream = hashlib.shake_128(seed.encode()).digest(31 * FOUR.proof_fields)
     fields = b"".join([b"\0" + stream[start : start + 31] for start in range(0, len(stream), 31)])
-    return base64.b64encode(PROOF_FIELDS.to_bytes(4, "big") + fields).decode("ascii")
+    return base64.b64encode(FOUR.proof_fields.to_bytes(4, "big") + fields).decode("ascii")
 
 
 @functools.cache
 def recorded_tx(tx_hash: str) -> Tx:
-    return Tx.from_json(recordings()[tx_hash]["tx"])
+    return Tx.from_json(recordings()[tx_hash]["tx"], FOUR)
 
 
 def hashes(origin: str) -> list[str]:

@@ -82,7 +82,7 @@ def test_a_recorded_answer_is_given_again(
     parameters = expand(row["params"])
     options = (parameters[1:] or [None])[0] or {}
     answer = validator.validate(
-        Tx.from_json(parameters[0]),
+        Tx.from_json(parameters[0], FOUR),
         chain_ledger,
         MIN_FEES,
         is_simulation=options.get("isSimulation", False),
@@ -98,12 +98,14 @@ def _blames_the_tx(row: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("row", [row for row in ERRORS if _blames_the_tx(row)])
 def test_what_the_reference_cannot_decode_is_not_decoded(row: dict[str, Any]) -> None:
     with pytest.raises(DecodeError):
-        Tx.from_json(expand(row["params"])[0])
+        Tx.from_json(expand(row["params"])[0], FOUR)
 
 
 def test_ids_that_the_reference_cannot_hold_are_wrong_ids(validator: TxValidator, chain_ledger: BookLedger) -> None:
     rows_of_big_ids = [row for row in ERRORS if _is_a_word_of_its_own(row)]
-    reasons = [_reasons(validator, chain_ledger, Tx.from_json(expand(row["params"])[0])) for row in rows_of_big_ids]
+    reasons = [
+        _reasons(validator, chain_ledger, Tx.from_json(expand(row["params"])[0], FOUR)) for row in rows_of_big_ids
+    ]
     assert sorted(reasons) == [[validation.WRONG_CHAIN]] * 2 + [[validation.WRONG_VERSION]] * 2
 
 
@@ -190,7 +192,7 @@ def test_a_nullifier_twice_in_one_tx_is_refused(validator: TxValidator, chain_le
 
 
 def test_a_wrong_hash_in_the_binary_form_is_refused(validator: TxValidator, chain_ledger: BookLedger) -> None:
-    tx = Tx.from_buffer(bytes(32) + recorded_tx(PRIVATE).to_buffer()[32:])
+    tx = Tx.from_buffer(bytes(32) + recorded_tx(PRIVATE).to_buffer()[32:], FOUR)
     assert _reasons(validator, chain_ledger, tx) == [validation.WRONG_HASH]
 
 

@@ -54,6 +54,7 @@ from fastnode.p2p.transport.limits import Limits
 from fastnode.p2p.transport.multistream import Selection
 from fastnode.p2p.transport.noise import Handshake
 from fastnode.p2p.transport.yamux import Muxer
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 #: How a reader refuses.
@@ -192,7 +193,7 @@ SUBJECTS: Final[dict[str, Subject]] = {
             BlockTxsResponse(bytes(32), (TX,), ()).to_buffer(),
         ),
     ),
-    "tx": (Tx.from_buffer, _one_of(TX)),
+    "tx": (lambda data: Tx.from_buffer(data, FOUR), _one_of(TX)),
     "block proposal": (
         lambda data: BlockProposal.from_buffer(data).signer(),
         _one_of(_payload("block_proposal-1"), _payload("block_proposal-9-txs")),

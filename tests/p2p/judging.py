@@ -16,6 +16,7 @@ from fastnode.p2p.judging.node_host import NodeHost
 from fastnode.p2p.judging.proposal_judge import ProposalJudge
 from fastnode.p2p.judging.standing import Penalty
 from fastnode.p2p.messages.request_forms import read_tx
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 SLOT_S = 36
@@ -26,7 +27,7 @@ def verdict_here(case: Case) -> str:
     try:
         payload = unpack(case.data)
         if case.topic is Topic.TX:
-            tx = Tx.from_buffer(read_tx(payload))
+            tx = Tx.from_buffer(read_tx(payload), FOUR)
             written = (tx.claimed_hash or b"") + tx.to_buffer()[32:]
             return f"read {hashlib.sha256(written).hexdigest()[:8]}"
     except DecodeError:

@@ -21,6 +21,7 @@ from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.node.options import StaticPeer
 from fastnode.p2p.node.overlay import Overlay
 from fastnode.p2p.node.request_limits import Request
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 VERSION = "00-31337-322813fd-3658137161-2672340d-1dd2644a"
@@ -88,9 +89,9 @@ def test_one_address_with_many_identities_keeps_nobody_out(
         wait_until(lambda: all(map(is_peer, honest)))
         early, late = made_txs(2)
         honest[0].wait_for_mesh(1)
-        honest[0].network.publish(Topic.TX, Tx.from_json(early).to_buffer())
+        honest[0].network.publish(Topic.TX, Tx.from_json(early, FOUR).to_buffer())
         wait_until(lambda: is_pending(node, hash_of(early)))
-        honest[1].network.publish(Topic.TX, Tx.from_json(late).to_buffer())
+        honest[1].network.publish(Topic.TX, Tx.from_json(late, FOUR).to_buffer())
         wait_until(lambda: is_pending(node, hash_of(late)))
         assert is_peer(dialled), "who was dialled keeps its place"
         assert all(map(is_peer, honest))

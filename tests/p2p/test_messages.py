@@ -27,6 +27,7 @@ from fastnode.p2p.node.identify import read_identify
 from fastnode.p2p.transport.encoding import decompress
 from fastnode.p2p.transport.identity import Identity
 from fastnode.protocol.block import L2Block
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 
@@ -42,7 +43,7 @@ def test_a_status_is_read_and_written() -> None:
 
 
 def test_a_recorded_transaction_has_the_hash_that_it_says() -> None:
-    tx = Tx.from_buffer(payload("tx-1"))
+    tx = Tx.from_buffer(payload("tx-1"), FOUR)
     assert tx.hash == tx.claimed_hash
     assert tx_buffer_of_json(tx.to_json_bytes()) == payload("tx-1")
     assert read_txs(write_txs([payload("tx-1")] * 2)) == [payload("tx-1")] * 2

@@ -20,6 +20,7 @@ from fastnode.p2p.judging.node_host import NodeHost
 from fastnode.p2p.judging.standing import Penalty
 from fastnode.p2p.node import gossip_sink
 from fastnode.p2p.node.gossip_sink import GossipSink
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.view import Committed
 
@@ -52,7 +53,7 @@ def committed(*hashes: bytes, published: int = 0, undone: range = range(0)) -> C
 def test_only_the_block_that_has_just_come_is_waited_for(monkeypatch: Any) -> None:
     node, now = host(), 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    tx = Tx.from_json(next(made_txs(1)))
+    tx = Tx.from_json(next(made_txs(1)), FOUR)
     assert node.settling_s(tx.to_buffer()) == 0.0, "nothing has come: all that is here is old"
     node.on_committed(committed(bytes(32)))
     assert node.settling_s(tx.to_buffer()) == 0.0
@@ -74,7 +75,7 @@ def test_what_clients_send_waits_before_it_is_published(monkeypatch: Any) -> Non
     sink = GossipSink()
     sink.network = network
     sink.settling_s = lambda tx: 0.7
-    tx = Tx.from_json(next(made_txs(1)))
+    tx = Tx.from_json(next(made_txs(1)), FOUR)
     assert sink.forward(tx.to_json_bytes())
     assert done == [0.7, tx.to_buffer()]
 
@@ -82,7 +83,7 @@ def test_what_clients_send_waits_before_it_is_published(monkeypatch: Any) -> Non
 def test_who_sends_what_stands_on_a_block_that_was_taken_back_loses_nothing(monkeypatch: Any) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    tx = Tx.from_json(next(made_txs(1)))
+    tx = Tx.from_json(next(made_txs(1)), FOUR)
     anchor, payload = tx.data.anchor_block_hash, tx.to_buffer()
 
     def judged(node: NodeHost) -> tuple[Verdict, Penalty | None]:
@@ -110,7 +111,7 @@ def test_who_sends_what_stands_on_a_block_that_was_taken_back_loses_nothing(monk
 
 
 def test_who_sends_what_stands_on_a_proposed_block_that_is_not_stored_loses_nothing() -> None:
-    tx = Tx.from_json(next(made_txs(1)))
+    tx = Tx.from_json(next(made_txs(1)), FOUR)
     node = host(reasons=(UNKNOWN_ANCHOR,))
     header: Any = SimpleNamespace(hash=lambda: tx.data.anchor_block_hash)
     block: Any = SimpleNamespace(header=header, tx_hashes=(), slot=1, txs=None, archive_root=bytes(32))
@@ -124,7 +125,7 @@ def test_of_blocks_that_were_taken_back_the_newest_are_remembered() -> None:
     for number in range(2000):
         node.on_committed(committed(number.to_bytes(32, "big")))
         node.on_committed(committed(undone=range(1, 2)))
-    tx = Tx.from_json(next(made_txs(1)))
+    tx = Tx.from_json(next(made_txs(1)), FOUR)
     for number, is_known in ((1999, True), (1488, True), (1487, False)):
         anchored: Any = SimpleNamespace(data=SimpleNamespace(anchor_block_hash=number.to_bytes(32, "big")))
         assert node._is_excused(anchored) == is_known

@@ -20,6 +20,7 @@ from fastnode.p2p.node.options import StaticPeer
 from fastnode.p2p.transport.identity import KEY_FILE, Identity
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
 
@@ -94,7 +95,7 @@ def test_a_transaction_that_published_nodes_take_is_handed_on_as_it_came(
     wait_until(lambda: node.readiness().startswith("OK"))
     address = StaticPeer("127.0.0.1", node.wait_for_line("on the peer-to-peer network")["port"])
     version = "00-31337-322813fd-3658137161-2672340d-1dd2644a"
-    txs = list(map(Tx.from_json, made_txs(3)))
+    txs = [Tx.from_json(value, FOUR) for value in made_txs(3)]
     txs[2] = with_no_price(txs[2])
     payloads = [tx.to_buffer() + tail for tx, tail in zip(txs, (b"\0", bytes(1000), b""), strict=True)]
     with running() as start:

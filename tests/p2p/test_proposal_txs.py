@@ -28,7 +28,7 @@ from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
 
 #: All transactions here are of the network of this one.
-MADE = Tx.from_json(next(made_txs(1)))
+MADE = Tx.from_json(next(made_txs(1)), FOUR)
 
 
 def validator_of(tx: Tx) -> TxValidator:
@@ -83,7 +83,7 @@ def made(tmp_path: Path) -> Iterator[Txs]:
 
 @pytest.fixture
 def tx() -> Tx:
-    return Tx.from_json(next(made_txs(1)))
+    return Tx.from_json(next(made_txs(1)), FOUR)
 
 
 def test_what_the_pool_takes_is_not_kept_twice(made: Txs, tx: Tx) -> None:
@@ -177,7 +177,7 @@ def test_where_the_network_asks_for_no_proofs_none_is_checked(made: Txs, tx: Tx)
 
 def test_what_a_proposal_has_is_not_evicted_before_its_slot_is_over(made: Txs) -> None:
     made.judge.verifies = False
-    here, fetched, rich = (Tx.from_json(next(made_txs(1, priority_fee=fee))) for fee in (0, 1, 9))
+    here, fetched, rich = (Tx.from_json(next(made_txs(1, priority_fee=fee)), FOUR) for fee in (0, 1, 9))
     pool = made.harness.pool
     pool.options = replace(pool.options, pending_max=2)
     made.add(here, proof_checked=True)

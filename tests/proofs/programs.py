@@ -19,6 +19,7 @@ import pytest
 from fastnode.proofs import run
 from fastnode.proofs.inputs import Circuit, Statement
 from fastnode.proofs.keys import VerificationKeys
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 RECORDED = Path(__file__).parents[1] / "data" / "proofs"
@@ -105,7 +106,7 @@ def stand_in(path: Path, *lines: str, version: str = "4.1.2") -> Path:
 
 def vector(name: str) -> Tx:
     """A recorded transaction with a proof: ``private`` (no public call), ``public`` or ``mixed``."""
-    return Tx.from_json(vector_json(name))
+    return Tx.from_json(vector_json(name), FOUR)
 
 
 def vector_json(name: str) -> dict[str, Any]:

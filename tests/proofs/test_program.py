@@ -22,12 +22,15 @@ from tests.proofs.programs import (
 )  # fmt: skip
 
 from fastnode.proofs.folder import CheckFolder, SetupFolder
-from fastnode.proofs.inputs import PART_FIELDS, Circuit, Statement
+from fastnode.proofs.inputs import Circuit, Statement
 from fastnode.proofs.keys import VerificationKeys
 from fastnode.proofs.program import INVALID_PROOF, CannotRun, VerifierProgram
 from fastnode.proofs.verdict import VALID, Judgement, Verdict
 from fastnode.protocol.fields import MODULUS
+from fastnode.protocol.releases import FOUR
 
+#: The parts of a proof in their order, in fields.
+PART_FIELDS = {"mega": 435, "merge": 42, "eccvm": 608, "ipa": 64, "translator": 786}
 INVALID = Verdict.invalid(INVALID_PROOF)
 
 
@@ -70,7 +73,7 @@ class Checks:
         self._key = folder / "key"
 
     def verdict(self, made: Statement, key: bytes) -> Verdict:
-        if made.flaw() is not None:
+        if made.flaw(FOUR.proof_fields) is not None:
             return INVALID  # what the verifier says to it unread
         self._key.write_bytes(key)
         with self._folder.proof_file(made) as path:

@@ -18,10 +18,10 @@ from fastnode.errors import DecodeError
 from fastnode.kernels import USING_TWINS
 from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import MODULUS_BYTES
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.tx import (
     CALLDATA_FIELDS_DECODED_MAX,
     CLASS_LOG_BYTES,
-    PROOF_BYTES,
     TX_DECODED_BYTES_MAX,
     Tx,
 )
@@ -51,7 +51,7 @@ def test_there_are_140_sent_and_37_fresh_recordings() -> None:
 @pytest.mark.parametrize("tx_hash", SENT + FRESH)
 def test_a_recorded_tx_has_its_hash_and_comes_out_as_it_went_in(tx_hash: str) -> None:
     recorded = _json(tx_hash)
-    tx = Tx.from_json(recorded)
+    tx = Tx.from_json(recorded, FOUR)
     assert "0x" + tx.hash.hex() == tx_hash
     assert tx.to_json() == recorded
     assert list(tx.to_json()) == list(recorded)
@@ -63,7 +63,7 @@ def test_the_binary_form_is_read_back_byte_for_byte(tx_hash: str) -> None:
     tx = recorded_tx(tx_hash)
     buffer = tx.to_buffer()
     assert len(buffer) == tx.size
-    again = Tx.from_buffer(buffer)
+    again = Tx.from_buffer(buffer, FOUR)
     assert again.to_buffer() == buffer
     assert (again.claimed_hash, again.data, again.calldata) == (tx.hash, tx.data, tx.calldata)
 
@@ -74,7 +74,7 @@ def test_real_proofs_survive_every_form() -> None:
     for tx_hash in real:
         recorded, tx = _json(tx_hash), recorded_tx(tx_hash)
         assert tx.to_json()["chonkProof"] == recorded["chonkProof"]
-        assert Tx.from_buffer(tx.to_buffer()).proof == tx.proof
+        assert Tx.from_buffer(tx.to_buffer(), FOUR).proof == tx.proof
 
 
 # ---- other spellings ----------------------------------------------------------------------------
@@ -84,21 +84,21 @@ def test_buffers_may_be_hex() -> None:
     recorded = _json(PUBLIC)
     for key in ("data", "chonkProof"):
         recorded[key] = "0x" + base64.b64decode(recorded[key]).hex()
-    assert Tx.from_json(recorded).to_json() == _json(PUBLIC)
+    assert Tx.from_json(recorded, FOUR).to_json() == _json(PUBLIC)
 
 
 def test_buffers_may_be_node_js_buffer_objects() -> None:
     recorded = _json(PRIVATE)
     for key in ("data", "chonkProof"):
         recorded[key] = {"type": "Buffer", "data": list(base64.b64decode(recorded[key]))}
-    assert Tx.from_json(recorded).to_json() == _json(PRIVATE)
+    assert Tx.from_json(recorded, FOUR).to_json() == _json(PRIVATE)
 
 
 @pytest.mark.parametrize("tx_hash", [PUBLIC, PRIVATE, WITH_CLASS_LOG])
 def test_the_short_form_carries_the_whole_binary_form(tx_hash: str) -> None:
     tx = recorded_tx(tx_hash)
     for text in ("0x" + tx.to_buffer().hex(), base64.b64encode(tx.to_buffer()).decode()):
-        assert Tx.from_json({"data": text}).to_json() == tx.to_json()
+        assert Tx.from_json({"data": text}, FOUR).to_json() == tx.to_json()
 
 
 def test_fields_may_be_written_short_or_in_decimal() -> None:
@@ -106,18 +106,18 @@ def test_fields_may_be_written_short_or_in_decimal() -> None:
     entry = recorded["publicFunctionCalldata"][0]
     values = [hex(int(value, 16)) if i % 2 else str(int(value, 16)) for i, value in enumerate(entry["values"])]
     recorded["publicFunctionCalldata"] = [entry | {"values": values}, *recorded["publicFunctionCalldata"][1:]]
-    assert Tx.from_json(recorded).to_json() == _json(PUBLIC)
+    assert Tx.from_json(recorded, FOUR).to_json() == _json(PUBLIC)
 
 
 def test_the_hash_that_is_sent_along_is_not_believed() -> None:
     recorded = _json(PRIVATE) | {"txHash": "0x" + "11" * 32}
-    assert "0x" + Tx.from_json(recorded).hash.hex() == PRIVATE
+    assert "0x" + Tx.from_json(recorded, FOUR).hash.hex() == PRIVATE
 
 
 def test_bytes_after_a_private_layout_do_not_matter() -> None:
     recorded = _json(PRIVATE)
     recorded["data"] = base64.b64encode(base64.b64decode(recorded["data"]) + b"left over").decode()
-    assert Tx.from_json(recorded).to_json() == _json(PRIVATE)
+    assert Tx.from_json(recorded, FOUR).to_json() == _json(PRIVATE)
 
 
 # ---- what validation reads ------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_calldata_hashes_are_recomputed() -> None:
 
 def _expect(change: dict[str, Any], *words: str, tx_hash: str = PRIVATE) -> None:
     with pytest.raises(DecodeError) as caught:
-        Tx.from_json(_json(tx_hash) | change)
+        Tx.from_json(_json(tx_hash) | change, FOUR)
     for word in words:
         assert word in str(caught.value)
 
@@ -182,7 +182,7 @@ def test_a_huge_count_allocates_nothing() -> None:
     body += (0xFFFFFFFF).to_bytes(4, "big")
     tracemalloc.start()
     with pytest.raises(DecodeError, match="calldata fields"):
-        Tx.from_buffer(bytes(body))
+        Tx.from_buffer(bytes(body), FOUR)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
@@ -190,7 +190,7 @@ def test_a_huge_count_allocates_nothing() -> None:
 
 def test_a_buffer_above_the_decoding_limit_is_refused() -> None:
     with pytest.raises(DecodeError, match=str(TX_DECODED_BYTES_MAX)):
-        Tx.from_buffer(bytes(TX_DECODED_BYTES_MAX + 1))
+        Tx.from_buffer(bytes(TX_DECODED_BYTES_MAX + 1), FOUR)
 
 
 def test_calldata_of_all_calls_together_is_bounded() -> None:
@@ -205,7 +205,7 @@ def test_missing_and_mistyped_parts_are_named() -> None:
         recorded = _json(PRIVATE)
         del recorded[key]
         with pytest.raises(DecodeError, match=key):
-            Tx.from_json(recorded)
+            Tx.from_json(recorded, FOUR)
     _expect({"data": 5}, "data")
     _expect({"data": "!!!!"}, "data", "base64")
     _expect({"data": "0xzz"}, "data", "hex")
@@ -216,7 +216,7 @@ def test_missing_and_mistyped_parts_are_named() -> None:
     _expect({"publicFunctionCalldata": [{"values": [7], "hash": "0x0"}]}, "publicFunctionCalldata[0].values[0]")
     for value in (None, [], "x", 5, True):
         with pytest.raises(DecodeError):
-            Tx.from_json(value)
+            Tx.from_json(value, FOUR)
 
 
 def test_a_short_tx_says_what_its_kind_has() -> None:
@@ -257,7 +257,7 @@ def test_any_flag_but_zero_is_true_and_written_as_one(place: int, flag: int) -> 
     assert (data.buffer, data.tx_hash) == (bytes(plain), TxData.from_buffer(bytes(plain)).tx_hash)
     written = recorded_tx(PUBLIC).to_buffer()
     binary = written[:32] + bent + written[32 + len(bent) :]
-    assert Tx.from_buffer(binary).data.buffer == bytes(plain)
+    assert Tx.from_buffer(binary, FOUR).data.buffer == bytes(plain)
 
 
 def test_a_proof_has_exactly_its_fields() -> None:
@@ -265,17 +265,17 @@ def test_a_proof_has_exactly_its_fields() -> None:
     proof = base64.b64decode(_json(PRIVATE)["chonkProof"])
     _expect({"chonkProof": base64.b64encode(b"\0\0\0\1" + proof[4:]).decode()}, "chonkProof", "1935")
     _expect({"chonkProof": base64.b64encode(proof[:4] + MODULUS_BYTES + proof[36:]).decode()}, "modulus")
-    assert len(proof) == 4 + PROOF_BYTES
+    assert len(proof) == 4 + FOUR.proof_fields * 32
 
 
 def test_bytes_left_over_after_a_binary_tx_are_refused() -> None:
     with pytest.raises(DecodeError, match="left over"):
-        Tx.from_buffer(recorded_tx(PRIVATE).to_buffer() + b"\0")
+        Tx.from_buffer(recorded_tx(PRIVATE).to_buffer() + b"\0", FOUR)
 
 
 def test_a_wrong_hash_in_front_is_kept_for_validation() -> None:
     buffer = recorded_tx(PRIVATE).to_buffer()
-    tx = Tx.from_buffer(b"\x11" * 32 + buffer[32:])
+    tx = Tx.from_buffer(b"\x11" * 32 + buffer[32:], FOUR)
     assert tx.claimed_hash == b"\x11" * 32
     assert "0x" + tx.hash.hex() == PRIVATE
 
@@ -296,10 +296,10 @@ def _mutate(buffer: bytes, edits: list[tuple[int, bytes]], length: int | None) -
     return bytes(changed if length is None else changed[:length])
 
 
-def _outcome(decode: Callable[[Any], Tx], value: object) -> Tx | str:
+def _outcome(decode: Callable[[Any, Release], Tx], value: object) -> Tx | str:
     """The transaction, or why there is none; anything but a DecodeError fails the test."""
     try:
-        return decode(value)
+        return decode(value, FOUR)
     except DecodeError as error:
         return str(error)
 
@@ -330,14 +330,18 @@ _KEYS = st.sampled_from(["data", "chonkProof", "contractClassLogFields", "public
 def test_a_mutated_json_tx_is_a_tx_or_has_a_reason(tx_hash: str, changes: dict[str, Any], dropped: set[str]) -> None:
     value = {key: item for key, item in (_json(tx_hash) | changes).items() if key not in dropped}
     outcome = _outcome(Tx.from_json, value)
-    assert outcome if isinstance(outcome, str) else Tx.from_json(outcome.to_json()).to_buffer() == outcome.to_buffer()
+    assert (
+        outcome
+        if isinstance(outcome, str)
+        else Tx.from_json(outcome.to_json(), FOUR).to_buffer() == outcome.to_buffer()
+    )
 
 
 @_fuzz
 @given(value=_JSON)
 def test_any_json_is_a_tx_or_has_a_reason(value: object) -> None:
     with pytest.raises(DecodeError):
-        Tx.from_json(value)
+        Tx.from_json(value, FOUR)
 
 
 def test_base64_is_read_in_every_way_that_published_nodes_read_it_in() -> None:
@@ -346,7 +350,7 @@ def test_base64_is_read_in_every_way_that_published_nodes_read_it_in() -> None:
     padded, of_urls = record["data"], base64.urlsafe_b64encode(data).decode()
     lines = "\n".join(padded[place : place + 76] for place in range(0, len(padded), 76))
     for text in (padded.rstrip("="), of_urls, of_urls.rstrip("="), lines, f" {padded}\t"):
-        assert Tx.from_json({**record, "data": text}).data.buffer == data
+        assert Tx.from_json({**record, "data": text}, FOUR).data.buffer == data
     for text in (padded[:-5] + "*" + padded[-4:], padded + "\u00e9", padded[:8] + "=" + padded[9:], lines + "AAAA"):
         with pytest.raises(DecodeError, match=r"^.*data: "):
-            Tx.from_json({**record, "data": text})
+            Tx.from_json({**record, "data": text}, FOUR)

@@ -28,7 +28,7 @@ from fastnode.protocol.grumpkin import GENERATOR
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import silo_nullifier
-from fastnode.protocol.tx import PROOF_FIELDS, Calldata, Tx
+from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import TxData
 
 REGISTRY = field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)
@@ -64,7 +64,7 @@ def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, call
     request = field_from_int(42) + ADDRESS + b"\0" + CALLDATA_HASH
     _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, request * calls)
     proof = encode.from_base64(made_up_proof("made"))[4:]
-    assert len(proof) == PROOF_FIELDS * FIELD_BYTES
+    assert len(proof) == FOUR.proof_fields * FIELD_BYTES
     return Tx(TxData.from_buffer(bytes(data)), proof, (class_log,), (Calldata(calldata, CALLDATA_HASH),))
 
 

@@ -24,6 +24,7 @@ from tests.public_execution.test_simulation import simulated
 from fastnode.chain_data import ChainData
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.header import GlobalVariables
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.transaction import ExecutableTx
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
@@ -31,7 +32,7 @@ from fastnode.view import View
 
 
 def _tx(value: dict[str, Any]) -> Tx:
-    return Tx.from_json(value | {"chonkProof": made_up_proof("live")})
+    return Tx.from_json(value | {"chonkProof": made_up_proof("live")}, FOUR)
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def test_every_recorded_simulation_has_the_recorded_answer(view: View) -> None:
         else:
             wanted = {"error": row["error"]["message"]}
         try:
-            found = simulated(view, Tx.from_json(value), block, skip_fee_enforcement=bool(skip))
+            found = simulated(view, Tx.from_json(value, FOUR), block, skip_fee_enforcement=bool(skip))
         except ValueError:
             # Bytes that are no transaction are refused before execution; the reference's texts come from its decoder.
             assert "result" not in row, row.get("note")

@@ -19,6 +19,7 @@ from tests.public_execution.test_simulation import RECORDED_FEES, RECORDED_TIMES
 
 from fastnode.errors import DecodeError
 from fastnode.protocol.header import GlobalVariables
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.view import View
 
@@ -69,7 +70,7 @@ def test_every_simulation_of_the_recordings_has_its_answer(view: View) -> None:
     compared = undecodable = 0
     for parameters, answer in asked_and_answered():
         try:
-            tx = Tx.from_json(parameters[0] if parameters else None)
+            tx = Tx.from_json(parameters[0] if parameters else None, FOUR)
             if not isinstance((*parameters, False)[1], bool):
                 raise DecodeError("skipFeeEnforcement")
             if "result" in answer:

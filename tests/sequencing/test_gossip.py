@@ -15,13 +15,14 @@ from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.messages.proposals import BlockProposal, SignedTxs, signed_txs_digest, wire_signature
 from fastnode.protocol.ethereum import signed_digest
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.publishing import digests
 from fastnode.sequencing import gossip
 from fastnode.sequencing.gossip import ValidatorGossip
 
 KEY, OTHER = test_key(0), test_key(1)
-TXS = tuple(Tx.from_json(tx) for tx in made_txs(2))
+TXS = tuple(Tx.from_json(tx, FOUR) for tx in made_txs(2))
 BUFFERS = tuple(tx.to_buffer() for tx in TXS)
 HASHES = tuple(tx.hash for tx in TXS)
 

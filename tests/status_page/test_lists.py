@@ -9,6 +9,7 @@ import pytest
 from tests.mempool.sample_tx import sample_tx
 from tests.status_page.conftest import LAST_BLOCK
 
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.status_page import lists
 from fastnode.status_page.calls import facts_of_tx
@@ -185,15 +186,15 @@ def test_amounts_are_exact_or_say_that_they_are_not(units: int, text: str) -> No
 def test_the_public_calls_of_a_transaction_have_the_names_that_are_known() -> None:
     record = sample_tx()
     names: dict[bytes, str] = {}
-    call = next(fact for fact in facts_of_tx(record, names.get) if fact.name.startswith("Public call"))
+    call = next(fact for fact in facts_of_tx(record, FOUR, names.get) if fact.name.startswith("Public call"))
     selector, _, rest = call.value.partition("(")
-    contract = Tx.from_json(record).data.public_calls[0].contract_address.hex()
+    contract = Tx.from_json(record, FOUR).data.public_calls[0].contract_address.hex()
     assert rest.endswith(f") of 0x{contract}")
     assert call.query == "0x" + contract
     names[bytes.fromhex(selector[2:])] = "transfer_in_public"
-    (named,) = (fact for fact in facts_of_tx(record, names.get) if fact.name == call.name)
+    (named,) = (fact for fact in facts_of_tx(record, FOUR, names.get) if fact.name == call.name)
     assert named.value == "transfer_in_public(" + rest
-    assert facts_of_tx({"data": "AA=="}, names.get) == []
+    assert facts_of_tx({"data": "AA=="}, FOUR, names.get) == []
 
 
 @pytest.mark.parametrize("text", ["blocks x", "epochs -1", "contracts 0xzz", "pending zz"])

@@ -19,6 +19,7 @@ from tests.status_page.conftest import KEY, Site
 
 from fastnode.local_network import opening
 from fastnode.local_network.network import LocalNetwork
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
 IS_SHOWN = "!document.querySelector('#page').hidden"
@@ -81,7 +82,7 @@ def copied_site(start_site: Callable[..., Site]) -> Site:
 @pytest.mark.parametrize(("label", "depth"), [("token public transfer reverts", 1), ("nested revert", 2)])
 def test_a_transaction_that_really_reverts_says_where(copied_site: Site, label: str, depth: int) -> None:
     (recorded,) = (row["tx"] for row in recordings().values() if (row["origin"], row["label"]) == ("fresh", label))
-    contract = "0x" + Tx.from_json(recorded).data.app_calls[0].contract_address.hex()
+    contract = "0x" + Tx.from_json(recorded, FOUR).data.app_calls[0].contract_address.hex()
     copied_site.run(ask(copied_site, "node_sendTx", recorded))
     receipt = copied_site.run(ask(copied_site, "node_getTxReceipt", recorded["txHash"]))
     assert receipt["executionResult"] == "app_logic_reverted"
@@ -101,7 +102,7 @@ def test_a_transaction_that_waits_is_listed_and_tells_its_calls_and_what_it_may_
         for row in recordings().values()
         if (row["origin"], row["label"]) == ("fresh", "token public transfer")
     )
-    tx_hash, data = recorded["txHash"], Tx.from_json(recorded).data
+    tx_hash, data = recorded["txHash"], Tx.from_json(recorded, FOUR).data
     copied_site.run(ask(copied_site, "fastnode_setAutomine", False))
     try:
         copied_site.run(ask(copied_site, "node_sendTx", recorded))

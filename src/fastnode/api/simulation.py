@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from fastnode.api.txs import TX, decode_tx, require_transactions
+from fastnode.api.txs import TX, decode_tx
 from fastnode.errors import ServerError
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.mempool.pool import NOT_READY
@@ -24,15 +24,14 @@ class SimulationMethods:
     def __init__(self, simulation: Simulation | None) -> None:
         self._simulation = simulation
 
-    def decode(self, value: dict[str, Any], skip_fee_enforcement: bool | None) -> tuple[Tx, bool]:
+    def decode(self, context: Context, value: dict[str, Any], skip_fee_enforcement: bool | None) -> tuple[Tx, bool]:
         """Begins to hash, so that transactions that wait for their turn are hashed together meanwhile."""
         if self._simulation is None:
             raise ServerError(NOT_READY)
-        return decode_tx(value), bool(skip_fee_enforcement)
+        return decode_tx(context, value), bool(skip_fee_enforcement)
 
     def simulate(self, context: Context, tx: Tx, skip_fee_enforcement: bool) -> bytes:
         assert self._simulation is not None
-        require_transactions(context)
         return self._simulation.simulate(
             tx, context.view, skip_fee_enforcement=skip_fee_enforcement, asker=context.allowance.party
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.api.txs import TX, decode_tx, require_transactions
+from fastnode.api.txs import TX, decode_tx
 from fastnode.errors import Refused
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.public_execution.tracing import TraceOptions
@@ -105,13 +105,12 @@ class _Handlers:
         traces = self._tracer.trace_block(context.view, number, options or _NO_OPTIONS, context.allowance.party)
         return None if traces is None else context.array(traces)
 
-    def decode(self, value: dict[str, Any], options: TraceOptions | None) -> tuple[Tx, TraceOptions]:
+    def decode(self, context: Context, value: dict[str, Any], options: TraceOptions | None) -> tuple[Tx, TraceOptions]:
         """In the thread of the request, while it waits for its turn."""
-        return decode_tx(value), options or _NO_OPTIONS
+        return decode_tx(context, value), options or _NO_OPTIONS
 
     def call(self, context: Context, tx: Tx, options: TraceOptions) -> bytes:
         tracer = self._tracer
-        require_transactions(context)
         assert self._simulation is not None
         self._simulation.check_gas(tx)
         return tracer.trace_call(context.view, tx, options, context.allowance.party)

@@ -27,7 +27,7 @@ from fastnode.values.schemas import Schema, reference
 from fastnode.values.value_type import ValueType
 from fastnode.view import View
 
-__all__ = ["TX", "decode_tx", "methods", "require_transactions"]
+__all__ = ["TX", "decode_tx", "methods"]
 
 #: Transactions in one answer, when a client says how many.
 TXS_MAX: Final = 50
@@ -71,20 +71,17 @@ TX_VALIDATION_OPTIONS: Final = Options("TxValidationOptions", ("isSimulation", "
 MANA_USAGE: Final = Choice(tuple(ManaUsage), name="ManaUsageEstimate")
 
 
-def decode_tx(value: dict[str, Any]) -> Tx:
-    """InvalidParams names what makes it no transaction."""
+def decode_tx(context: Context, value: dict[str, Any]) -> Tx:
+    """A transaction of the chain's release.  Refused on a chain of a release whose transactions this node does not
+    know, before it is decoded; InvalidParams names what makes it no transaction."""
+    release = context.view.chain.chain.release
+    if release.limitation is not None:
+        raise Refused(release.limitation, data={"code": "NO_TRANSACTIONS"})
     try:
         with interpreter.BUSY:
-            return Tx.from_json(value)
+            return Tx.from_json(value, release)
     except DecodeError as error:
         raise InvalidParams(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
-
-
-def require_transactions(context: Context) -> None:
-    """Refused on a chain of a release whose transactions this node does not know."""
-    limitation = context.view.chain.chain.release.limitation
-    if limitation is not None:
-        raise Refused(limitation, data={"code": "NO_TRANSACTIONS"})
 
 
 def _are_many(arguments: Sequence[Any]) -> bool:
@@ -123,14 +120,12 @@ class TxMethods:
 
     def send(self, context: Context, value: dict[str, Any]) -> None:
         """Accepted, already there, or no longer includable: all of them are success without a result."""
-        require_transactions(context)
-        self._mempool.send(decode_tx(value), context.view, client=_client_of(context))
+        self._mempool.send(decode_tx(context, value), context.view, client=_client_of(context))
 
     def is_valid(self, context: Context, value: dict[str, Any], options: frozenset[str] | None) -> bytes:
-        require_transactions(context)
         flags = options or _NO_FLAGS
         result = self._mempool.validate(
-            decode_tx(value),
+            decode_tx(context, value),
             context.view,
             is_simulation="isSimulation" in flags,
             skip_fee_enforcement="skipFeeEnforcement" in flags,

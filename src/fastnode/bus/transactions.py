@@ -287,7 +287,7 @@ class SharedTxs:
             self._hander.wake()
             return
         tx_json = data if data[:1] == b"{" else _inflated(data)
-        tx = Tx.from_json(orjson.loads(tx_json), "tx")
+        tx = Tx.from_json(orjson.loads(tx_json), view.chain.chain.release, "tx")
         if tx.hash != tx_hash:
             raise UpstreamFault("a transaction has another hash than its subject says")
         try:

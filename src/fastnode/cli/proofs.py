@@ -47,10 +47,15 @@ def check(resolved: Resolved[Settings], file: str) -> None:
     from fastnode.protocol.releases import known
     from fastnode.protocol.tx import Tx
 
-    try:
-        tx = Tx.from_json(_transaction(file))
-    except DecodeError as error:
-        raise StartError(f"{file} is no transaction: {error}") from None
+    value, problems = _transaction(file), []
+    for release in known():
+        try:
+            tx = Tx.from_json(value, release)
+            break
+        except DecodeError as error:
+            problems.append(f"of release {release.name}: {error}")
+    else:
+        raise StartError(f"{file} is no transaction {'; '.join(problems)}")
     roots = [release.vk_tree_root for release in known()]
     root = tx.data.vk_tree_root if tx.data.vk_tree_root in roots else roots[0]
     verifier = BbVerifier(_options(resolved.values), tree_root=root)

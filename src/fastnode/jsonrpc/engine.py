@@ -402,7 +402,9 @@ class Engine:
         try:
             context.allowance.take_for_waiting()
             if method.prepare is not None:
-                arguments = [*await run_off_loop(self._executor, context.allowance, method.prepare, *arguments)]
+                arguments = [
+                    *await run_off_loop(self._executor, context.allowance, method.prepare, context, *arguments)
+                ]
             return await run_off_loop(executor, context.allowance, self._run, method, context, arguments)
         except Exception as error:  # noqa: BLE001 - of what is prepared, or of threads that take no more; logged there
             return self._answer_to(error, method.name)

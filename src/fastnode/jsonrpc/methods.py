@@ -204,8 +204,8 @@ class Method:
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
     #: In its thread it mostly waits: for the disk, for another node, for its turn to hash.
     waits: bool = False
-    #: Preparation of the arguments, in a thread of those that wait: ``prepare(*arguments)`` gives the
-    #: handler's.  So what has to wait for a thread of the method's own keeps none.
+    #: Preparation of the arguments, in a thread of those that wait: ``prepare(context, *arguments)`` gives
+    #: the handler's.  So what has to wait for a thread of the method's own keeps none.
     prepare: Callable[..., Sequence[Any]] | None = None
     #: Threads of its own, for what may keep them busy for long; else those of the server.
     threads: Executor | None = None

@@ -223,7 +223,7 @@ class Changes:
     def _restore_pending(self, snapshot: SnapshotRecord) -> None:
         network = self._network
         pool = network.mempool.pool
-        wanted = [Tx.from_json(orjson.loads(text)) for text in snapshot.pending]
+        wanted = [Tx.from_json(orjson.loads(text), pool.release) for text in snapshot.pending]
         hashes = {tx.hash for tx in wanted}
         for tx_hash in pool.pending_hashes():
             if tx_hash not in hashes:

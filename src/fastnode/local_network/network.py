@@ -402,8 +402,9 @@ class LocalNetwork:
 
     def txs_of_block(self, number: int) -> list[Tx]:
         """Transactions of a block that the pool still has."""
-        texts = [self.mempool.pool.tx_json(tx_hash) for tx_hash in self._ingestor.view.tx_hashes(number) or ()]
-        return [Tx.from_json(orjson.loads(text)) for text in texts if text is not None]
+        pool = self.mempool.pool
+        texts = [pool.tx_json(tx_hash) for tx_hash in self._ingestor.view.tx_hashes(number) or ()]
+        return [Tx.from_json(orjson.loads(text), pool.release) for text in texts if text is not None]
 
     def _candidates(self) -> Iterator[Tx]:
         """Waiting transactions, the best first; twice as many as can be in a block, as some may have to be left out."""
@@ -412,7 +413,7 @@ class LocalNetwork:
             tx = self._decoded.get(tx_hash)
             if tx is None:
                 tx_json = pool.tx_json(tx_hash)
-                tx = None if tx_json is None else Tx.from_json(orjson.loads(tx_json))
+                tx = None if tx_json is None else Tx.from_json(orjson.loads(tx_json), pool.release)
             if tx is not None:
                 yield tx
 

@@ -82,6 +82,6 @@ def _fault_of_kept(row: KeptRow, tx_json: bytes | None, release: Release) -> str
 def _decoded(tx_json: bytes, release: Release) -> PoolEntry | str:
     """The record that a transaction would have, or why it has none."""
     try:
-        return PoolEntry.of(Tx.from_json(orjson.loads(tx_json)), release)
+        return PoolEntry.of(Tx.from_json(orjson.loads(tx_json), release), release)
     except (orjson.JSONDecodeError, DecodeError) as error:
         return f"it cannot be decoded: {error}"

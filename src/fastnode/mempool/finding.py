@@ -79,7 +79,7 @@ class KnownTxs:
         if tx_json is None:
             return None
         source = "pool" if self._pool.is_waiting(tx_hash) else "kept"
-        return FoundTx(Tx.from_json(orjson.loads(tx_json)), source, tx_json)
+        return FoundTx(Tx.from_json(orjson.loads(tx_json), self._pool.release), source, tx_json)
 
     def _elsewhere(self, tx_hash: bytes) -> Iterator[FoundTx]:
         if self._questions is not None:
@@ -88,7 +88,7 @@ class KnownTxs:
         if self._ask_peers is not None:
             for buffer in self._ask_peers(tx_hash):
                 try:
-                    yield FoundTx(Tx.from_buffer(buffer), "peers")
+                    yield FoundTx(Tx.from_buffer(buffer, self._pool.release), "peers")
                 except FastnodeError as error:
                     logger.info("a peer sent no transaction", extra=log_facts(reason=str(error)))
 
@@ -97,6 +97,6 @@ class KnownTxs:
         try:
             answer = self._questions.ask_cached(method, [hex_text(tx_hash)], _ANSWER_AGE_MAX_S)
             if answer is not None:
-                yield FoundTx(Tx.from_json(answer), "upstream")
+                yield FoundTx(Tx.from_json(answer, self._pool.release), "upstream")
         except FastnodeError as error:
             logger.debug("a followed node has no transaction: %s", error)

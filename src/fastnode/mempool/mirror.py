@@ -70,7 +70,7 @@ class PendingTxMirror:
         view = self._view()
         if isinstance(claimed, str) and (claimed in self._refused or self._is_known(claimed)):
             return claimed
-        tx = Tx.from_json(item)
+        tx = Tx.from_json(item, self._mempool.pool.release)
         text = hex_text(tx.hash)
         if view is None or self._mempool.pool.state_of(tx.hash) is not None:
             return text

@@ -427,7 +427,7 @@ class Mempool:
         if self.handover is not None:
             self.handover.offer(entry.hash, tx_json)
         if self._on_accepted:
-            tx = Tx.from_json(orjson.loads(tx_json))
+            tx = Tx.from_json(orjson.loads(tx_json), self.pool.release)
             for on_accepted in self._on_accepted:
                 on_accepted(tx, tx_json)
 

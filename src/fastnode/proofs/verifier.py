@@ -22,6 +22,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
+from fastnode.errors import DecodeError
 from fastnode.proofs.folder import CheckFolder, SetupFolder
 from fastnode.proofs.inputs import INPUT_FIELDS, Circuit, Statement
 from fastnode.proofs.keys import VerificationKeys
@@ -30,7 +31,7 @@ from fastnode.proofs.queue import CheckQueue, answered
 from fastnode.proofs.verdict import VALID, Judgement, Verdict
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.releases import FOUR, Release, known
-from fastnode.protocol.tx import PROOF_BYTES, Tx
+from fastnode.protocol.tx import Tx
 from fastnode.records import dataclass
 
 __all__ = ["BbOptions", "BbVerifier", "VerifierState", "find_program"]
@@ -230,7 +231,7 @@ class BbVerifier:
 
     def submit_statement(self, statement: Statement, client: str = "") -> Future[Verdict]:
         """The verdict on circuit, inputs and proof, to come."""
-        if (flaw := statement.flaw()) is not None:
+        if (flaw := statement.flaw(_release_of(self._tree_root).proof_fields)) is not None:
             logger.debug("a proof was refused unread: %s", flaw)
             self.checks[Judgement.INVALID] += 1
             self._queue.suspect(client)
@@ -264,8 +265,11 @@ class BbVerifier:
             return self._unknown()
         started = self._clock()
         try:
-            with ready.folder.proof_file(statement) as path:
+            with ready.folder.proof_file(statement.whole(_release_of(self._tree_root))) as path:
                 verdict = ready.program.check(path, ready.folder.key_path(statement.circuit))
+        except DecodeError as error:
+            logger.debug("a compressed proof was refused: %s", error)
+            verdict = Verdict.invalid(INVALID_PROOF)
         except OSError as error:
             logger.warning("a proof could not be written for the verifier: %s", error)
             verdict = Verdict.unknown(f"Proof cannot be verified: {error.strerror or error}")
@@ -341,16 +345,17 @@ def _make_ready(options: BbOptions, tree_root: bytes | None, given_keys: Verific
     setup.remember()
     folder = CheckFolder(options.working_directory.absolute(), keys)
     try:
-        _try_refusal(program, folder)
+        _try_refusal(program, folder, _release_of(tree_root).proof_fields)
     except BaseException:
         folder.close()
         raise
     return _Ready(program, setup, folder)
 
 
-def _try_refusal(program: VerifierProgram, folder: CheckFolder) -> None:
+def _try_refusal(program: VerifierProgram, folder: CheckFolder, proof_fields: int) -> None:
     """A proof of zeros must be refused: the program runs, reads what it is given, and says no when it should."""
-    zeros = Statement(Circuit.TO_ROLLUP, bytes(INPUT_FIELDS[Circuit.TO_ROLLUP] * FIELD_BYTES), bytes(PROOF_BYTES))
+    inputs = bytes(INPUT_FIELDS[Circuit.TO_ROLLUP] * FIELD_BYTES)
+    zeros = Statement(Circuit.TO_ROLLUP, inputs, bytes(proof_fields * FIELD_BYTES))
     with folder.proof_file(zeros) as path:
         verdict = program.check(path, folder.key_path(zeros.circuit))
     if verdict == VALID:

@@ -2,8 +2,12 @@
 
 Binary form (what nodes exchange and what the size limit counts), big-endian::
 
-    tx hash 32 | data 38557 or 82722 (tx_layout.py) | u32 1935, 1935 x 32 proof
+    tx hash 32 | data 38557 or 82722 (tx_layout.py) | proof
     | u8 n, n x (3023 x 32) class log contents | u8 m, m x (u32 count, count x 32 values, hash 32) calldata
+
+    proof   u32 n, n x 32 fields; n is 1935 in release 4.x, 1270 in 5.x
+            u32 0                   5.x: none
+            u32 n, n bytes          5.x: compressed, any other n
 
 JSON form: ``txHash`` (out only; ignored when it comes in), ``data`` and ``chonkProof`` as base64,
 ``contractClassLogFields`` as ``{fields}``, ``publicFunctionCalldata`` as ``{values, hash}``.  What comes
@@ -20,6 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode, poseidon2
 from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.compressed_proofs import compressed_bytes
 from fastnode.protocol.constants import CONTRACT_CLASS_LOG_FIELDS
 from fastnode.protocol.fields import (
     FIELD_BYTES,
@@ -35,11 +40,10 @@ from fastnode.protocol.fields import (
     read_value,
 )
 from fastnode.protocol.reader import ByteReader
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx_data import TxData
 from fastnode.records import dataclass
 
-PROOF_FIELDS: Final = 1935
-PROOF_BYTES: Final = PROOF_FIELDS * FIELD_BYTES
 CLASS_LOG_BYTES: Final = CONTRACT_CLASS_LOG_FIELDS * FIELD_BYTES
 #: Both accumulated parts of a public transaction can name one class log; more can never match.
 CLASS_LOGS_DECODED_MAX: Final = 2
@@ -78,8 +82,9 @@ class Calldata(NamedTuple):
 class Tx:
     """A decoded transaction.  ``hash`` is always computed from ``data``.
 
-    ``proof`` is 1,935 joined fields, each class log 3,023.  ``claimed_hash`` is what the binary form
-    said, ``None`` for JSON.
+    ``proof`` is the joined fields of its release, empty without one and when it came compressed: then
+    ``compressed_proof`` has its bytes.  Each class log is 3,023 fields.  ``claimed_hash`` is what the binary form said,
+    ``None`` for JSON.
     """
 
     data: TxData
@@ -87,6 +92,7 @@ class Tx:
     class_logs: tuple[bytes, ...]
     calldata: tuple[Calldata, ...]
     claimed_hash: bytes | None = None
+    compressed_proof: bytes = b""
 
     @property
     def hash(self) -> bytes:
@@ -96,26 +102,28 @@ class Tx:
     def size(self) -> int:
         """Bytes of the binary form."""
         calldata = sum(4 + len(entry.values) + FIELD_BYTES for entry in self.calldata)
-        proof = 4 + len(self.proof)
+        proof = 4 + len(self.proof or self.compressed_proof)
         return FIELD_BYTES + len(self.data.buffer) + proof + 1 + len(self.class_logs) * CLASS_LOG_BYTES + 1 + calldata
 
     # ---- JSON ------------------------------------------------------------------------------
 
     @classmethod
-    def from_json(cls, value: object, path: str = "") -> Self:
-        """DecodeError names the path of what is wrong."""
+    def from_json(cls, value: object, release: Release, path: str = "") -> Self:
+        """A transaction of a release.  DecodeError names the path of what is wrong."""
         record = as_record(value, path)
         if _DATA in record and not (_PROOF in record or _CLASS_LOGS in record or _CALLDATA in record):
             data_path = join_path(path, _DATA)
-            return cls.from_buffer(_buffer(record[_DATA], data_path, TX_DECODED_BYTES_MAX), data_path)
+            return cls.from_buffer(_buffer(record[_DATA], data_path, TX_DECODED_BYTES_MAX), release, data_path)
         # The lists come first: they say most cheaply that something else was sent as a transaction.
         class_logs = read_list(record, _CLASS_LOGS, path, maximum=CLASS_LOGS_DECODED_MAX)
         calldata = read_list(record, _CALLDATA, path, maximum=CALLDATA_ENTRIES_MAX)
         data_path, proof_path = join_path(path, _DATA), join_path(path, _PROOF)
         data = _buffer(read_value(record, _DATA, path), data_path, layout.PUBLIC_DATA_BYTES)
-        proof = _buffer(read_value(record, _PROOF, path), proof_path, 4 + PROOF_BYTES)
+        proof = _buffer(read_value(record, _PROOF, path), proof_path, 4 + _proof_bytes_max(release))
+        fields, compressed = _proof_from_buffer(proof, release, proof_path)
         return cls(
-            proof=_proof_from_buffer(proof, proof_path),
+            proof=fields,
+            compressed_proof=compressed,
             class_logs=tuple(
                 _class_log_from_json(item, element_path(path, _CLASS_LOGS, i)) for i, item in enumerate(class_logs)
             ),
@@ -155,7 +163,7 @@ class Tx:
     # ---- binary ----------------------------------------------------------------------------
 
     @classmethod
-    def from_buffer(cls, buffer: bytes, path: str = "tx") -> Self:
+    def from_buffer(cls, buffer: bytes, release: Release, path: str = "tx") -> Self:
         """The inverse of :meth:`to_buffer`; DecodeError for anything else.
 
         A wrong hash in front is kept as ``claimed_hash``: validation has a reason for it.
@@ -166,12 +174,15 @@ class Tx:
         claimed_hash = reader.take(FIELD_BYTES)
         public = buffer[FIELD_BYTES : FIELD_BYTES + 1] not in (b"", b"\0")
         data = reader.take(layout.PUBLIC_DATA_BYTES if public else layout.PRIVATE_DATA_BYTES)
-        proof = _proof_from_buffer(reader.take(4 + PROOF_BYTES), join_path(path, _PROOF))
+        proof_path = join_path(path, _PROOF)
+        counted = reader.take(4)
+        counted += reader.take(_proof_bytes(int.from_bytes(counted, "big"), release, proof_path))
+        proof, compressed = _proof_from_buffer(counted, release, proof_path)
         class_log_count = reader.count(1, CLASS_LOGS_DECODED_MAX, "contract class logs")
         class_logs = tuple([reader.fields(CONTRACT_CLASS_LOG_FIELDS) for _ in range(class_log_count)])
         calldata = tuple([_read_calldata(reader) for _ in range(reader.count(1, CALLDATA_ENTRIES_MAX, "calldata"))])
         reader.finish()
-        return cls(TxData.from_buffer(data, path), proof, class_logs, calldata, claimed_hash)
+        return cls(TxData.from_buffer(data, path), proof, class_logs, calldata, claimed_hash, compressed)
 
     def to_buffer(self) -> bytes:
         parts = [self.hash, self.data.buffer, self._counted_proof(), len(self.class_logs).to_bytes(1, "big")]
@@ -182,7 +193,9 @@ class Tx:
         return b"".join(parts)
 
     def _counted_proof(self) -> bytes:
-        return PROOF_FIELDS.to_bytes(4, "big") + self.proof
+        if self.compressed_proof:
+            return len(self.compressed_proof).to_bytes(4, "big") + self.compressed_proof
+        return (len(self.proof) // FIELD_BYTES).to_bytes(4, "big") + self.proof
 
 
 # ---- parts ------------------------------------------------------------------------------------
@@ -228,18 +241,47 @@ def _usual_base64(text: str) -> str:
     return digits + "=" * (-len(digits) % 4)
 
 
-def _proof_from_buffer(buffer: bytes, path: str) -> bytes:
-    """The proof's joined fields, from u32 count | fields."""
-    if len(buffer) != 4 + PROOF_BYTES:
-        raise DecodeError(f"{path}: {len(buffer)} bytes, expected {4 + PROOF_BYTES}")
+def _proof_bytes_max(release: Release) -> int:
+    """Bytes of a proof in any form.  A compressed one may bring its public inputs."""
+    fields = release.proof_fields * FIELD_BYTES
+    if not release.compressed_proof:
+        return fields
+    return max(fields, compressed_bytes(release) + layout.PUBLIC_HASH_FIELDS * FIELD_BYTES)
+
+
+def _proof_bytes(count: int, release: Release, path: str) -> int:
+    """Bytes that follow the number in front of a proof."""
+    if count == release.proof_fields:
+        return count * FIELD_BYTES
+    if not release.compressed_proof:
+        raise DecodeError(f"{path}: {count} fields, expected {release.proof_fields}")
+    least, most = compressed_bytes(release), _proof_bytes_max(release)
+    if count and (count % FIELD_BYTES or not least <= count <= most):
+        raise DecodeError(
+            f"{path}: neither a proof of {release.proof_fields} fields nor a compressed one: those have {least} to "
+            f"{most} bytes, a multiple of {FIELD_BYTES}, here are {count}"
+        )
+    return count
+
+
+def _proof_from_buffer(buffer: bytes, release: Release, path: str) -> tuple[bytes, bytes]:
+    """The proof's joined fields, and its bytes when it is compressed, from u32 count | content."""
+    expected = 4 + release.proof_fields * FIELD_BYTES
+    if len(buffer) != expected and not release.compressed_proof:
+        raise DecodeError(f"{path}: {len(buffer)} bytes, expected {expected}")
+    if len(buffer) < 4:
+        raise DecodeError(f"{path}: {len(buffer)} bytes, its number alone has 4")
     count = int.from_bytes(buffer[:4], "big")
-    if count != PROOF_FIELDS:
-        raise DecodeError(f"{path}: {count} fields, expected {PROOF_FIELDS}")
-    fields = buffer[4:]
-    position = first_non_canonical(fields)
+    expected = 4 + _proof_bytes(count, release, path)
+    if len(buffer) != expected:
+        raise DecodeError(f"{path}: {len(buffer)} bytes, expected {expected}")
+    content = buffer[4:]
+    if count != release.proof_fields:
+        return b"", content
+    position = first_non_canonical(content)
     if position is not None:
         raise DecodeError(f"{path}: field {position} is not below the field modulus")
-    return fields
+    return content, b""
 
 
 def _class_log_from_json(value: object, path: str) -> bytes:

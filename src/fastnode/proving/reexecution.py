@@ -93,7 +93,8 @@ class Reexecution:
 
     def _judge(self, item: _Waiting) -> Verdict:
         texts = [self._tx_json(effect.tx_hash) for effect in item.block.body.tx_effects]
-        txs = [Tx.from_json(orjson.loads(text)) for text in texts if text is not None]
+        release = item.before.chain.chain.release
+        txs = [Tx.from_json(orjson.loads(text), release) for text in texts if text is not None]
         if len(txs) != len(texts):
             return Verdict.UNKNOWN
         variables = item.block.header.global_variables

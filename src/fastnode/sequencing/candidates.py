@@ -65,7 +65,7 @@ class Candidates:
                 tx = self._decoded.get(tx_hash)
             if tx is None:
                 tx_json = self._pool.tx_json(tx_hash)
-                tx = None if tx_json is None else Tx.from_json(orjson.loads(tx_json))
+                tx = None if tx_json is None else Tx.from_json(orjson.loads(tx_json), self._pool.release)
             if tx is not None:
                 yield tx
 

@@ -13,6 +13,7 @@ from fastnode.status_page.findings import Fact, fee_juice, hex_of, time_of
 
 if TYPE_CHECKING:
     from fastnode.artifacts.naming import Naming
+    from fastnode.protocol.releases import Release
 
 __all__ = ["contracts_and_keys", "facts_of_calls", "facts_of_failure", "facts_of_tx"]
 
@@ -24,11 +25,11 @@ _NUMBER_BITS: Final = 128
 
 
 def facts_of_tx(
-    record: dict[str, Any], name_of: Callable[[bytes], str | None], naming: Naming | None = None
+    record: dict[str, Any], release: Release, name_of: Callable[[bytes], str | None], naming: Naming | None = None
 ) -> list[Fact]:
     """Content of a transaction as wallets send it: who pays, how much at most, until when, and its public calls."""
     try:
-        tx = Tx.from_json(record)
+        tx = Tx.from_json(record, release)
     except DecodeError:
         return []
     data = tx.data
@@ -51,10 +52,10 @@ def facts_of_tx(
     return facts
 
 
-def contracts_and_keys(record: dict[str, Any]) -> tuple[list[bytes], list[bytes]]:
+def contracts_and_keys(record: dict[str, Any], release: Release) -> tuple[list[bytes], list[bytes]]:
     """Contracts that a transaction calls, and values that may be keys of their maps: who calls, and with what."""
     try:
-        tx = Tx.from_json(record)
+        tx = Tx.from_json(record, release)
     except DecodeError:
         return [], []
     calldata = {entry.hash: entry.values for entry in tx.calldata}

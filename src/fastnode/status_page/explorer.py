@@ -244,7 +244,7 @@ class _Search:
         txs = [] if found is None else orjson.loads(found)
         rows = []
         for tx in txs:
-            known = facts_of_tx(tx, self._name_of)
+            known = facts_of_tx(tx, self._naming.release, self._name_of)
             of = {fact.name: fact for fact in known}
             calls = sum(name.startswith("Public call") for name in of)
             payer, fee = (of.get(name, Fact(name, "")) for name in ("Fee payer", "Fee at most"))
@@ -364,9 +364,9 @@ class _Search:
         if found is None or len(found) > _TX_MAX:
             return []
         record = orjson.loads(found)
-        self._called, keys = contracts_and_keys(record)
+        self._called, keys = contracts_and_keys(record, self._naming.release)
         self._naming.note_keys(keys)
-        return facts_of_tx(record, self._name_of, self._naming)
+        return facts_of_tx(record, self._naming.release, self._name_of, self._naming)
 
     def _contract(self, address: bytes) -> Finding | None:
         text = hex_of(address)

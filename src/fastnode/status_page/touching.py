@@ -109,7 +109,7 @@ def _count(count: int, what: str) -> str:
 
 def calls_of_tx(record: dict[str, Any], naming: Naming) -> list[Call]:
     """Public calls that a transaction asks for."""
-    tx = Tx.from_json(record)
+    tx = Tx.from_json(record, naming.release)
     data = tx.data
     calldata = {entry.hash: entry.values for entry in tx.calldata}
     teardown = [] if data.teardown_call is None else [data.teardown_call]

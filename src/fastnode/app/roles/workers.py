@@ -231,7 +231,7 @@ class _Answers:
     def simulate(self, tx_json: bytes, skip_fee_enforcement: bool) -> bytes:
         view = self._core.views.newest
         assert view is not None
-        tx = Tx.from_json(orjson.loads(tx_json))
+        tx = Tx.from_json(orjson.loads(tx_json), view.chain.chain.release)
         return self._core.simulation.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
 
     def register(self, signature: str) -> None:

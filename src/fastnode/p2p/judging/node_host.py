@@ -168,7 +168,7 @@ class NodeHost:
         try:
             if topic is Topic.TX:
                 with interpreter.BUSY:
-                    tx = Tx.from_buffer(read_tx(payload))
+                    tx = Tx.from_buffer(read_tx(payload), self._mempool.pool.release)
                 judgement = self._judge_tx(tx, peer)
                 if judgement.verdict is not Verdict.ACCEPT:
                     return judgement

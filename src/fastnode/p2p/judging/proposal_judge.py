@@ -30,6 +30,7 @@ from fastnode.p2p.judging.host import Judgement
 from fastnode.p2p.judging.standing import Penalty
 from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.messages.request_forms import HASH_BYTES
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.sentinel.offenses import OffenseType
 
@@ -56,13 +57,14 @@ class _Place(NamedTuple):
 
 
 def _judge_own_txs(block: BlockProposal) -> Judgement | None:
-    """Judgement of the transactions that a proposal brings; None: nothing is wrong with them.  DecodeError."""
+    """Judgement of the transactions that a proposal brings; None: nothing is wrong with them.  Peers are of
+    release 4.x alone.  DecodeError."""
     txs = () if block.txs is None else block.txs.txs
     if not {tx[:HASH_BYTES] for tx in txs} <= set(block.tx_hashes):
         return _reject(Penalty.MID_TOLERANCE, "it brings transactions that it does not list")
     for buffer in txs:
         with interpreter.BUSY:
-            tx = Tx.from_buffer(buffer)
+            tx = Tx.from_buffer(buffer, FOUR)
             if tx.hash != tx.claimed_hash:
                 return _reject(Penalty.LOW_TOLERANCE, "it brings a transaction with another hash than it says")
     return None

@@ -35,6 +35,7 @@ class ProposalTxs:
 
     def __init__(self, mempool: Mempool, judge: Callable[[Tx, str], object], budget: Budget) -> None:
         self._mempool = mempool
+        self._release = mempool.pool.release
         self._judge = judge
         self._lock = threading.Lock()
         self._memory = PeerMemory(budget)
@@ -55,7 +56,7 @@ class ProposalTxs:
         for buffer in buffers:
             try:
                 with interpreter.BUSY:
-                    tx = Tx.from_buffer(buffer)
+                    tx = Tx.from_buffer(buffer, self._release)
                 if tx.hash not in wanted:
                     continue
             except DecodeError:
@@ -73,7 +74,7 @@ class ProposalTxs:
             if entry is None or entry.proof_checked or tx_hash in self._beside:
                 continue
             buffer = self.buffer_of(tx_hash)
-            if buffer is not None and self._is_sound(Tx.from_buffer(buffer), peer):
+            if buffer is not None and self._is_sound(Tx.from_buffer(buffer, self._release), peer):
                 self._keep(tx_hash, buffer)
 
     def of(self, tx_hashes: Iterable[bytes]) -> Sequence[Tx] | None:
@@ -89,12 +90,12 @@ class ProposalTxs:
     def _checked(self, tx_hash: bytes) -> Tx | None:
         buffer = self._beside.get(tx_hash)
         if buffer is not None:
-            return Tx.from_buffer(buffer)
+            return Tx.from_buffer(buffer, self._release)
         pool = self._mempool.pool
         entry, tx_json = pool.entry(tx_hash), pool.tx_json(tx_hash)
         if entry is None or tx_json is None or (self._mempool.judge.verifies and not entry.proof_checked):
             return None
-        return Tx.from_json(orjson.loads(tx_json))
+        return Tx.from_json(orjson.loads(tx_json), self._release)
 
     def _is_sound(self, tx: Tx, peer: str) -> bool:
         if self._mempool.validator.integrity_reason(tx) is not None:

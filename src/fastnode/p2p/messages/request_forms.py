@@ -22,7 +22,8 @@ from typing import Final, Self
 from fastnode.errors import DecodeError
 from fastnode.protocol import tx_layout
 from fastnode.protocol.reader import ByteReader
-from fastnode.protocol.tx import CLASS_LOG_BYTES, PROOF_BYTES
+from fastnode.protocol.releases import FOUR
+from fastnode.protocol.tx import CLASS_LOG_BYTES
 from fastnode.records import dataclass
 
 __all__ = [
@@ -147,10 +148,10 @@ def take_txs(reader: ByteReader) -> list[bytes]:
 
 
 def _take_tx(reader: ByteReader) -> bytes:
-    """See Tx.from_buffer, whose form this is."""
+    """See Tx.from_buffer, whose form this is; peers are of release 4.x alone."""
     tx_hash, flag = reader.field(), reader.take(1)
     size = tx_layout.PRIVATE_DATA_BYTES if flag == b"\0" else tx_layout.PUBLIC_DATA_BYTES
-    parts = [tx_hash, flag, reader.take(size - 1 + 4 + PROOF_BYTES)]
+    parts = [tx_hash, flag, reader.take(size - 1 + 4 + FOUR.proof_fields * HASH_BYTES)]
     count = reader.take(1)
     parts += [count, reader.take(count[0] * CLASS_LOG_BYTES)]
     count = reader.take(1)

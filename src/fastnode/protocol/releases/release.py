@@ -26,7 +26,8 @@ A record is JSON::
                            reverts the app logic, else no block can include the transaction
     countsFees             whether headers of checkpoints end with the fees of their blocks
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
-                           of a key, proofFields of a proof
+                           of a key, proofFields of a proof; compressedProof: runs of the parts of a compressed one,
+                           such as 28s 17p (protocol/compressed_proofs.py); absent: every transaction has a whole proof
 """
 
 from __future__ import annotations
@@ -173,6 +174,10 @@ class Release:
     machine: MachineRules
     #: True when headers of checkpoints end with the fees of their blocks.
     counts_fees: bool
+    #: Fields of a proof that is not compressed.
+    proof_fields: int
+    #: Lengths and kinds of the runs of a compressed proof; empty: no transaction may come with one, or without a proof.
+    compressed_proof: tuple[tuple[int, str], ...]
     #: As in the record; read by those who judge proofs.
     circuits: Mapping[str, Any]
     verifiers: Mapping[str, Mapping[str, str]]
@@ -202,6 +207,8 @@ class Release:
                 blob_separators=BlobSeparators.from_record(record["separators"]),
                 machine=MachineRules.from_record(record["machine"]),
                 counts_fees=bool(record["countsFees"]),
+                proof_fields=int(record["circuits"]["proofFields"]),
+                compressed_proof=_runs(record["circuits"].get("compressedProof", "")),
                 circuits=record["circuits"],
                 verifiers=record["verifiers"],
                 phased_receipts_before=_numbers(record["phasedReceiptsBefore"]),
@@ -261,6 +268,10 @@ def shipped_contracts(file: str) -> Mapping[str, list[Any]]:
 
 def _separator(record: Mapping[str, int], name: str) -> bytes:
     return field_from_int(int(record[name])) if name in record else b""
+
+
+def _runs(text: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(run[:-1]), run[-1]) for run in text.split())
 
 
 def _address(text: str) -> bytes:
