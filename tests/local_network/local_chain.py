@@ -19,9 +19,9 @@ from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.ingest import Ingestor
 from fastnode.building.budget import BuildingLimits
 from fastnode.chain_data import ChainData
-from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
+from fastnode.local_network.accounts import setup_allow_list
 from fastnode.local_network.changes import Changes
-from fastnode.local_network.genesis import NewNetwork, read_setup
+from fastnode.local_network.genesis import NewNetwork, Setup, read_setup
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import LocalNetworkOptions
 from fastnode.mempool.pool import Added
@@ -65,6 +65,8 @@ class LocalChain:
         test_accounts: bool = True,
         slot_duration: int = 1,
         chain_file: Path | None = None,
+        setup: Setup = SETUP,
+        funds: dict[bytes, int] | None = None,
     ) -> None:
         self.directory = directory
         self.wall = wall or Wall()
@@ -72,6 +74,8 @@ class LocalChain:
         self._test_accounts = test_accounts
         self._slot_duration = slot_duration
         self._chain_file = chain_file
+        self._setup = setup
+        self._funds = funds
         self._resources = ExitStack()
         self._numbers = iter(made_txs(10_000))
         self.seed = "test"
@@ -83,8 +87,10 @@ class LocalChain:
             adopt_chain_file(self.data.store, self._chain_file)
         elif is_new:
             genesis_time = NOW - 6 * self._slot_duration
-            new = NewNetwork(genesis_time=genesis_time, slot_duration=self._slot_duration, seed=self.seed)
-            self.data.store.adopt_chain(*new.records(SETUP))
+            new = NewNetwork(
+                genesis_time=genesis_time, slot_duration=self._slot_duration, seed=self.seed, funds=self._funds
+            )
+            self.data.store.adopt_chain(*new.records(self._setup))
         self.mempool: Mempool | None = None
         self.published: list[int] = []
         self.ingestor: Ingestor = self.data.open_ingestor(verify=True, on_commit=self._publish)
@@ -102,11 +108,11 @@ class LocalChain:
             control=control,
             wall=self.wall,
         )
-        self.network.set_up(SETUP.blocks if is_new and self._test_accounts else ())
+        self.network.set_up(self._setup.blocks if is_new and self._test_accounts else ())
         self.mempool = Mempool.open(
             self.directory / "p2p",
             self.view,
-            MempoolOptions(setup_allow_list_extension=TOKEN_ALLOW_LIST),
+            MempoolOptions(setup_allow_list_extension=setup_allow_list(self.data.store.chain.release)),
             fees=self.network.fees,
             now=lambda: float(self.network.pool_time()),
         )

@@ -27,7 +27,7 @@ from fastnode.view import Committed
 
 def host(*stored: bytes, reasons: tuple[str, ...] = ()) -> NodeHost:
     """``stored``: blocks that L1 does not have, at the start; ``reasons``: what is wrong with every transaction."""
-    pool = SimpleNamespace(is_waiting=lambda tx_hash: False, protect=lambda hashes, slot: None)
+    pool = SimpleNamespace(release=FOUR, is_waiting=lambda tx_hash: False, protect=lambda hashes, slot: None)
     result = TxValidationResult("invalid", reasons, ())
     judge = SimpleNamespace(verifies=False)
     mempool: Any = SimpleNamespace(judge=judge, pool=pool, validate=lambda tx, view, may_wait_for_price, client: result)

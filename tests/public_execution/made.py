@@ -16,6 +16,7 @@ from fastnode.protocol.constants import (
 )
 from fastnode.protocol.contracts import (
     INSTANCE_PUBLISHED_TAG,
+    HashedPublicKeys,
     PublicKeys,
     contract_address,
     contract_class_id,
@@ -26,7 +27,7 @@ from fastnode.protocol.contracts import (
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int
 from fastnode.protocol.grumpkin import GENERATOR
 from fastnode.protocol.header import BlockHeader
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.siloing import silo_nullifier
 from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import TxData
@@ -77,6 +78,7 @@ def valid_tx_running(
     calldata: bytes = b"",
     of: Artifact | None = None,
     nullifier: bytes = b"",
+    release: Release = FOUR,
 ) -> Tx:
     """As :func:`tx_running`, but one that a pool takes: class, instance and calldata are what their hashes say.
 
@@ -85,11 +87,7 @@ def valid_tx_running(
     """
     class_log, class_id = _class_log(bytecode, of)
     made = replace(tx_running(bytecode), class_logs=(class_log,))
-    point = b"".join(map(field_from_int, GENERATOR))
-    keys = PublicKeys(point, point, point, point)
-    address = contract_address(keys, partial_address(class_id, ZERO_FIELD, ZERO_FIELD, ZERO_FIELD))
-    head = INSTANCE_PUBLISHED_TAG + address + field_from_int(1) + ZERO_FIELD + class_id + ZERO_FIELD
-    log = (head + keys.to_buffer() + ZERO_FIELD).ljust(16 * FIELD_BYTES, b"\0") + (15).to_bytes(4, "big")
+    address, log = _valid_instance(class_id, release)
     calldata_hash = Calldata(calldata, ZERO_FIELD).computed_hash()
     data = bytearray(made.data.buffer)
     part = layout.NON_REVERTIBLE
@@ -102,10 +100,29 @@ def valid_tx_running(
     _put(data, part + layout.PRIVATE_LOGS, log)
     emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
     class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
-    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + FOUR.addresses.class_registry)
+    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + release.addresses.class_registry)
+    _put(data, layout.VK_TREE_ROOT, release.vk_tree_root)
+    _put(data, layout.PROTOCOL_CONTRACTS_HASH, release.contracts_hash)
     sender = field_from_int(42) if of is None else address
     _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, sender + address + b"\0" + calldata_hash)
-    return replace(made, data=TxData.from_buffer(bytes(data)), calldata=(Calldata(calldata, calldata_hash),))
+    proof = made.proof[: release.proof_fields * FIELD_BYTES]
+    arguments = (Calldata(calldata, calldata_hash),)
+    return replace(made, data=TxData.from_buffer(bytes(data)), proof=proof, calldata=arguments)
+
+
+def _valid_instance(class_id: bytes, release: Release) -> tuple[bytes, bytes]:
+    """The address of an instance of a class, and the log that publishes it."""
+    point, version = b"".join(map(field_from_int, GENERATOR)), field_from_int(release.instance_version)
+    head = version + ZERO_FIELD + class_id + ZERO_FIELD
+    keys: PublicKeys | HashedPublicKeys = PublicKeys(point, point, point, point)
+    if release.instance_version == 1:
+        immutables, content, emitted = None, b"".join([point] * 4), 15
+    else:
+        keys = HashedPublicKeys(ZERO_FIELD, point, *[ZERO_FIELD] * 4)
+        immutables, content, emitted = ZERO_FIELD, ZERO_FIELD * 2 + point + ZERO_FIELD * 4, 16
+    address = contract_address(keys, partial_address(class_id, ZERO_FIELD, ZERO_FIELD, ZERO_FIELD, immutables))
+    log = (INSTANCE_PUBLISHED_TAG + address + head + content + ZERO_FIELD).ljust(16 * FIELD_BYTES, b"\0")
+    return address, log + emitted.to_bytes(4, "big")
 
 
 def _put(data: bytearray, offset: int, value: bytes) -> None:

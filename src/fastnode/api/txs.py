@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode import interpreter
-from fastnode.errors import DecodeError, InvalidParams, Refused, ServerError
+from fastnode.errors import DecodeError, InvalidParams, ServerError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.mempool.pool import NOT_READY, TxPool
@@ -72,11 +72,8 @@ MANA_USAGE: Final = Choice(tuple(ManaUsage), name="ManaUsageEstimate")
 
 
 def decode_tx(context: Context, value: dict[str, Any]) -> Tx:
-    """A transaction of the chain's release.  Refused on a chain of a release whose transactions this node does not
-    know, before it is decoded; InvalidParams names what makes it no transaction."""
+    """A transaction of the chain's release.  InvalidParams names what makes it no transaction."""
     release = context.view.chain.chain.release
-    if release.limitation is not None:
-        raise Refused(release.limitation, data={"code": "NO_TRANSACTIONS"})
     try:
         with interpreter.BUSY:
             return Tx.from_json(value, release)
@@ -120,6 +117,7 @@ class TxMethods:
 
     def send(self, context: Context, value: dict[str, Any]) -> None:
         """Accepted, already there, or no longer includable: all of them are success without a result."""
+        self._mempool.require_open()  # before the work
         self._mempool.send(decode_tx(context, value), context.view, client=_client_of(context))
 
     def is_valid(self, context: Context, value: dict[str, Any], options: frozenset[str] | None) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from fastnode.config.allow_list import AllowedElement
+from fastnode.protocol.releases import Release
 from fastnode.sources import prefilled
 from fastnode.sources.prefilled import BANANA_FPC, SPONSORED_FPC
 
@@ -20,6 +21,8 @@ __all__ = [
     "TEST_ACCOUNTS",
     "TOKEN_ALLOW_LIST",
     "FundedAccount",
+    "has_accounts",
+    "setup_allow_list",
 ]
 
 
@@ -64,3 +67,13 @@ TOKEN_ALLOW_LIST: Final = (
         calldata_length=5,
     ),
 )
+
+
+def has_accounts(release: Release) -> bool:
+    """True if a new network of the release begins with these accounts and contracts: those of 5.x are not known."""
+    return release.contracts_file is None
+
+
+def setup_allow_list(release: Release) -> tuple[AllowedElement, ...]:
+    """Calls that a local network of the release allows in the setup phase, beside the defaults."""
+    return TOKEN_ALLOW_LIST if has_accounts(release) else ()

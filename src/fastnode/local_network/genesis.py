@@ -21,12 +21,13 @@ from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import KnownSum
-from fastnode.protocol.releases import Release
+from fastnode.protocol.releases import Release, shipped_contracts
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
+from fastnode.sources.genesis import build_genesis, protocol_addresses
 from fastnode.world_state.genesis import genesis_of
 
-__all__ = ["L1_CHAIN_ID", "L1Side", "NewNetwork", "Setup", "SetupBlock", "read_setup"]
+__all__ = ["L1_CHAIN_ID", "L1Side", "NewNetwork", "Setup", "SetupBlock", "read_setup", "setup_of"]
 
 L1_CHAIN_ID: Final = 31337
 #: L2 gas of a checkpoint.
@@ -66,6 +67,19 @@ class Setup(NamedTuple):
     chain: ChainRecord
     genesis: GenesisRecord
     blocks: tuple[SetupBlock, ...]
+
+
+def setup_of(release: Release) -> Setup:
+    """Beginning of a new network of the release.  Of another release than the recorded network's nothing is known that
+    sets it up: it has the contracts of the protocol alone, and no account with funds."""
+    recorded = read_setup()
+    if release.contracts_file is None:
+        return recorded
+    contracts = shipped_contracts(release.contracts_file)
+    genesis = build_genesis([], contracts["classes"], contracts["instances"], release)
+    info = {"nodeVersion": release.usual_version, "protocolContractAddresses": protocol_addresses(release)}
+    chain = ChainRecord({**recorded.chain.node_info, **info}, recorded.chain.l1_constants)
+    return Setup(chain, genesis, ())
 
 
 def read_setup() -> Setup:

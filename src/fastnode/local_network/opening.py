@@ -14,10 +14,12 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import SettingError
 from fastnode.local_network.accounts import FUNDED
 from fastnode.local_network.forking import ForkedChain, open_fork
-from fastnode.local_network.genesis import NewNetwork, Setup, read_setup
+from fastnode.local_network.genesis import NewNetwork, Setup, setup_of
 from fastnode.local_network.kept import FILE_NAME
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import options_of
+from fastnode.protocol import releases
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.sources.prefilled import FUNDS, funds_of_entries
 
@@ -77,7 +79,10 @@ class BeginningChain:
             adopt_chain_file(store, self._file)
             return
         settings = self._settings
-        self._setup = read_setup()
+        release = release_of(settings)
+        if self._l1 is not None and release.limitation is not None:
+            raise SettingError(f"--l1-rpc-urls: a local network of release {release.name} has no L1 here")
+        self._setup = setup_of(release)
         l1 = None if self._l1 is None else self._l1.side()
         network = NewNetwork(
             genesis_time=int(time.time()) - _SLOTS_BEFORE * settings.slot_duration_s,
@@ -126,6 +131,17 @@ class BeginningChain:
         """A genesis block that is there already funds no account."""
         funds = dict.fromkeys(FUNDED, FUNDS) if self._settings.test_accounts else {}
         return funds | funds_of(self._settings)
+
+
+def release_of(settings: Settings) -> Release:
+    """The release of a new network; SettingError for a version that belongs to none."""
+    if settings.release is None:
+        return FOUR
+    release = releases.of_version(settings.release)
+    if release is None:
+        names = ", ".join(release.name for release in releases.known())
+        raise SettingError(f"--release {settings.release}: a node version of none of the releases {names}")
+    return release
 
 
 def file_to_load(settings: Settings) -> Path | None:

@@ -385,7 +385,7 @@ class Mempool:
             raise
 
     def _send(self, tx: Tx, view: View, client: str) -> Added:
-        self._require_open()
+        self.require_open()
         result = self.validate(tx, view, client=client)
         if self.handover is not None and result.needs_other_judge:
             return self._let_judge(self.handover, tx)
@@ -404,12 +404,13 @@ class Mempool:
         """Keep clients' transactions that another process of this node found valid; those that are accepted are to be
         given to :meth:`hand_on`."""
         try:
-            self._require_open()
+            self.require_open()
         except Refused as error:
             return [error] * len(newcomers)
         return self.pool.insert_all(newcomers, origin=Origin.CLIENT)
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Refused when clients may send no transaction."""
         closed = self.closed
         if closed is not None:
             raise Refused(closed, data={"code": "NO_TRANSACTIONS"})

@@ -1,4 +1,5 @@
-"""Validation of a transaction that may wait: the rules of release 4.x, in its order and with its reasons.
+"""Validation of a transaction that may wait: the rules of the releases 4.x and 5.x, in the order and with the reasons
+of 4.x.
 
     permitted        the operator allows transactions
     expiration       not before the slot that a block built now would have
@@ -12,7 +13,7 @@
     gas and fees     limits, price, balance            not with skip_fee_enforcement
     proof            what the verifier says            not in a simulation
 
-All rules run; the reasons are put together.  A price below the current one makes the result ``skipped``
+All rules run; the reasons are put together.  In 4.x a price below the current one makes the result ``skipped``
 rather than ``invalid``, because prices fall again (what a peer sends is kept and forwarded all the same); and so does
 what this node cannot judge: a proof without a verifier, or values of the network that it does not know.  The class id
 rule is that of release 4.3.
@@ -334,7 +335,7 @@ class TxValidator:
             return limit_reason, True
         offered = data.max_fees_per_gas
         if offered.fee_per_l2_gas < min_fees.fee_per_l2_gas or offered.fee_per_da_gas < min_fees.fee_per_da_gas:
-            return FEE_TOO_LOW, False
+            return FEE_TOO_LOW, self.rules.release.low_price_is_invalid
         if ledger.fee_juice_balance(data.fee_payer) + claim_amount(tx, self.rules.release) < fee_limit(data):
             return BALANCE_TOO_LOW, True
         return None, False

@@ -13,6 +13,7 @@ from typing import Any, Final
 from fastnode.archiver.source import REQUIRED_L1_CONSTANTS, ChainRecord, GenesisRecord
 from fastnode.errors import DecodeError, StartError, UpstreamFault
 from fastnode.outgoing.client import RpcCall
+from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS
 from fastnode.protocol.contracts import ContractClassPublic, ContractInstance
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
@@ -23,7 +24,7 @@ from fastnode.sources.prefilled import NO_FUNDING, Funding
 from fastnode.sources.upstreams import Upstream
 from fastnode.world_state.genesis import genesis_of
 
-__all__ = ["MORE_FUNDING", "build_genesis", "check_contracts", "learn_chain"]
+__all__ = ["MORE_FUNDING", "build_genesis", "check_contracts", "learn_chain", "protocol_addresses"]
 
 #: Contracts that exist from genesis have the addresses 1, 2, 3, ..
 PROTOCOL_CONTRACTS_MAX: Final = 16
@@ -119,6 +120,16 @@ def build_genesis(
 
 
 # ---- contracts ------------------------------------------------------------------------------
+
+
+def protocol_addresses(release: Release) -> dict[str, str]:
+    """``protocolContractAddresses`` of a node."""
+    addresses = release.addresses
+    return {
+        "classRegistry": hex_text(addresses.class_registry),
+        "feeJuice": hex_text(addresses.fee_juice),
+        "instanceRegistry": hex_text(field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)),
+    }
 
 
 def _protocol_contracts(upstream: Upstream) -> tuple[list[Any], list[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.local_network.accounts import BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS
+from fastnode.local_network.accounts import BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS, has_accounts
 from fastnode.mempool.ledger import ViewLedger
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ class LocalNetworkPanel:
 
     def __init__(self, network: LocalNetwork, funded: Mapping[bytes, int]) -> None:
         self._network = network
-        self._accounts = _NAMED | {
+        named = _NAMED if has_accounts(network.view.chain.chain.release) else {}
+        self._accounts = named | {
             f"prefunded {index}": address
-            for index, address in enumerate(address for address in funded if address not in _NAMED.values())
+            for index, address in enumerate(address for address in funded if address not in named.values())
         }
 
     def describe(self, view: View) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastnode.app.stages.source import ChainWithL1, FollowedChain, LocalChain, Source
 from fastnode.config.settings import Settings
+from fastnode.protocol.releases import FOUR
 
 
 def views_at(timestamp: int | None) -> Any:
@@ -18,7 +19,8 @@ def views_at(timestamp: int | None) -> Any:
 
 
 def opened(**settings: Any) -> Any:
-    return SimpleNamespace(settings=Settings(**settings))
+    store = SimpleNamespace(chain=SimpleNamespace(release=FOUR))
+    return SimpleNamespace(settings=Settings(**settings), data=SimpleNamespace(store=store))
 
 
 def origins(**parts: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastnode.archiver.queries import ChainInfo
 from fastnode.config.gas_budgets import BlockBudget
@@ -51,6 +51,10 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
         logger.warning("the network's configuration names another release than that of the chain", extra=extra)
 
 
+#: Differences of a local network of a release whose test accounts are not known.
+_NO_ACCOUNTS: Final = "the accounts and contracts of its test networks are not known: give fee juice with --prefund"
+
+
 def check_release(settings: Settings, chain: ChainInfo) -> None:
     """SettingError for what a node cannot do on a chain of its release; says what else it does not."""
     release = chain.release
@@ -59,10 +63,10 @@ def check_release(settings: Settings, chain: ChainInfo) -> None:
     for row in rows(Settings):
         if row.whole_release and getattr(settings, row.attribute):
             raise SettingError(f"{row.flag}: {release.limitation}")
-    logger.warning(
-        "the chain is of a release that is followed from L1 alone",
-        extra=log_facts(release=release.name, reason=release.limitation),
-    )
+    what, reason = "the chain is of a release that is followed from L1 alone", release.limitation
+    if settings.local_network:
+        what, reason = "the network is of a release that no published wallet was tried with", _NO_ACCOUNTS
+    logger.warning(what, extra=log_facts(release=release.name, reason=reason))
 
 
 def _release(version: str) -> list[str]:

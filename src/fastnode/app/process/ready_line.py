@@ -31,7 +31,7 @@ def ready_line(node: Node) -> dict[str, Any]:
         line["explorerUrl"] = node.explorer.url
     if node.l1_clock is not None:
         line["l1ClockUrl"] = node.l1_clock.url
-    if settings.local_network and settings.test_accounts:
+    if settings.local_network and settings.test_accounts and _has_accounts(node):
         from fastnode.local_network.accounts import BANANA_COIN, BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS
 
         line["accounts"] = [
@@ -43,6 +43,13 @@ def ready_line(node: Node) -> dict[str, Any]:
             "sponsoredFPC": hex_text(SPONSORED_FPC),
         }
     return line
+
+
+def _has_accounts(node: Node) -> bool:
+    from fastnode.local_network.accounts import has_accounts
+
+    view = node.core.views.newest
+    return view is not None and has_accounts(view.chain.chain.release)
 
 
 def announce(node: Node) -> None:

@@ -247,7 +247,7 @@ def _serve_as(store: ArchiverStore, version: str) -> None:
     release = store.chain.release
     if not release.has_version(version):
         raise SettingError(f"--release {version}: the chain is of release {release.name}")
-    store.serve_as(version)
+    store.serve_as(release.version_named(version))
 
 
 # ---- what stands on it -----------------------------------------------------------------------------
@@ -294,10 +294,10 @@ def _way_out(foundation: Foundation, source: Source, gossip: Gossip | None) -> W
     """Way out of this node for transactions of clients."""
     if foundation.is_sample:
         return WayOut(NO_BLOCKS)
-    limitation = foundation.data.store.chain.release.limitation
-    if limitation is not None:
-        return WayOut(limitation)
     settings = foundation.settings
+    limitation = foundation.data.store.chain.release.limitation
+    if limitation is not None and not settings.local_network:
+        return WayOut(limitation)
     builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
     if builds or foundation.bus is not None or source.other_nodes is not None:
         return WayOut(None)

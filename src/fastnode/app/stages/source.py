@@ -209,13 +209,13 @@ class LocalChain(Source):
     def __init__(self, views: Views, foundation: Foundation, network: LocalNetwork) -> None:
         super().__init__(views)
         # On demand: few nodes are a local network, and every start would pay for it.
-        from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
+        from fastnode.local_network.accounts import setup_allow_list
 
         self._foundation = foundation
         self._network = network
         self.fees = network.fees
         self.build = network.forward
-        self.allow_list = TOKEN_ALLOW_LIST
+        self.allow_list = setup_allow_list(foundation.data.store.chain.release)
 
     @property
     def runs(self) -> Runs:

@@ -5,7 +5,7 @@ A record is JSON::
     release                name, such as "4.x"
     major                  first number of its node versions
     versions               those that are known; the first is the one that a chain gets which nobody has named
-    served                 whether a node follows and serves it, with its transactions
+    served                 whether nodes of it are followed, are peers, and are handed transactions
     derived                whether a node derives it from L1 and answers what is read of it
     networks               networks that run it, by name: chain of L1 (l1ChainId) and registry on it (registryAddress)
     phasedReceiptsBefore   receipts of lower versions say which part of a transaction reverted
@@ -25,6 +25,7 @@ A record is JSON::
                            of its fee; collisionsRevert: whether a nullifier of the revertible private part that exists
                            reverts the app logic, else no block can include the transaction
     countsFees             whether headers of checkpoints end with the fees of their blocks
+    lowPriceIsInvalid      whether a price below the current one makes a transaction invalid, else it may wait
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof; compressedProof: runs of the parts of a compressed one,
                            such as 28s 17p (protocol/compressed_proofs.py); absent: every transaction has a whole proof
@@ -174,6 +175,8 @@ class Release:
     machine: MachineRules
     #: True when headers of checkpoints end with the fees of their blocks.
     counts_fees: bool
+    #: True when a price below the current one makes a transaction invalid; else it may wait for prices to fall.
+    low_price_is_invalid: bool
     #: Fields of a proof that is not compressed.
     proof_fields: int
     #: Lengths and kinds of the runs of a compressed proof; empty: no transaction may come with one, or without a proof.
@@ -207,6 +210,7 @@ class Release:
                 blob_separators=BlobSeparators.from_record(record["separators"]),
                 machine=MachineRules.from_record(record["machine"]),
                 counts_fees=bool(record["countsFees"]),
+                low_price_is_invalid=bool(record["lowPriceIsInvalid"]),
                 proof_fields=int(record["circuits"]["proofFields"]),
                 compressed_proof=_runs(record["circuits"].get("compressedProof", "")),
                 circuits=record["circuits"],
@@ -229,14 +233,18 @@ class Release:
         if self.is_served:
             return None
         return (
-            f"transactions of release {self.name} are neither taken nor judged nor executed here, and no node of it is "
-            f"followed: its chain comes from L1 alone"
+            f"no node of release {self.name} is followed or a peer here: its chain comes from L1 alone, and a "
+            f"transaction would go nowhere from here"
         )
 
     @property
     def usual_version(self) -> str:
         """The node version that a chain goes by when nobody has named one."""
         return self.versions[0]
+
+    def version_named(self, text: str) -> str:
+        """The node version that somebody means: 5.2 is 5.2.0, if that is known."""
+        return f"{text}.0" if f"{text}.0" in self.versions else text
 
     def has_version(self, version: str) -> bool:
         """True if a node of this version, say 4.3.0-nightly.1, speaks this release."""

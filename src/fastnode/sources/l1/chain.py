@@ -14,11 +14,10 @@ from typing import Any, Final
 
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.errors import StartError, UpstreamRejection
-from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS
-from fastnode.protocol.fields import field_from_int, hex_text
+from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import Release, shipped_contracts
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
-from fastnode.sources.genesis import MORE_FUNDING, build_genesis, check_contracts
+from fastnode.sources.genesis import MORE_FUNDING, build_genesis, check_contracts, protocol_addresses
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Function, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
@@ -91,7 +90,7 @@ def chain_of_l1(
         classes = [item for _, item in sample_genesis.contract_classes]
         instances = [item for _, item in sample_genesis.contract_instances]
     else:
-        named = _addresses_of(release)
+        named = protocol_addresses(release)
         contracts_of_release = shipped_contracts(release.contracts_file)
         classes, instances = contracts_of_release["classes"], contracts_of_release["instances"]
     node_info = {
@@ -112,16 +111,6 @@ def chain_of_l1(
         f"the genesis of the rollup on L1 is none of the known ones: its archive root is "
         f"{hex_text(facts.genesis_archive_root)}, known are {', '.join(tried)}; {MORE_FUNDING}"
     )
-
-
-def _addresses_of(release: Release) -> dict[str, str]:
-    """``protocolContractAddresses`` of a node."""
-    addresses = release.addresses
-    return {
-        "classRegistry": hex_text(addresses.class_registry),
-        "feeJuice": hex_text(addresses.fee_juice),
-        "instanceRegistry": hex_text(field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)),
-    }
 
 
 def _from_file(

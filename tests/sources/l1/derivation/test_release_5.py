@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +20,7 @@ from coincurve import PrivateKey
 from tests.api.test_chain import root_of
 from tests.log_index.test_contracts import make_class, update_log
 from tests.mempool.sample_tx import sample_tx
+from tests.protocol.releases import txs_5
 from tests.protocol.releases.test_five import fixture_header
 from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.derivation.attesting import address_of, sign
@@ -62,7 +64,7 @@ FIXTURES = ("empty_checkpoint_1", "single_tx_checkpoint_1", "mixed_checkpoint_1"
 COMMITTEE = [PrivateKey(bytes([place + 1]) * 32) for place in range(4)]
 MESSAGES_TO_L1 = tuple(field_from_int(900 + place) for place in range(3))
 NEW_CLASS = make_class(bytes(range(200)))
-NOT_TAKEN = "transactions of release 5.x are neither taken nor judged nor executed here"
+NOT_TAKEN = "no node of release 5.x is followed or a peer here"
 
 
 # ---- what is published -------------------------------------------------------------------------------
@@ -323,10 +325,16 @@ def test_a_node_says_what_it_answers_of_5_x_and_what_not(
     assert witness["root"] == hex_text(header.epoch_out_hash) == root_of(hex_text(MESSAGES_TO_L1[1]), witness)
 
     assert node.call("node_isReady")["result"] is False
-    for method in ("node_sendTx", "node_isValidTx", "node_simulatePublicCalls"):
-        error = node.call(method, sample_tx())["error"]
-        assert error["data"]["code"] == "NO_TRANSACTIONS", method
-        assert NOT_TAKEN in error["message"]
+    # Before anything of it is decoded: this one is of another release.
+    refusal = node.call("node_sendTx", sample_tx())["error"]
+    assert refusal["data"]["code"] == "NO_TRANSACTIONS"
+    assert NOT_TAKEN in refusal["message"]
+    for method in ("node_isValidTx", "node_simulatePublicCalls", "fastnode_traceCall"):
+        assert "chonkProof: neither a proof of 1270 fields" in node.call(method, sample_tx())["error"]["message"]
+    newer = txs_5.made_txs(random.Random(1))[0].to_json()
+    verdict = node.call("node_isValidTx", newer, {"isSimulation": True})["result"]
+    assert verdict["result"] == "invalid"
+    assert "Incorrect rollup version" in verdict["reason"]
 
 
 @pytest.mark.parametrize(
