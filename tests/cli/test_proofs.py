@@ -54,10 +54,11 @@ def test_a_valid_proof_for_other_keys_is_not_called_valid(tmp_path: Path) -> Non
     real = real_program()
     import fastnode.proofs.folder as folder
     from fastnode.proofs.program import VerifierProgram
+    from fastnode.protocol.releases import FOUR
 
-    made = folder.SetupFolder(setup)
+    made = folder.SetupFolder(setup, FOUR)
     made.write_generator()
-    VerifierProgram(real, setup).derive_setup()
+    VerifierProgram(real, setup).derive_setup(FOUR)
     checked = _run("check", TX, "--data-directory", tmp_path, "--bb-binary-path", stand_in(tmp_path / "bb", "exit 0"))
     assert "but for verification keys of another network or release" in checked.stdout
     assert checked.returncode == 1

@@ -13,6 +13,7 @@ from tests.proofs.programs import real_program, toy_keys, toy_program
 from fastnode.proofs.folder import SetupFolder
 from fastnode.proofs.program import VerifierProgram
 from fastnode.proofs.verifier import BbOptions, BbVerifier
+from fastnode.protocol.releases import FOUR
 
 MakeVerifier = Callable[..., BbVerifier]
 
@@ -32,9 +33,9 @@ def toy_bb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def setup_files(bb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with both setup files: the second one takes a second to derive."""
-    setup = SetupFolder(tmp_path_factory.mktemp("setup"))
+    setup = SetupFolder(tmp_path_factory.mktemp("setup"), FOUR)
     setup.write_generator()
-    VerifierProgram(bb, setup.path).derive_setup()
+    VerifierProgram(bb, setup.path).derive_setup(FOUR)
     assert setup.has_grumpkin()
     return setup.path
 
@@ -66,7 +67,8 @@ def make_verifier(setup_files: Path, tmp_path: Path) -> Iterator[MakeVerifier]:
 def set_grumpkin(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Bytes that count as the derived setup file in this test: stand-ins derive none."""
     content = b"derived"
-    monkeypatch.setattr("fastnode.proofs.folder.GRUMPKIN_SHA256", hashlib.sha256(content).hexdigest())
+    digest = hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr("fastnode.proofs.folder.setup_digest", lambda _release: digest)
     return content
 
 

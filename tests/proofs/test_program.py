@@ -202,10 +202,10 @@ def test_a_system_that_is_too_old_is_told_what_helps(tmp_path: Path) -> None:
 
 
 def test_the_setup_is_derived_without_a_network(bb: Path, tmp_path: Path) -> None:
-    setup = SetupFolder(tmp_path / "setup")
+    setup = SetupFolder(tmp_path / "setup", FOUR)
     setup.write_generator()
     assert not setup.has_grumpkin()
-    VerifierProgram(bb, setup.path).derive_setup()
+    VerifierProgram(bb, setup.path).derive_setup(FOUR)
     assert setup.has_grumpkin()
 
 

@@ -121,6 +121,14 @@ def test_a_nullifier_that_exists_reverts_the_app_logic_before_5_x_and_stops_the_
         assert str(refusal.value) == reason
 
 
+def test_from_5_x_on_effects_do_not_say_which_part_reverted() -> None:
+    tx = made(RETURNS)
+    bare = replace(tx, setup=tx.setup._replace(class_logs=(), private_logs=()), teardown_call=NOBODYS)
+    for app_calls, codes in (((), [2, 1]), ((NOBODYS,), [3, 1])):
+        failing = replace(bare, app_calls=app_calls)
+        assert [execute(failing, release=release).effect.revert_code for release in (FOUR, FIVE)] == codes
+
+
 def test_calls_after_the_first_that_fails_are_not_run() -> None:
     executed = execute(replace(made(ENDLESS_LOOP), app_calls=(NOBODYS, CALL), gas_limits=Gas(1000, 700_000)))
     assert len(executed.app_outputs) == 1

@@ -4,7 +4,7 @@
         program/                    what `fastnode proofs install` puts there
         setup/                      CRS_PATH of the program
             bn254_g1.dat            64 bytes: the generator
-            grumpkin_g1.flat.dat    2 MiB: derived by the program, known by its SHA-256
+            grumpkin_g1.flat.dat    2 MiB: derived by the program, known by its SHA-256; grumpkin_g1_v2.flat.dat in 5.x
         checks-XXXXXXXX/            of one process; gone when it ends, removed by the next start when it was killed
             lock                    held as long as the process lives
             to_rollup.vk  to_public.vk
@@ -29,8 +29,9 @@ from typing import Final
 
 from fastnode.proofs.inputs import Circuit, Statement
 from fastnode.proofs.keys import VerificationKeys
+from fastnode.protocol.releases import Release
 
-__all__ = ["CheckFolder", "SetupFolder"]
+__all__ = ["CheckFolder", "SetupFolder", "setup_digest"]
 
 _PREFIX: Final = "checks-"
 _PRIVATE: Final = 0o700
@@ -39,19 +40,24 @@ _MADE_WITHIN_S: Final = 60.0
 
 #: The generator (1, 2) of the curve's first group.
 GENERATOR: Final = (1).to_bytes(32, "big") + (2).to_bytes(32, "big")
-GRUMPKIN_SHA256: Final = "df929cc1d1a35961e41b43d090c45f30b76a745c9b27c36f64e448d83ee11558"
 
 #: A file as the file system shows it: it has not been touched while this is the same.
 _Seen = tuple[int, int, int]
 
 
-class SetupFolder:
-    """The two setup files.  They are checked by content once, and by :meth:`is_untouched` before each use."""
+def setup_digest(release: Release) -> str:
+    """SHA-256 of the file that the program of the release derives."""
+    return str(release.circuits["setup"]["sha256"])
 
-    def __init__(self, path: Path) -> None:
+
+class SetupFolder:
+    """The two setup files of a release, checked by content once, and by :meth:`is_untouched` before each use."""
+
+    def __init__(self, path: Path, release: Release) -> None:
         self.path = path
+        self._digest = setup_digest(release)
         self._generator = path / "bn254_g1.dat"
-        self._grumpkin = path / "grumpkin_g1.flat.dat"
+        self._grumpkin = path / str(release.circuits["setup"]["file"])
         self._seen: tuple[_Seen | None, _Seen | None] = (None, None)
 
     def write_generator(self) -> None:
@@ -64,11 +70,16 @@ class SetupFolder:
         new.write_bytes(GENERATOR)
         new.replace(self._generator)
 
+    @property
+    def derived(self) -> str:
+        """Name of the file that the program derives."""
+        return self._grumpkin.name
+
     def has_grumpkin(self) -> bool:
         """True if the derived file is there and right; a wrong one is removed, because the program would believe it."""
         try:
             with self._grumpkin.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() == GRUMPKIN_SHA256:
+                if hashlib.file_digest(file, "sha256").hexdigest() == self._digest:
                     return True
         except FileNotFoundError:
             return False

@@ -152,15 +152,17 @@ def _quoted(path: Path) -> str:
 
 def _try(binary: Path, working_directory: Path) -> str:
     """The version of the program, which can do all that is asked of it.  Derives the setup, if that was not done."""
-    setup = SetupFolder(working_directory / "setup")
-    setup.write_generator()
-    program = VerifierProgram(binary.absolute(), setup.path.absolute())
+    folder = working_directory / "setup"
+    SetupFolder(folder, known()[0]).write_generator()
+    program = VerifierProgram(binary.absolute(), folder.absolute())
     version = program.version()
     if version not in _published():
         keys = " and ".join(_published())
         raise SettingError(f"the program is of release {version or 'unknown'}, this node has the keys of {keys}")
+    release = next(release for release in known() if version in release.verifiers)
+    setup = SetupFolder(folder, release)
     if not setup.has_grumpkin():
-        program.derive_setup()
+        program.derive_setup(release)
         if not setup.has_grumpkin():
             raise SettingError("the program did not derive its setup file")
     return version

@@ -21,6 +21,7 @@ from typing import Final
 
 from fastnode.proofs.run import Ended, ProgramTimeout, run_program
 from fastnode.proofs.verdict import VALID, Verdict
+from fastnode.protocol.releases import Release
 
 __all__ = ["INVALID_PROOF", "CannotRun", "VerifierProgram", "explain_start_failure"]
 
@@ -72,12 +73,12 @@ class VerifierProgram:
         ended = self._run_or_explain("--version", timeout_s=_VERSION_TIMEOUT_S)
         return ended.said.splitlines()[-1].strip() if ended.said else ""
 
-    def derive_setup(self) -> None:
-        """Let it derive its second setup file, which takes a second of one core.  CannotRun.
+    def derive_setup(self, release: Release) -> None:
+        """Let it, a program of the release, derive its second setup file, which takes a second of one core.  CannotRun.
 
         It does so for the smallest circuit that needs the file; what it answers does not matter.
         """
-        self._run_or_explain("msgpack", "run", timeout_s=_DERIVE_TIMEOUT_S, stdin=_SMALLEST_CIRCUIT)
+        self._run_or_explain("msgpack", "run", timeout_s=_DERIVE_TIMEOUT_S, stdin=_request(release))
 
     def _run_or_explain(self, *arguments: str, timeout_s: float, stdin: bytes = b"") -> Ended:
         try:
@@ -159,10 +160,11 @@ def _array(*items: bytes) -> bytes:
     return bytes([0x90 | len(items)]) + b"".join(items)
 
 
-def _request() -> bytes:
+def _request(release: Release) -> bytes:
     """Ask for the size of a circuit without gates that takes part in aggregation: a length, and MessagePack."""
     nothing, false, true = _array(), b"\xc2", b"\xc3"
-    function = _array(_text("main"), b"\x00", nothing, nothing, nothing, nothing, nothing)
+    index = (b"\x00",) if release.circuits["setup"]["witnessIndex"] else ()
+    function = _array(_text("main"), *index, nothing, nothing, nothing, nothing, nothing)
     bytecode = b"\x03" + _array(_array(function), nothing)  # 3: the compact form
     settings = _map(
         ipa_accumulation=true,
@@ -174,6 +176,3 @@ def _request() -> bytes:
     body = _map(circuit=circuit, include_gates_per_opcode=false, settings=settings)
     message = _array(_array(_text("CircuitStats"), body))
     return len(message).to_bytes(4, "little") + message
-
-
-_SMALLEST_CIRCUIT: Final = _request()

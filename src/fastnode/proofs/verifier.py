@@ -322,14 +322,15 @@ def _release_of(tree_root: bytes | None) -> Release:
 
 def _make_ready(options: BbOptions, tree_root: bytes | None, given_keys: VerificationKeys | None) -> _Ready:
     """CannotRun, OSError or ValueError: a sentence for the operator."""
-    keys = given_keys or VerificationKeys.of_release(_release_of(tree_root))
+    release = _release_of(tree_root)
+    keys = given_keys or VerificationKeys.of_release(release)
     if tree_root != keys.tree_root:
         named = "unknown" if tree_root is None else f"0x{tree_root.hex()}"
         raise CannotRun(f"{OTHER_KEYS} ({' or '.join(keys.programs)}): its root of verification keys is {named}")
     path = find_program(options)
     if path is None:
         raise CannotRun("there is no verifier program (fastnode proofs install, --bb-binary-path)")
-    setup = SetupFolder(options.working_directory / "setup")
+    setup = SetupFolder(options.working_directory / "setup", release)
     program = VerifierProgram(
         path.absolute(), setup.path.absolute(), threads=options.threads, timeout_s=options.timeout_s
     )
@@ -339,13 +340,13 @@ def _make_ready(options: BbOptions, tree_root: bytes | None, given_keys: Verific
         wanted = " or ".join(keys.programs) or f"none that is known for {keys.release}"
         raise CannotRun(f"{path} is of release {version or 'unknown'}, the keys are of {wanted}")
     if not setup.has_grumpkin():
-        program.derive_setup()
+        program.derive_setup(release)
         if not setup.has_grumpkin():
-            raise CannotRun(f"{path} did not derive the setup file grumpkin_g1.flat.dat in {setup.path}")
+            raise CannotRun(f"{path} did not derive the setup file {setup.derived} in {setup.path}")
     setup.remember()
     folder = CheckFolder(options.working_directory.absolute(), keys)
     try:
-        _try_refusal(program, folder, _release_of(tree_root).proof_fields)
+        _try_refusal(program, folder, release.proof_fields)
     except BaseException:
         folder.close()
         raise

@@ -232,7 +232,7 @@ class PublicPhases:
         tx, calls, effects = self._tx, self._host.calls, self._host.effects
         kept = (tx.setup,) if revert_code else (tx.setup, tx.app)
         effect = TxEffect(
-            revert_code=revert_code,
+            revert_code=min(revert_code, 1) if self._release.machine.one_revert_code else revert_code,
             tx_hash=tx.tx_hash,
             transaction_fee=fee,
             note_hashes=tuple(effects.note_hashes),

@@ -23,12 +23,15 @@ A record is JSON::
                            says that they are infinity; boundsReads: whether copies halt where they read beyond memory,
                            else zeros are there; writtenSlots: slots of storage that a transaction may write, with that
                            of its fee; collisionsRevert: whether a nullifier of the revertible private part that exists
-                           reverts the app logic, else no block can include the transaction
+                           reverts the app logic, else no block can include the transaction; oneRevertCode: whether
+                           effects say 1 whichever part reverted, else 1 the app logic, 2 teardown, 3 both
     countsFees             whether headers of checkpoints end with the fees of their blocks
     lowPriceIsInvalid      whether a price below the current one makes a transaction invalid, else it may wait
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof; compressedProof: runs of the parts of a compressed one,
-                           such as 28s 17p (protocol/compressed_proofs.py); absent: every transaction has a whole proof
+                           such as 28s 17p (protocol/compressed_proofs.py); absent: every transaction has a whole proof;
+                           setup: file that the verifier program derives, its SHA-256, and witnessIndex: whether a
+                           circuit says the index of its last witness
 """
 
 from __future__ import annotations
@@ -130,6 +133,7 @@ class MachineRules:
     bounds_reads: bool
     written_slots: int
     collisions_revert: bool
+    one_revert_code: bool
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -141,6 +145,7 @@ class MachineRules:
             bounds_reads=bool(record["boundsReads"]),
             written_slots=int(record["writtenSlots"]),
             collisions_revert=bool(record["collisionsRevert"]),
+            one_revert_code=bool(record["oneRevertCode"]),
         )
 
     @property
