@@ -55,7 +55,7 @@ def made_compressed_proof(rng: random.Random, inputs: int = 0) -> bytes:
 
 
 def _value_of(rng: random.Random, kind: str) -> int:
-    """Of points one in two is on the curve."""
+    """One that is valid: of points one in two is on the curve."""
     while True:
         value = rng.getrandbits(256)
         if rng.random() < 0.03:
