@@ -1,4 +1,4 @@
-"""node_getNodeInfo: what the followed node says of itself, as it says it."""
+"""node_getNodeInfo: what the followed node says of itself, as it says it, and what is made at the answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from tests.sources.made_chain import made_chain
 from tests.sources.scripted_upstream import scripted_upstream
+
+from fastnode.api import node_info
+from fastnode.api.node_info import Asked, Member
+from fastnode.api.record_schemas import RECORDS
 
 #: As releases have called the version of the language that contracts are written in.
 VERSION = {"noirVersion": "1.0.0-beta.21"}
@@ -35,3 +39,24 @@ def test_the_version_of_the_contract_language_is_that_of_the_followed_node_if_it
     assert info == chain.chain_record["nodeInfo"]
     assert {key: info[key] for key in VERSION if key in info} == version
     assert info["nodeVersion"]
+
+
+def asked(record: str | None = None) -> Asked:
+    chain: Any = type("Stored", (), {"node_info": {"nodeVersion": "4.1.2"}, "slot_duration": 72})
+    return Asked(chain, record)
+
+
+def test_a_member_that_is_not_known_is_left_out() -> None:
+    assert node_info.node_info(asked()) == {"nodeVersion": "4.1.2"}
+    assert node_info.node_info(asked("enr:-x")) == {"nodeVersion": "4.1.2", "enr": "enr:-x"}
+
+
+def test_a_new_member_is_answered_of_a_stored_chain_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = Member("slotDuration", "number", lambda asked: asked.chain.slot_duration)
+    monkeypatch.setattr(node_info, "MEMBERS", (*node_info.MEMBERS, new))
+    assert node_info.node_info(asked()) == {"nodeVersion": "4.1.2", "slotDuration": 72}
+    assert node_info.members_text() == "enr?: string, slotDuration?: number, "
+
+
+def test_the_record_of_the_documentation_has_the_members() -> None:
+    assert node_info.members_text() in RECORDS["NodeInfo"]

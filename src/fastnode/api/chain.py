@@ -14,6 +14,7 @@ from fastnode.api.blocks import BLOCK_METHODS
 from fastnode.api.chain_parameters import CHAIN_TIP
 from fastnode.api.checkpoints import CHECKPOINT_METHODS
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip
+from fastnode.api.node_info import Asked, node_info
 from fastnode.api.outbox_witness import OutboxRoots, witness_method
 from fastnode.archiver import forms
 from fastnode.errors import LeftToStrictPath, Refused, UpstreamError
@@ -206,9 +207,8 @@ def _get_l2_to_l1_messages(context: Context, epoch: int) -> bytes:
 
 def _node_info(own_record: Callable[[], str | None] | None) -> Callable[[Context], bytes]:
     def get_node_info(context: Context) -> bytes:
-        info = context.view.chain.chain.node_info
         record = None if own_record is None else own_record()
-        return orjson.dumps(info if record is None else info | {"enr": record})
+        return orjson.dumps(node_info(Asked(context.view.chain.chain, record)))
 
     return get_node_info
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fastnode.api.node_info import members_text
 from fastnode.api.schema_language import schema_of
 from fastnode.archiver import forms
 from fastnode.config.configuration import configuration_schema
@@ -167,7 +168,7 @@ RECORDS: Final[dict[str, str]] = {
     "governanceProposerAddress: EthAddress, governanceAddress: EthAddress, stakingAssetHandlerAddress?: EthAddress, "
     "zkPassportVerifierAddress?: EthAddress, gseAddress?: EthAddress, dateGatedRelayerAddress?: EthAddress}",
     "ProtocolContractAddresses": "{classRegistry: Fr, feeJuice: Fr, instanceRegistry: Fr, multiCallEntrypoint: Fr}",
-    "NodeInfo": "{nodeVersion: string, l1ChainId: number, rollupVersion: number, enr?: string, "
+    "NodeInfo": f"{{nodeVersion: string, l1ChainId: number, rollupVersion: number, {members_text()}"
     "l1ContractAddresses: L1ContractAddresses, protocolContractAddresses: ProtocolContractAddresses, "
     "realProofs: boolean}",
     "ChainRecord": "{kind?: string, version?: number, nodeInfo: NodeInfo, l1Constants: any, minFees?: any}",

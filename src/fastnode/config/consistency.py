@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from fastnode.config.l1_settings import A_PLACE_OF_BLOBS
 from fastnode.config.network_config import recorded_network
 from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError
@@ -33,12 +34,12 @@ def check_settings(settings: Settings) -> None:
     elif settings.sequencer and not settings.derives_from_l1:
         raise SettingError(
             "--sequencer: checkpoints are published on L1, so the chain must be read there: give --l1-rpc-urls and "
-            "a place of blobs (--l1-consensus-host-urls, --blob-file-store-urls or --blob-archive-api-url)"
+            + A_PLACE_OF_BLOBS
         )
     elif settings.prover_node and not settings.derives_from_l1:
         raise SettingError(
-            "--prover-node: proofs are sent to L1, so the chain must be read there: give --l1-rpc-urls and a place of "
-            "blobs (--l1-consensus-host-urls, --blob-file-store-urls or --blob-archive-api-url)"
+            "--prover-node: proofs are sent to L1, so the chain must be read there: give --l1-rpc-urls and "
+            + A_PLACE_OF_BLOBS
         )
     if settings.port and settings.port == settings.admin_port and settings.host == settings.admin_host:
         raise SettingError(f"--port and --admin-port are both {settings.port}: choose another one for one of them")
@@ -63,10 +64,7 @@ def _check_named_network(settings: Settings, name: str) -> None:
     if not recorded_network(name):
         raise SettingError(f"--network {name}: give the network's configuration with --network-config")
     if not settings.derives_from_l1:
-        raise SettingError(
-            f"--network {name}: its chain is read from L1: give --l1-rpc-urls and a place of blobs "
-            "(--l1-consensus-host-urls, --blob-file-store-urls or --blob-archive-api-url)"
-        )
+        raise SettingError(f"--network {name}: its chain is read from L1: give --l1-rpc-urls and {A_PLACE_OF_BLOBS}")
 
 
 def _check_redundancy(settings: Settings) -> None:

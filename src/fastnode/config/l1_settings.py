@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fastnode.config import needs
 from fastnode.config.table import setting
 from fastnode.records import dataclass
@@ -18,6 +20,12 @@ BLOBS = "Blobs"
 _ADDRESS_BYTES = 20
 _COUNT_MAX = 1 << 32
 _URLS = "http:// or https:// URLs, separated by commas"
+
+
+#: Settings that name places of blobs.
+_PLACES: Final = ("l1-consensus-host-urls", "blob-file-store-urls", "blob-archive-api-url")
+#: The same for messages, to follow "give".
+A_PLACE_OF_BLOBS: Final = f"a place of blobs (--{', --'.join(_PLACES[:-1])} or --{_PLACES[-1]})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,5 +187,5 @@ class L1Settings:
     @property
     def derives_from_l1(self) -> bool:
         """True if the chain is read from L1: with a place of blobs, or without one if that is allowed."""
-        places = (self.l1_consensus_host_urls, self.blob_file_store_urls, self.blob_archive_api_url)
-        return self.l1_rpc_urls is not None and (any(places) or self.blob_allow_empty_sources)
+        has_place = any(getattr(self, place.replace("-", "_")) for place in _PLACES)
+        return self.l1_rpc_urls is not None and (has_place or self.blob_allow_empty_sources)

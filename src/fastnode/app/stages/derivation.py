@@ -137,7 +137,7 @@ class Derivation:
             stores=tuple(stores),
             consensus=tuple(beacons),
             own=self._own_blobs,
-            archive=None if archive is None else BlobArchive(archive, http, "blob archive"),
+            archives=() if archive is None else (BlobArchive(archive, http, "blob archive"),),
             upload=None
             if upload is None
             else _store(upload, folder, "blob upload", "--blob-file-store-upload-url", is_written=True),

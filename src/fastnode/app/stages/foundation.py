@@ -17,6 +17,7 @@ from fastnode.app.ground.sample import has_source
 from fastnode.app.ground.start_wait import StartWait
 from fastnode.chain_data import ChainData, ChainOptions, has_databases
 from fastnode.config.allow_list import AllowedElement
+from fastnode.config.l1_settings import A_PLACE_OF_BLOBS
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError, StartError
 from fastnode.http.allowance import MemoryBudget
@@ -319,8 +320,8 @@ def _open_origins(settings: Settings, data: ChainData, bus: Bus | None, lineage:
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
             raise SettingError(
-                "--l1-rpc-urls alone is no source of blocks: give a place of blobs (--l1-consensus-host-urls, "
-                "--blob-file-store-urls or --blob-archive-api-url), or a node to follow (--upstream-url)"
+                f"--l1-rpc-urls alone is no source of blocks: give {A_PLACE_OF_BLOBS}, or a node to follow "
+                "(--upstream-url)"
             )
         return None
     from fastnode.app.stages.origins import Origins

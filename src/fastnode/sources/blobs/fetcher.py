@@ -4,7 +4,7 @@
     1  file stores          in random order
     2  consensus clients    in the order given
     3  file stores again    three more rounds, near the tip of the chain only: others may still be uploading
-    4  archive
+    4  archives             in the order given
 
 Only what is still missing is asked for.  Everything that comes is named from its data (:mod:`.naming`); what is not
 one of the blobs asked for is dropped, and a source that gives nothing else is named and rests for a while.
@@ -61,14 +61,15 @@ class BlobSources:
 
     stores: tuple[FileStore, ...] = ()
     consensus: tuple[BlobSource, ...] = ()
-    archive: BlobSource | None = None
+    #: Asked last.
+    archives: tuple[BlobSource, ...] = ()
     upload: FileStore | None = None
     own: BlobSource | None = None
 
     @property
     def all(self) -> tuple[BlobSource, ...]:
         """Sources that have the blobs of others."""
-        return (*self.stores, *self.consensus, *(() if self.archive is None else (self.archive,)))
+        return (*self.stores, *self.consensus, *self.archives)
 
 
 @dataclass(slots=True)
@@ -159,8 +160,7 @@ class BlobFetcher:
                 if search.is_complete or not self._sleep(pause):
                     break
                 self._ask_all(search, self._sources.stores)
-        if self._sources.archive is not None:
-            self._ask_all(search, (self._sources.archive,))
+        self._ask_all(search, self._sources.archives)
         if not search.is_complete:
             tried = [f"{name}: {outcome}" for name, outcome in search.tried.items()]
             raise BlobsUnavailable(request.checkpoint, len(search.missing.versioned_hashes), tried)

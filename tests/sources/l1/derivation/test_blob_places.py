@@ -178,7 +178,7 @@ def test_a_blob_archive_alone_is_enough(
     def sources(http: HttpGet) -> BlobSources:
         found = BlobArchive(archive.url, http, "blob archive")
         found.check()
-        return BlobSources(archive=found)
+        return BlobSources(archives=(found,))
 
     with deriving(tmp_path, chain, l1, sources) as node:
         node.pass_()
@@ -193,7 +193,7 @@ def test_a_blob_archive_is_asked_last(
 
     def sources(http: HttpGet) -> BlobSources:
         beacon = BeaconNode(l1.beacon.url, http, "beacon 1")
-        return BlobSources(consensus=(beacon,), archive=BlobArchive(archive.url, http, "blob archive"))
+        return BlobSources(consensus=(beacon,), archives=(BlobArchive(archive.url, http, "blob archive"),))
 
     with deriving(tmp_path, chain, l1, sources) as node:
         node.pass_()
@@ -206,7 +206,7 @@ def test_a_lying_blob_archive_gives_nothing(
 ) -> None:
     archive.lies = True
     with deriving(
-        tmp_path, chain, l1, lambda http: BlobSources(archive=BlobArchive(archive.url, http, "blob archive"))
+        tmp_path, chain, l1, lambda http: BlobSources(archives=(BlobArchive(archive.url, http, "blob archive"),))
     ) as node:
         with pytest.raises(BlobsUnavailable, match="blob archive: it gave 1 blobs, none of which has a hash"):
             node.pass_()
@@ -220,7 +220,7 @@ def test_a_blob_archive_that_has_nothing_is_named(
     archive.status = status
     with (
         deriving(
-            tmp_path, chain, l1, lambda http: BlobSources(archive=BlobArchive(archive.url, http, "blob archive"))
+            tmp_path, chain, l1, lambda http: BlobSources(archives=(BlobArchive(archive.url, http, "blob archive"),))
         ) as node,
         pytest.raises(BlobsUnavailable, match=f"blob archive: {reason}"),
     ):
@@ -281,7 +281,7 @@ def test_an_archive_that_tells_more_than_usual_is_asked_again_and_one_that_tells
 ) -> None:
     def sources(http: HttpGet) -> BlobSources:
         limited = HttpGet(http.network, ClientLimits.of_provider(10.0))
-        return BlobSources(archive=BlobArchive(archive.url, limited, "blob archive"))
+        return BlobSources(archives=(BlobArchive(archive.url, limited, "blob archive"),))
 
     archive.beside = "x" * (25 << 20)
     with deriving(tmp_path, chain, l1, sources) as node:
