@@ -63,7 +63,7 @@ class ShortNode:
         self.frozen_when_ready = -1
         self.frozen_before = gc.get_freeze_count()  # CPython 3.12 begins with some
         self.foundation = SimpleNamespace(budget=MemoryBudget(1 << 20))
-        self.core = SimpleNamespace(local_network=None)
+        self.reset = None
         self.equipment = SimpleNamespace(public_port=PublicPort(core=None))
 
     async def start(self) -> ShortNode:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.app.ground.start_wait import StartWait
 from fastnode.app.process import service as service_stage
+from fastnode.app.process.reset import ResetRequest
 from fastnode.app.process.service import Service, serve
 from fastnode.app.roles.equipment import Equipment, equip
 from fastnode.app.stages.core import Core, join_network
@@ -43,6 +44,8 @@ class Node:
     core: Core
     equipment: Equipment
     service: Service
+    #: Reset that a method of a local network asks for; None: there can be none.
+    reset: ResetRequest | None
     stack: AsyncExitStack
 
     @classmethod
@@ -60,6 +63,7 @@ class Node:
         try:
             foundation = await open_node(settings, start_wait, stack, seat, resetting)
             core = await join_network(foundation, stack)
+            reset = ResetRequest.of(core)
             equipment = await equip(core, hooks)
             service = await serve(equipment, stack)
         except BaseException:
@@ -68,7 +72,7 @@ class Node:
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
-        return cls(foundation=foundation, core=core, equipment=equipment, service=service, stack=stack)
+        return cls(foundation=foundation, core=core, equipment=equipment, service=service, reset=reset, stack=stack)
 
     async def wait_for_failure(self) -> None:
         """Never returns; raises what ended ingestion."""

@@ -121,7 +121,7 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     notify(READY)
     announce(node)
     trimming = asyncio.ensure_future(trim_after_bursts(node.foundation.budget))
-    reset = ResetRequest.of(node)
+    reset = node.reset
     try:
         await _first_of(asyncio.ensure_future(_first_end(node, reset)), stopping)
     finally:
@@ -131,7 +131,7 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
         await node.stop()
     if reset is not None and reset.is_made:
         _say_stopped()
-        reset.begin_anew()
+        reset.begin_anew(node)
 
 
 def _say_stopped() -> None:

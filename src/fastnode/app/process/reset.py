@@ -18,6 +18,7 @@ from fastnode.log import log_facts
 
 if TYPE_CHECKING:
     from fastnode.app.process.node import Node
+    from fastnode.app.stages.core import Core
     from fastnode.local_network.options import Fork
 
 __all__ = ["ResetRequest", "arguments_for"]
@@ -33,21 +34,18 @@ _ONCE: Final = "--ready-fd"
 class ResetRequest:
     """Made by a method of the network; carried out once the node has stopped."""
 
-    def __init__(self, node: Node) -> None:
-        self._data = node.foundation.data.directory
-        self._settings = node.settings
-        self._ports = [f"--port={node.public.port}", f"--admin-port={node.admin.port}"]
-        if node.l1_clock is not None:
-            self._ports.append(f"--l1-clock-port={node.l1_clock.port}")
+    def __init__(self, core: Core) -> None:
+        self._data = core.foundation.data.directory
+        self._settings = core.foundation.settings
         self._is_made: asyncio.Future[Fork] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    def of(cls, node: Node) -> ResetRequest | None:
-        """None for a node that is no local network, or does not run by the command."""
-        network = node.core.local_network
+    def of(cls, core: Core) -> ResetRequest | None:
+        """None for a node that is no local network, or does not run by the command.  Before the node serves."""
+        network = core.local_network
         if network is None or sys.argv[1:2] != ["start"]:
             return None
-        request, loop = cls(node), asyncio.get_running_loop()
+        request, loop = cls(core), asyncio.get_running_loop()
 
         def make(fork: Fork) -> None:
             loop.call_soon_threadsafe(request._make, fork)
@@ -67,16 +65,19 @@ class ResetRequest:
     async def wait(self) -> None:
         await asyncio.shield(self._is_made)
 
-    def begin_anew(self) -> None:
-        """Does not return."""
+    def begin_anew(self, node: Node) -> None:
+        """On the ports of ``node``, which has stopped.  Does not return."""
         from fastnode.local_network.options import allowed_sources
 
         fork = self._is_made.result()
         logger.info("begins anew", extra=log_facts(fork_from=fork.source))
         settings, path = self._settings, self._data.path
+        ports = [f"--port={node.public.port}", f"--admin-port={node.admin.port}"]
+        if node.l1_clock is not None:
+            ports.append(f"--l1-clock-port={node.l1_clock.port}")
         set_aside(path)
-        back = [*_kept_arguments(sys.argv[1:]), *self._ports]
-        arguments = arguments_for(sys.argv[1:], self._ports, settings.seed, fork, allowed_sources(settings))
+        back = [*_kept_arguments(sys.argv[1:]), *ports]
+        arguments = arguments_for(sys.argv[1:], ports, settings.seed, fork, allowed_sources(settings))
         replace_process(arguments, Resetting(path, is_temporary=settings.data_directory is None, back=tuple(back)))
 
 
