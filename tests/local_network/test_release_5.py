@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from tests.protocol.releases import txs_5
 from tests.public_execution.made import valid_tx_running
 
 from fastnode.archiver.check import check_database
+from fastnode.archiver.store import ArchiverStore
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, Refused, SettingError
 from fastnode.local_network.genesis import setup_of
-from fastnode.local_network.opening import release_of
+from fastnode.local_network.opening import BeginningChain, release_of
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.validation import FEE_TOO_LOW
 from fastnode.protocol import tx_layout as layout
@@ -194,5 +196,15 @@ def test_a_version_of_no_release_is_refused_by_name() -> None:
         release_of(Settings(release="9.1"))
 
 
-def test_a_minor_version_means_its_first_that_is_known(tmp_path: Path) -> None:
+def test_with_an_l1_no_network_of_5_x_begins(tmp_path: Path) -> None:
+    settings = Settings(release="5.2", l1_rpc_urls=("http://127.0.0.1:1",), local_network=True)
+    with (
+        ArchiverStore.open(tmp_path) as store,
+        ExitStack() as stack,
+        pytest.raises(SettingError, match=r"--l1-rpc-urls: a local network of release 5\.x has no L1 here"),
+    ):
+        BeginningChain(settings, store, tmp_path, stack)
+
+
+def test_a_minor_version_means_its_first_that_is_known() -> None:
     assert [FIVE.version_named(text) for text in ("5.2", "5.0", "5.0.1", "5.9")] == ["5.2.0", "5.0.0", "5.0.1", "5.9"]

@@ -50,6 +50,9 @@ class BeginningChain:
         self._settings = settings
         self._l1: L1Opening | None = None
         if settings.l1_rpc_urls is not None:
+            release = release_of(settings)
+            if release.limitation is not None:
+                raise SettingError(f"--l1-rpc-urls: a local network of release {release.name} has no L1 here")
             # On demand: what talks to L1 takes a while to load.
             from fastnode.local_network.l1_opening import L1Opening
             from fastnode.outgoing.network import Network
@@ -79,10 +82,7 @@ class BeginningChain:
             adopt_chain_file(store, self._file)
             return
         settings = self._settings
-        release = release_of(settings)
-        if self._l1 is not None and release.limitation is not None:
-            raise SettingError(f"--l1-rpc-urls: a local network of release {release.name} has no L1 here")
-        self._setup = setup_of(release)
+        self._setup = setup_of(release_of(settings))
         l1 = None if self._l1 is None else self._l1.side()
         network = NewNetwork(
             genesis_time=int(time.time()) - _SLOTS_BEFORE * settings.slot_duration_s,
