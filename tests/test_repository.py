@@ -22,6 +22,7 @@ from fastnode.app.ground import method_documentation
 from fastnode.config import documentation as settings_documentation
 from fastnode.development import rooms
 from fastnode.extras import DISTRIBUTIONS, EXTRAS
+from fastnode.values.namespaces import newer_name
 
 PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "src" / "fastnode"
@@ -32,6 +33,7 @@ REPOSITORY_BYTES_MAX = 20 << 20
 #: Files whose length is not a matter of style: numbers, and pages made from code.
 GENERATED = {
     "LICENSE",
+    "docs/methods-5.md",
     "docs/methods.md",
     "docs/settings.md",
     "deploy/docker/constraints.txt",
@@ -277,11 +279,17 @@ def test_the_page_of_settings_is_current() -> None:
 def test_the_page_of_methods_lists_every_method() -> None:
     page = (PROJECT / "docs" / "methods.md").read_text()
     listed = set(re.findall(r"^\| `((?:node|nodeAdmin|fastnode)_\w+|rpc\.discover)` \|", page, re.MULTILINE))
-    assert listed == {method.name for method in method_documentation.all_methods()}
+    methods = method_documentation.all_methods()
+    assert listed == {method.name for method in methods if method.signature("both") is not None}
+    page = (PROJECT / "docs" / "methods-5.md").read_text()
+    listed = set(re.findall(r"^\| `((?:aztec|aztecAdmin|fastnode)_\w+|rpc\.discover)` \|", page, re.MULTILINE))
+    of_five = {method.name for method in methods if method.signature("5.x") is not None}
+    assert listed == {newer_name(name) or name for name in of_five}
 
 
 def test_states_are_those_of_methods_that_exist() -> None:
-    assert set(method_documentation.STATES) <= {method.name for method in method_documentation.all_methods()}
+    states = {*method_documentation.STATES, *method_documentation.STATES_OF_FIVE}
+    assert states <= {method.name for method in method_documentation.all_methods()}
 
 
 # ---- links and commands of the pages ------------------------------------------------------------------------

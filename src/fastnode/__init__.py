@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastnode.client import AsyncClient, Client
+    from fastnode.client import AsyncClient, AsyncClient5, Client, Client5
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["AsyncClient", "AsyncClient5", "Client", "Client5"]
 
 __version__ = "0.1.0"
 

@@ -32,6 +32,7 @@ from fastnode.config.allow_list import AllowedElement
 from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.jsonrpc.methods import METHOD_SETS
+from fastnode.values.namespaces import newer_name
 from fastnode.values.refusal import Reject
 
 DATA = Path(__file__).parents[1] / "data"
@@ -39,6 +40,8 @@ META_SCHEMA = json.loads((DATA / "openrpc_meta_schema.json").read_text())
 #: Address of the schema of schemas in the meta-schema; a document's schemas are those of draft 7.
 SCHEMA_OF_SCHEMAS = "https://meta.json-schema.tools"
 
+
+ADMIN = ("nodeAdmin_", "aztecAdmin_")
 
 FORMATS = FormatChecker()
 
@@ -105,6 +108,19 @@ def release() -> Described:
 
 
 # ---- the document -----------------------------------------------------------------------------------
+
+
+def shown(name: str, method_set: str) -> str:
+    """Name of a method in the document of a set."""
+    return newer_name(name) or name if method_set == "5.x" else name
+
+
+def older(name: str) -> str:
+    return name.replace("aztec", "node", 1)
+
+
+def names_in(method_set: Any) -> set[str]:
+    return {shown(method.name, method_set) for method in all_methods() if method.signature(method_set) is not None}
 
 
 @pytest.mark.parametrize("method_set", METHOD_SETS)
@@ -222,7 +238,8 @@ def test_every_schema_has_a_title_of_its_own_so_generated_types_have_names(metho
     for schema in (*(part["schema"] for part in contents), *made["components"]["schemas"].values()):
         for each in schemas_in(schema):
             assert titles.setdefault(each["title"].lower(), each) == each, each["title"]
-    assert {"nodegetblocksfrom", "nodegetblockslimit"} <= titles.keys()
+    prefix = "aztec" if method_set == "5.x" else "node"
+    assert {f"{prefix}getblocksfrom", f"{prefix}getblockslimit"} <= titles.keys()
 
 
 def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
@@ -248,8 +265,7 @@ def test_parameters_are_named_in_words() -> None:
 def test_every_method_of_a_set_is_in_its_document() -> None:
     for method_set in METHOD_SETS:
         names = [method["name"] for method in document(all_methods(), method_set)["methods"]]
-        wanted = {method.name for method in all_methods() if method.signature(method_set) is not None}
-        assert names == sorted(wanted - {"rpc.discover"})
+        assert names == sorted(names_in(method_set) - {"rpc.discover"}, key=older)
 
 
 def test_the_command_prints_the_document() -> None:
@@ -292,12 +308,13 @@ def test_every_answer_of_a_node_is_as_its_schema_says(served: ServedSets, method
     client, described = served.client(method_set), Described(method_set)
     flaws, count = [], 0
     for query in recorded()[::3]:
-        if query["method"] not in described.results:
+        method = shown(query["method"], method_set)
+        if method not in described.results:
             continue
-        answer = client.call(query["method"], *query["params"])
+        answer = client.call(method, *query["params"])
         if "result" in answer:
             count += 1
-            flaw = described.flaw_of_result(query["method"], answer["result"])
+            flaw = described.flaw_of_result(method, answer["result"])
             if flaw is not None:
                 flaws.append(flaw)
     assert flaws == []
@@ -308,7 +325,7 @@ def examples(method_set: Any) -> list[tuple[str, dict[str, Any]]]:
     """Documents of both ports, with the names of their methods; those that change a node come last."""
     methods = document(all_methods(), method_set)["methods"]
     found = [(method["name"], example) for method in methods for example in method.get("examples", ())]
-    return sorted(found, key=lambda row: (row[0].startswith("nodeAdmin_"), row[0]))
+    return sorted(found, key=lambda row: (row[0].startswith(ADMIN), row[0]))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +340,7 @@ def test_the_examples_are_what_a_node_answers_on_the_sample_chain(
             for method, example in examples(method_set):
                 if example["name"] != name:
                     continue
-                client = served.client(method_set, is_admin=method.startswith("nodeAdmin_"))
+                client = served.client(method_set, is_admin=method.startswith(ADMIN))
                 answer = client.call(method, *(parameter["value"] for parameter in example["params"]))
                 expected = {} if "description" in example["result"] else {"result": example["result"]["value"]}
                 assert answer == {"jsonrpc": "2.0", "id": 1} | expected, (method_set, method)
@@ -334,8 +351,8 @@ def test_the_examples_are_what_a_node_answers_on_the_sample_chain(
 @pytest.mark.parametrize("method_set", METHOD_SETS)
 def test_every_method_has_an_example_or_the_page_says_why_not(method_set: Any) -> None:
     named = {name for name, _ in examples(method_set)}
-    served = {method.name for method in all_methods() if method.signature(method_set) is not None}
-    assert served - named == served & set(WITHOUT_EXAMPLE)
+    served = names_in(method_set)
+    assert served - named == served & {shown(name, method_set) for name in WITHOUT_EXAMPLE}
     assert {example["name"] for _, example in examples(method_set)} == {
         "sample chain",
         "sample chain, --sentinel-enabled",

@@ -6,17 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fastnode.api.chain import METHODS
-from fastnode.app.ground.documentation import render
+from fastnode.app.ground.documentation import render, render_five
 
-PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_page_of_the_methods_is_current() -> None:
+@pytest.mark.parametrize(("page", "arguments"), [("methods.md", []), ("methods-5.md", ["5.x"])])
+def test_the_page_of_the_methods_is_current(page: str, arguments: list[str]) -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "fastnode.app.ground.documentation"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "fastnode.app.ground.documentation", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert PAGE.read_text() == made.stdout, "run python -m fastnode.app.ground.documentation > docs/methods.md"
+    assert (DOCS / page).read_text() == made.stdout, "run scripts/make-docs"
 
 
 def test_the_page_shows_sets_bounds_and_what_may_be_absent() -> None:
@@ -25,3 +31,7 @@ def test_the_page_shows_sets_bounds_and_what_may_be_absent() -> None:
     assert "- development only: `(query: CheckpointsQuery)` gives `CheckpointData[]`\n" in page
     assert "`(from: number 1.., limit: number 1..50)` gives `CheckpointedL2Block[]`" in page
     assert "- `(txHash: TxHash)` gives `TxReceipt`\n" in page
+    page = render_five(METHODS)
+    receipts = "MinedTxReceipt|PendingTxReceipt|DroppedTxReceipt"
+    assert f"- `(txHash: TxHash, options?: GetTxReceiptOptions)` gives `{receipts}`\n" in page
+    assert "getL2Tips" not in page

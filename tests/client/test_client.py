@@ -14,12 +14,13 @@ import pytest
 from tests.http_stand_in import HttpStandIn, answer
 from tests.ports import free_port
 
-from fastnode import AsyncClient, Client
+from fastnode import AsyncClient, AsyncClient5, Client, Client5
 from fastnode.app.ground.method_documentation import all_methods
-from fastnode.client import Call, prepared
+from fastnode.client import Call, prepared, prepared5
 from fastnode.development import client_code
 from fastnode.errors import CallRejected, ClientError, NoAnswer
 from fastnode.protocol.header import BlockHeader
+from fastnode.values.namespaces import newer_name
 
 PROJECT = Path(__file__).parents[2]
 
@@ -29,15 +30,38 @@ def test_the_methods_of_the_clients_are_those_of_the_table() -> None:
         assert (PROJECT / "src" / "fastnode" / "client" / name).read_text() == text, "run scripts/make-docs"
 
 
-def test_every_method_can_be_prepared_and_called_under_one_name() -> None:
-    made = {call.method for call in map(call_of, prepared_functions())}
-    assert made == {method.name for method in all_methods()}
-    for kind in (Client, AsyncClient):
-        assert all(hasattr(kind, function.__name__) for function in prepared_functions())
+@pytest.mark.parametrize(
+    ("module", "method_set", "clients"),
+    [(prepared, "both", (Client, AsyncClient)), (prepared5, "5.x", (Client5, AsyncClient5))],
+)
+def test_every_method_can_be_prepared_and_called_under_one_name(module: Any, method_set: Any, clients: Any) -> None:
+    functions = prepared_functions(module)
+    made = {call.method for call in map(call_of, functions)}
+    names = {method.name for method in all_methods() if method.signature(method_set) is not None}
+    assert made == ({newer_name(name) or name for name in names} if method_set == "5.x" else names)
+    for kind in clients:
+        assert all(hasattr(kind, function.__name__) for function in functions)
 
 
-def prepared_functions() -> list[Callable[..., Call[Any]]]:
-    return [item for item in vars(prepared).values() if getattr(item, "__module__", "") == prepared.__name__]
+def test_the_client_of_5_x_asks_its_methods(start_node: Callable[..., Any], short_chain: Path) -> None:
+    node = start_node("--chain-file", short_chain, "--metrics-port=0", "--method-set", "5.x").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    with Client5(node.url) as client:
+        tip = client.get_chain_tips()["proposed"]["number"]
+        block = client.get_block(tip, {"includeTransactions": True})
+        assert block is not None
+        tx_hash = next(effect["txHash"] for effect in block["body"]["txEffects"])
+        receipt = client.get_tx_receipt(tx_hash, {"includeTxEffect": True})
+        assert receipt["status"] != "dropped"
+        assert client.get_private_logs_by_tags({"tags": ["0x" + "1" * 64]}) == [[]]
+        with pytest.raises(CallRejected, match="aztec_getBlock"):
+            client.get_block(-1)
+    with Client(node.url) as older, pytest.raises(CallRejected, match="use getChainTips"):
+        older.get_l2_tips()
+
+
+def prepared_functions(module: Any) -> list[Callable[..., Call[Any]]]:
+    return [item for item in vars(module).values() if getattr(item, "__module__", "") == module.__name__]
 
 
 def call_of(function: Callable[..., Call[Any]]) -> Call[Any]:

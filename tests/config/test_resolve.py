@@ -66,7 +66,12 @@ def test_a_default_is_a_value_that_the_setting_allows(row: Setting) -> None:
         ({}, {"SVC_PORT": "99999"}, "", "SVC_PORT: bad value '99999'; allowed: a whole number from 0 to 65535"),
         ({}, {}, 'port = "8080"', "port in FILE: bad value '8080'; allowed: a whole number from 0 to 65535"),
         ({}, {"LOG_JSON": "yes"}, "", "LOG_JSON: bad value 'yes'; allowed: 1, true, 0 or false"),
-        ({}, {}, "method-set = []", "method-set in FILE: bad value []; allowed: both, release or development"),
+        (
+            {},
+            {},
+            "method-set = []",
+            "method-set in FILE: bad value []; allowed: auto, both, release, development or 5.x",
+        ),
         (
             {"port": "1" * 500},
             {},

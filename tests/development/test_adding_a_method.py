@@ -49,9 +49,12 @@ BY_HAND = {
 }
 
 MADE = {
+    "docs/methods-5.md",
     "docs/methods.md",
     "src/fastnode/client/methods.py",
+    "src/fastnode/client/methods5.py",
     "src/fastnode/client/prepared.py",
+    "src/fastnode/client/prepared5.py",
 }
 
 #: What holds the methods, their pages, their examples and the clients together.
@@ -119,6 +122,7 @@ def test_a_method_with_existing_types_takes_four_files(copy: Path) -> None:
     assert changed(copy) == set(BY_HAND)
     assert len(BY_HAND) == 4
     (copy / "docs" / "methods.md").write_text(run(copy, "-m", "fastnode.app.ground.documentation"))
+    (copy / "docs" / "methods-5.md").write_text(run(copy, "-m", "fastnode.app.ground.documentation", "5.x"))
     run(copy, "-m", "fastnode.development.client_code", copy / "src" / "fastnode" / "client")
     assert changed(copy) == set(BY_HAND) | MADE
     assert run(copy, "-m", "fastnode", "--version")

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 from fastnode.api import chain_parameters as chain
 from fastnode.api.chain import METHODS
+from fastnode.api.tagged_logs import LogsQueryParameter
 from fastnode.errors import InvalidParams
 from fastnode.jsonrpc.methods import METHOD_SETS, BoundMethod, MethodTable
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import Choice, NumberChoice
 from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject
-from fastnode.values.texts import Text
+from fastnode.values.texts import HexText, Text
 
 INVALID_PARAMS = -32602
 MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617
@@ -35,7 +36,6 @@ RIGHT: dict[str, Any] = {
     "TraceOptionsValue": {"opcodes": {"first": 0, "limit": 10}, "gasProfile": True},
     "Field": HASH,
     "FullHash": HASH,
-    "HexText": "0x" + "12" * 20,
     "Boolean": True,
     "Options": {},
     "Text": "x",
@@ -43,6 +43,9 @@ RIGHT: dict[str, Any] = {
     "DevelopmentBlock": 1,
     "CheckpointParameter": 1,
     "CheckpointsQuery": {"from": 1, "limit": 1},
+    "AnyCheckpointsQuery": {"fromSlot": 1, "limit": 1, "reverse": True},
+    "LogsQueryParameter": {"contractAddress": HASH, "tags": [HASH]},
+    "Overrides": {},
     "LogFilterParameter": {},
     "TagList": [HASH],
     "PendingLimit": 1,
@@ -63,6 +66,7 @@ ODD_VALUES: list[Any] = [
     {}, {"a": 1}, {"number": -1}, {"number": 1, "hash": HASH}, {"tag": "latest"}, {"slot": "x"},
     {"from": 1}, {"from": 1, "limit": 0}, {"epoch": -1}, {"epoch": 1, "x": 1},
     {"includeBlocks": 1}, {"includeTransactions": "true"}, {"onlyCheckpointed": None},
+    {"fromSlot": 1, "limit": 1, "x": 1}, {"tags": "x"}, {"tags": [{}]}, {"publicStorage": {}}, {"contracts": []},
     {"txHash": "x"}, {"tag": "x"}, {"fromBlock": None}, {"toBlock": 1.5}, {"afterLog": {}}, {"contractAddress": "0x1"},
 ]
 # fmt: on
@@ -75,6 +79,8 @@ def right_value(kind: Any) -> Any:
         return kind.choices[0]
     if isinstance(kind, NumberChoice):
         return next(iter(kind.choices))
+    if isinstance(kind, HexText):
+        return "0x" + "12" * kind.byte_count
     if isinstance(kind, ArrayOf):
         element = right_value(kind.element)
         return UNKNOWN if element is UNKNOWN else [element]
@@ -98,9 +104,20 @@ def beyond_limits(kind: Any) -> Iterator[tuple[Any, str]]:
     if type(kind).__name__ == "PendingLimit":
         yield 0, "from 1"
         yield 51, "to 50"
-    if isinstance(kind, chain.CheckpointsQuery):
+    if isinstance(kind, chain.CheckpointsQuery | chain.AnyCheckpointsQuery):
         yield {"from": 1, "limit": 0}, "at least 1"
         yield {"from": -1, "limit": 1}, "at least 0"
+    if isinstance(kind, chain.AnyCheckpointsQuery):
+        yield {"fromSlot": 1, "limit": 0}, "at least 1"
+        yield {"fromSlot": -1, "limit": 1}, "at least 0"
+    if isinstance(kind, LogsQueryParameter):
+        right = RIGHT["LogsQueryParameter"]
+        yield right | {"tags": [HASH] * (kind.tags_max + 1)}, f"at most {kind.tags_max}"
+        yield right | {"tags": []}, "an array of 1"
+        yield right | {"limitPerTag": 21}, "to 20"
+        yield right | {"txHash": HASH, "toBlock": 2}, "not both"
+        cursor = {"blockNumber": 1, "txIndexWithinBlock": -1, "logIndexWithinTx": 0}
+        yield right | {"tags": [{"tag": HASH, "afterLog": cursor}]}, "at least 0"
     if isinstance(kind, chain.ReleaseBlock | chain.DevelopmentBlock):
         yield -1, "at least 0"
 

@@ -13,7 +13,16 @@ from fastnode.api.chain_parameters import (
 from fastnode.api.lookups import find_block
 from fastnode.api.ranges import FIRST, LIMIT, is_long_range, range_signatures
 from fastnode.archiver import forms
-from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature, wants_development_record
+from fastnode.jsonrpc.methods import (
+    Context,
+    Gone,
+    Method,
+    MethodSet,
+    Parameter,
+    Read,
+    Signature,
+    wants_development_record,
+)
 from fastnode.kernels import block_text
 from fastnode.values.field_elements import BLOCK_HASH, FIELD
 
@@ -96,6 +105,7 @@ BLOCK_METHODS: Final = [
         handler=_get_block_by_hash,
         is_cached=True,
         release=Signature("L2Block", (Parameter("blockHash", BLOCK_HASH),), may_be_absent=True),
+        five=Gone("use getBlock with {hash}"),
     ),
     Method(
         name="node_getBlockByArchive",
@@ -103,6 +113,7 @@ BLOCK_METHODS: Final = [
         handler=_get_block_by_archive,
         is_cached=True,
         release=Signature("L2Block", (Parameter("archive", FIELD),), may_be_absent=True),
+        five=Gone("use getBlock with {archive}"),
     ),
     Method(
         name="node_getBlockData",
@@ -127,6 +138,7 @@ BLOCK_METHODS: Final = [
         shape=b"b",
         is_cached=True,
         release=Signature("BlockHeader", (Parameter("block", RELEASE_BLOCK, optional=True),), may_be_absent=True),
+        five=Gone("use getBlockData, which has the header"),
     ),
     Method(
         name="node_getBlockHeaderByArchive",
@@ -134,6 +146,7 @@ BLOCK_METHODS: Final = [
         handler=_get_block_header_by_archive,
         is_cached=True,
         release=Signature("BlockHeader", (Parameter("archive", FIELD),), may_be_absent=True),
+        five=Gone("use getBlockData with {archive}"),
     ),
     Method(
         name="node_getCheckpointedBlocks",
@@ -142,5 +155,6 @@ BLOCK_METHODS: Final = [
         is_cached=True,
         in_thread=is_long_range,
         release=Signature("CheckpointedL2Block[]", (Parameter("from", FIRST), Parameter("limit", LIMIT))),
+        five=Gone("use getBlocks with {onlyCheckpointed}"),
     ),
 ]

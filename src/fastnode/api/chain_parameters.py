@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple
 
-from fastnode.values.choices import Choice, NumberChoice, Options
+from fastnode.values.choices import BOOLEAN, Choice, NumberChoice, Options
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
 from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject, refuse_other_members
@@ -24,12 +24,16 @@ from fastnode.values.schemas import Schema, object_of, one_key
 from fastnode.values.value_type import NamedType, ValueType, read_member
 
 __all__ = [
+    "ANY_CHECKPOINTS_QUERY",
     "BLOCKS_INCLUDE_OPTIONS",
     "BLOCK_INCLUDE_OPTIONS",
+    "BLOCK_NUMBER",
     "CHAIN_TIP",
     "CHECKPOINTS_QUERY",
     "CHECKPOINT_INCLUDE_OPTIONS",
     "CHECKPOINT_PARAMETER",
+    "CHECKPOINT_TIP",
+    "CONFIRMED_CHECKPOINT",
     "DEVELOPMENT_BLOCK",
     "EVENT_FILTER",
     "LOG_FILTER",
@@ -41,6 +45,7 @@ __all__ = [
     "CheckpointRange",
     "CheckpointReference",
     "CheckpointReferenceKind",
+    "CheckpointsFromSlot",
     "EpochQuery",
     "LogFilter",
     "LogId",
@@ -48,11 +53,13 @@ __all__ = [
 
 LATEST: Final = "latest"
 CHAIN_TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
+#: Tips at which checkpoints may be asked for in release 5.x.
+CHECKPOINT_TIPS: Final = CHAIN_TIPS[1:]
 
 #: Texts that the reference takes for hex, and so for a hash.
 _LOOKS_LIKE_HEX: Final = re.compile(r"(?:0[xX])?[0-9a-fA-F]+|0[xX]", re.ASCII)
 
-_BLOCK_NUMBER: Final = Integer(name="block number", minimum=0, accepts_text=True)
+BLOCK_NUMBER: Final = Integer(name="block number", minimum=0, accepts_text=True)
 
 # ---- blocks ---------------------------------------------------------------------------------
 
@@ -94,9 +101,9 @@ def _read_block_hash_text(text: str) -> bytes | None:
 def _read_block_number(kind: ValueType, value: object) -> int:
     if type(value) is int and value >= 0:  # as nearly all are written
         return value
-    if _BLOCK_NUMBER.read(value) is None:
+    if BLOCK_NUMBER.read(value) is None:
         raise kind.refuse(value)
-    number: int = _BLOCK_NUMBER.from_json(value)
+    number: int = BLOCK_NUMBER.from_json(value)
     return number
 
 
@@ -121,7 +128,7 @@ class ReleaseBlock(NamedType):
         return _read_block_number(self, value)
 
     def definition(self) -> Schema:
-        return {"anyOf": [_BLOCK_NUMBER.schema(), BLOCK_HASH.schema(), {"const": LATEST}]}
+        return {"anyOf": [BLOCK_NUMBER.schema(), BLOCK_HASH.schema(), {"const": LATEST}]}
 
     def parts(self) -> Iterable[ValueType]:
         return (BLOCK_HASH,)
@@ -164,15 +171,16 @@ class DevelopmentBlock(NamedType):
     def definition(self) -> Schema:
         members = {key: kind.schema() for key, kind in _BLOCK_OBJECT_TYPES.items()}
         tips = {"enum": [LATEST, *CHAIN_TIPS]}
-        return {"anyOf": [_BLOCK_NUMBER.schema(), BLOCK_HASH.schema(), tips, one_key(members)]}
+        return {"anyOf": [BLOCK_NUMBER.schema(), BLOCK_HASH.schema(), tips, one_key(members)]}
 
     def parts(self) -> Iterable[ValueType]:
         return _BLOCK_OBJECT_TYPES.values()
 
 
 CHAIN_TIP: Final = Choice(CHAIN_TIPS, name="ChainTip")
+CHECKPOINT_TIP: Final = Choice(CHECKPOINT_TIPS, name="CheckpointTag")
 _BLOCK_OBJECT_TYPES: Final[Mapping[str, ValueType]] = {
-    "number": _BLOCK_NUMBER,
+    "number": BLOCK_NUMBER,
     "hash": BLOCK_HASH,
     "archive": FIELD,
     "tag": CHAIN_TIP,
@@ -213,9 +221,11 @@ class CheckpointParameter(NamedType):
 
     component = "CheckpointParameter"
     name = "CheckpointParameter"
-    expects = (
-        "a checkpoint number, one of proposed, checkpointed, proven, finalized, or an object with one of number, slot"
-    )
+    tips: ClassVar[tuple[str, ...]] = CHAIN_TIPS
+
+    @property
+    def expects(self) -> str:
+        return f"a checkpoint number, one of {', '.join(self.tips)}, or an object with one of number, slot"
 
     def from_json(self, value: object) -> CheckpointReference:
         if isinstance(value, dict):
@@ -223,7 +233,7 @@ class CheckpointParameter(NamedType):
                 raise Reject("must be an object with exactly one of the keys number, slot")
             [(key, content)] = value.items()
             return CheckpointReference(CheckpointReferenceKind(key), read_member(_CHECKPOINT_NUMBER, content, key))
-        if isinstance(value, str) and value in CHAIN_TIPS:
+        if isinstance(value, str) and value in self.tips:
             return CheckpointReference(CheckpointReferenceKind.TIP, value)
         if _CHECKPOINT_NUMBER.read(value) is None:
             raise self.refuse(value)
@@ -231,7 +241,17 @@ class CheckpointParameter(NamedType):
 
     def definition(self) -> Schema:
         number = _CHECKPOINT_NUMBER.schema()
-        return {"anyOf": [number, CHAIN_TIP.schema(), one_key({"number": number, "slot": number})]}
+        return {"anyOf": [number, {"enum": list(self.tips)}, one_key({"number": number, "slot": number})]}
+
+
+class ConfirmedCheckpoint(CheckpointParameter):
+    """A checkpoint in release 5.x, which names no proposed one."""
+
+    __slots__ = ()
+
+    component = "ConfirmedCheckpoint"
+    name = "ConfirmedCheckpoint"
+    tips = CHECKPOINT_TIPS
 
 
 class CheckpointRange(NamedTuple):
@@ -247,7 +267,16 @@ class EpochQuery(NamedTuple):
     epoch: int
 
 
+class CheckpointsFromSlot(NamedTuple):
+    """``limit`` checkpoints, nearest first: of slots from ``slot`` on, or up to it."""
+
+    slot: int
+    limit: int
+    is_reverse: bool
+
+
 _RANGE_LIMIT: Final = Integer(name="limit", minimum=1)
+_SLOT: Final = Integer(name="slot", minimum=0, accepts_text=True)
 _EPOCH: Final = Integer(name="epoch", minimum=0, accepts_text=True)
 
 
@@ -284,8 +313,39 @@ class CheckpointsQuery(NamedType):
         }
 
 
+class AnyCheckpointsQuery(NamedType):
+    """The same in release 5.x, which also knows ``{fromSlot, limit, reverse?}``."""
+
+    __slots__ = ()
+
+    component = "AnyCheckpointsQuery"
+    name = "AnyCheckpointsQuery"
+    expects = "an object with from and limit, with fromSlot, limit and perhaps reverse, or with epoch"
+
+    def from_json(self, value: object) -> CheckpointRange | EpochQuery | CheckpointsFromSlot:
+        if not isinstance(value, dict):
+            raise self.refuse(value)
+        keys = set(value)
+        if keys - {"reverse"} == {"fromSlot", "limit"}:
+            return CheckpointsFromSlot(
+                read_member(_SLOT, value["fromSlot"], "fromSlot"),
+                read_member(_RANGE_LIMIT, value["limit"], "limit"),
+                "reverse" in keys and read_member(BOOLEAN, value["reverse"], "reverse"),
+            )
+        if keys in ({"epoch"}, {"from", "limit"}):
+            return CHECKPOINTS_QUERY.from_json(value)
+        raise Reject(f"must be {self.expects}, and no other key")
+
+    def definition(self) -> Schema:
+        required = {"fromSlot": _SLOT.schema(), "limit": _RANGE_LIMIT.schema()}
+        by_slot = object_of(required | {"reverse": BOOLEAN.schema()}, required, closed=True)
+        return {"anyOf": [*CHECKPOINTS_QUERY.definition()["anyOf"], by_slot]}
+
+
 CHECKPOINT_PARAMETER: Final = CheckpointParameter()
+CONFIRMED_CHECKPOINT: Final = ConfirmedCheckpoint()
 CHECKPOINTS_QUERY: Final = CheckpointsQuery()
+ANY_CHECKPOINTS_QUERY: Final = AnyCheckpointsQuery()
 
 # ---- logs, trees, fees ----------------------------------------------------------------------
 

@@ -16,17 +16,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from fastnode.api.chain_parameters import (
+    ANY_CHECKPOINTS_QUERY,
     CHECKPOINT_INCLUDE_OPTIONS,
     CHECKPOINT_PARAMETER,
     CHECKPOINTS_QUERY,
+    CONFIRMED_CHECKPOINT,
     CheckpointRange,
     CheckpointReference,
+    CheckpointsFromSlot,
     EpochQuery,
 )
 from fastnode.api.lookups import find_checkpoint
 from fastnode.api.ranges import is_long_range, range_signatures
 from fastnode.archiver import forms
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, wants_development_record
+from fastnode.jsonrpc.methods import Context, Gone, Method, Parameter, Signature, wants_development_record
 from fastnode.kernels import encode
 from fastnode.values.numbers import Integer
 
@@ -65,10 +68,12 @@ def _render_checkpoint(
     return _development_record(chain, checkpoint, include or _NO_OPTIONS)
 
 
-def _get_checkpoints_data(context: Context, query: CheckpointRange | EpochQuery) -> bytes:
+def _get_checkpoints_data(context: Context, query: CheckpointRange | EpochQuery | CheckpointsFromSlot) -> bytes:
     chain = context.view.chain
     if isinstance(query, EpochQuery):
         found = _stored_checkpoints(chain, chain.checkpoint_numbers_of_epoch(query.epoch))
+    elif isinstance(query, CheckpointsFromSlot):
+        found = _stored_checkpoints(chain, _numbers_from_slot(chain, query))
     else:
         found = _stored_range(chain, query.first, query.limit)
     return context.array(_data_record(checkpoint, with_price_modifier=True) for checkpoint in found)
@@ -85,6 +90,16 @@ def _stored_range(chain: ChainView, first: int, limit: int) -> Iterator[StoredCh
     first = max(first, 1)
     last = chain.tips.checkpointed.checkpoint.number
     return _stored_checkpoints(chain, range(first, min(first + limit - 1, last) + 1))
+
+
+def _numbers_from_slot(chain: ChainView, query: CheckpointsFromSlot) -> range:
+    """Numbers of the checkpoints, nearest first; their slots grow with them."""
+    last = chain.tips.checkpointed.checkpoint.number
+    if query.is_reverse:
+        newest = chain.checkpoint_before_slot(query.slot + 1)
+        return range(newest, max(newest - query.limit, 0), -1)
+    first = chain.checkpoint_before_slot(query.slot) + 1
+    return range(first, min(first + query.limit - 1, last) + 1)
 
 
 def _stored_checkpoints(chain: ChainView, numbers: Iterable[int]) -> Iterator[StoredCheckpoint]:
@@ -195,6 +210,14 @@ CHECKPOINT_METHODS: Final = [
             ),
             may_be_absent=True,
         ),
+        five=Signature(
+            "CheckpointResponse",
+            (
+                Parameter("checkpointParameter", CONFIRMED_CHECKPOINT),
+                Parameter("options", CHECKPOINT_INCLUDE_OPTIONS, optional=True),
+            ),
+            may_be_absent=True,
+        ),
     ),
     Method(
         name="node_getCheckpoints",
@@ -211,6 +234,7 @@ CHECKPOINT_METHODS: Final = [
         is_cached=True,
         in_thread=lambda arguments: True,
         development=Signature("CheckpointData[]", (Parameter("query", CHECKPOINTS_QUERY),)),
+        five=Signature("CheckpointData[]", (Parameter("query", ANY_CHECKPOINTS_QUERY),)),
     ),
     Method(
         name="node_getCheckpointsDataForEpoch",
@@ -219,5 +243,6 @@ CHECKPOINT_METHODS: Final = [
         is_cached=True,
         in_thread=True,
         release=Signature("CheckpointData[]", (Parameter("epochNumber", _EPOCH),)),
+        five=Gone("use getCheckpointsData with {epoch}"),
     ),
 ]

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from fastnode.api.chain_parameters import DEVELOPMENT_BLOCK, BlockName
+from fastnode.api.lookups import reference_block
 from fastnode.config.allow_list import AllowedElement
-from fastnode.jsonrpc.methods import Context, Method, Parameter, common
+from fastnode.errors import ServerError
+from fastnode.jsonrpc.methods import OTHER_FORM, Context, Gone, Method, Parameter, Signature, common
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, FIELD
 from fastnode.values.refusal import Reject
 from fastnode.values.texts import Text
+
+if TYPE_CHECKING:
+    from fastnode.view import View
 
 __all__ = ["methods"]
 
@@ -59,6 +65,19 @@ class ContractMethods:
         return orjson.dumps([element.to_json() for element in self._allow_list()])
 
 
+def _instance_at(view: View, address: bytes, reference: BlockName | None = None) -> bytes | None:
+    chain = view.chain
+    if reference is None:
+        return contract_instance_json(chain, address)
+    block = reference_block(view, reference)
+    if block > chain.tip_number:
+        raise ServerError(
+            f"Reference block {block} not found: the newest block of this node is {chain.tip_number}. "
+            "If it was there before, a reorg has replaced it."
+        )
+    return contract_instance_json(chain, address, block)
+
+
 def _are_long(arguments: Sequence[Any]) -> bool:
     signatures = arguments[0]
     return sum(map(len, signatures)) + len(signatures) * NAME_OVERHEAD_LENGTH > QUICKLY_HASHED_LENGTH
@@ -86,13 +105,27 @@ def methods(function_names: FunctionNames, allow_list: Callable[[], Sequence[All
             read=lambda view, address: contract_instance_json(view.chain, address),
             shape=b"h",
             is_cached=True,
+            five=OTHER_FORM,
             **common("ContractInstanceWithAddress", Parameter("address", ADDRESS), may_be_absent=True),
+        ),
+        Method(
+            name="node_getContract",
+            summary="A contract that the chain has published, with its class at a block, or at the newest.",
+            read=_instance_at,
+            shape=b"h|b",
+            is_cached=True,
+            five=Signature(
+                "ContractInstanceWithAddress",
+                (Parameter("address", ADDRESS), Parameter("referenceBlock", DEVELOPMENT_BLOCK, optional=True)),
+                may_be_absent=True,
+            ),
         ),
         Method(
             name="node_registerContractFunctionSignatures",
             summary="Name contract functions, for texts that people read.",
             handler=handlers.register_signatures,
             in_thread=_are_long,
+            five=Gone("fastnode_registerArtifact names functions"),
             **common("void", signatures, may_be_absent=True),
         ),
         Method(

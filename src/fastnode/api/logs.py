@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.chain_parameters import LOG_FILTER, LogFilter, LogId
 from fastnode.errors import InvalidParams, LeftToStrictPath, ServerError
-from fastnode.jsonrpc.methods import Context, Method, Parameter, common
+from fastnode.jsonrpc.methods import OTHER_FORM, Context, Gone, Method, Parameter, common
 from fastnode.kernels import encode, tag_log
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.range_queries import (
@@ -237,6 +237,7 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
             shape=b"t|nh",
             is_cached=True,
             in_thread=handlers.are_many_private,
+            five=OTHER_FORM,
             **common("TxScopedL2Log[][]", private_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(
@@ -246,6 +247,7 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
             shape=b"ht|nh",
             is_cached=True,
             in_thread=handlers.are_many_public,
+            five=Gone("use getPublicLogsByTags"),
             **common("TxScopedL2Log[][]", Parameter("contractAddress", ADDRESS), public_tags, _PAGE, _REFERENCE_BLOCK),
         ),
         Method(
@@ -253,6 +255,7 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
             summary="Public logs of a block range or a transaction, narrowed to a contract and a tag.",
             handler=handlers.public_logs,
             in_thread=_is_long,
+            five=Gone("use getPublicLogsByTags"),
             **common("GetPublicLogsResponse", _FILTER),
         ),
         Method(
@@ -260,6 +263,7 @@ def methods(known_tags: KnownTags, *, tags_max: int = TAGS_MAX, logs_max: int = 
             summary="Contract class logs of a block range or a transaction, narrowed to a contract.",
             handler=handlers.class_logs,
             in_thread=_is_long,
+            five=Gone("use getContractClass, or getBlock with {includeTransactions}"),
             **common("GetContractClassLogsResponse", _FILTER),
         ),
     ]

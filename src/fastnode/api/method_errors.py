@@ -37,12 +37,16 @@ _POOL: Final = ("NULLIFIER_CONFLICT", "INSUFFICIENT_FEE_PAYER_BALANCE", "LOW_PRI
 #: Values of ``data.code`` of the error -32000, beside that of every method.  Some errors have no such code.
 _CODES: Final = {
     "node_sendTx": ("INVALID_TX", *_POOL, *_UPSTREAM),
-    "node_simulatePublicCalls": ("INVALID_TX", "SIMULATION_FAILED", "BUSY", *_UPSTREAM),
+    "node_simulatePublicCalls": ("INVALID_TX", "NO_OVERRIDES", "SIMULATION_FAILED", "BUSY", *_UPSTREAM),
     "node_getL2ToL1MembershipWitness": ("L1_UNAVAILABLE",),
     "node_getValidatorsStats": _UPSTREAM,
     "node_getValidatorStats": _UPSTREAM,
     "nodeAdmin_getSlashOffenses": _SLASHING,
     "nodeAdmin_getSlashPayloads": ("NO_SLASH_PAYLOADS", *_SLASHING),
+    "node_getCheckpointAttestationsForSlot": ("NOT_KEPT",),
+    "node_getProposalsForSlot": ("NOT_KEPT",),
+    "nodeAdmin_pauseSequencer": ("NO_SEQUENCER",),
+    "nodeAdmin_resumeSequencer": ("NO_SEQUENCER",),
     "nodeAdmin_pauseSync": ("STILL_PAUSING",),
     "nodeAdmin_rollbackTo": (
         "STILL_PAUSING",

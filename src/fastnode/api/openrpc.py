@@ -24,6 +24,7 @@ from fastnode.api.record_schemas import components
 from fastnode.api.schema_language import schema_of
 from fastnode.api.schema_titles import pascal, titled
 from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet
+from fastnode.values.namespaces import newer_name
 from fastnode.values.schemas import Schema
 from fastnode.values.value_type import definitions_of
 
@@ -38,7 +39,7 @@ _DESCRIPTION: Final = (
 )
 
 
-_ADMIN_PREFIX: Final = "nodeAdmin_"
+_ADMIN_PREFIXES: Final = ("nodeAdmin_", "aztecAdmin_")
 _RESERVED_PREFIX: Final = "rpc."
 _PUBLIC_SERVER: Final = {"name": "public", "summary": "The public port.", "url": PUBLIC_URL}
 _ADMIN_SERVER: Final = {
@@ -58,13 +59,19 @@ _TAGS: Final = {
     "discovery": "interface",
     "fastnode": "fastnode",
     "logs": "logs",
+    "node_facts": "chain",
     "outbox_witness": "state",
+    "peers": "network",
+    "receipts": "chain",
+    "rollup": "chain",
+    "sequencer": "sequencing",
     "simulation": "simulation",
     "slashing": "slashing",
     "snapshots": "snapshots",
     "state": "state",
     "state_answers": "state",
     "sync": "synchronization",
+    "tagged_logs": "logs",
     "txs": "transactions",
     "upstream": "network",
 }
@@ -76,10 +83,10 @@ def document(methods: Sequence[Method], method_set: MethodSet = "both", *, url: 
     served = [method for method in offered if method.signature(method_set) is not None]
     described = [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)]
     names = {method.name for method in served}
-    replaced = {method.name for method in served if method.replaced_by in names}
+    replaced = {_shown(method.name, method_set) for method in served if method.replaced_by in names}
     if url is None:
         for method in described:
-            if method["name"].startswith(_ADMIN_PREFIX):
+            if method["name"].startswith(_ADMIN_PREFIXES):
                 method["servers"] = [_ADMIN_SERVER]
     for method in described:
         if method["name"] in replaced:
@@ -116,9 +123,9 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
     signature = method.signature(method_set)
     assert signature is not None
     described: dict[str, Any] = {
-        "name": method.name,
+        "name": _shown(method.name, method_set),
         "summary": method.summary,
-        "tags": [{"name": _tag(method)}],
+        "tags": [{"name": _tag(method, method_set)}],
         "paramStructure": "by-position",
         "params": [
             {
@@ -136,8 +143,13 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
     return described | ({"examples": examples} if examples else {})
 
 
-def _tag(method: Method) -> str:
-    read = method.read_in("both") or method.handler
+def _shown(name: str, method_set: MethodSet) -> str:
+    """Name of a method as clients of the set call it."""
+    return (newer_name(name) or name) if method_set == "5.x" else name
+
+
+def _tag(method: Method, method_set: MethodSet) -> str:
+    read = method.read_in(method_set) or method.handler
     # Only the class of a kernel's function knows the module.
     module = (getattr(read, "__module__", None) or type(read).__module__).rpartition(".")[2]
     return _TAGS.get(module) or method.name.partition("_")[0]

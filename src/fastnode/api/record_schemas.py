@@ -111,6 +111,11 @@ RECORDS: Final[dict[str, str]] = {
     "blocks?: BlockResponse[], l1?: L1PublishInfo, attestations?: CommitteeAttestation[]}",
     "ChainTips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
     # ---- transactions
+    "MinedTxReceipt": '{txHash: Fr, status: "proposed"|"checkpointed"|"proven"|"finalized", '
+    'executionResult: "success"|"reverted", transactionFee: bigint, blockHash: Fr, blockNumber: number, '
+    "slotNumber: number, txIndexInBlock: number, epochNumber: number, txEffect?: TxEffect, debugLogs?: any[]}",
+    "PendingTxReceipt": '{txHash: Fr, status: "pending", tx?: Tx}',
+    "DroppedTxReceipt": '{txHash: Fr, status: "dropped", error?: string}',
     "Tx": "{txHash?: Fr, data: bytes, chonkProof: bytes, contractClassLogFields: {fields: Fr[]}[], "
     "publicFunctionCalldata: {values: Fr[], hash: Fr}[]}",
     "TxValidationResult": '{result: "valid"|"invalid"|"skipped", reason?: string[]}',
@@ -151,6 +156,8 @@ RECORDS: Final[dict[str, str]] = {
     "LogId": "{blockNumber: number, blockHash: Fr, txHash: Fr, txIndex: number, logIndex: number}",
     "TxScopedL2Log": "{txHash: Fr, blockNumber: number, blockTimestamp: bigint, logData: Fr[], noteHashes: Fr[], "
     "firstNullifier: Fr}",
+    "LogResult": "{logData: Fr[], blockNumber: number, blockHash: Fr, blockTimestamp: bigint, txHash: Fr, "
+    "txIndexWithinBlock: number, logIndexWithinTx: number, noteHashes?: Fr[], nullifiers?: Fr[]}",
     "GetPublicLogsResponse": "{logs: {id: LogId, log: PublicLog}[], maxLogsHit: boolean}",
     "RegisteredArtifact": "{classId: Fr, name: string, functions: number, events: number, slots: number, "
     "assertions: number}",
@@ -170,7 +177,16 @@ RECORDS: Final[dict[str, str]] = {
     "ProtocolContractAddresses": "{classRegistry: Fr, feeJuice: Fr, instanceRegistry: Fr, multiCallEntrypoint: Fr}",
     "NodeInfo": f"{{nodeVersion: string, l1ChainId: number, rollupVersion: number, {members_text()}"
     "l1ContractAddresses: L1ContractAddresses, protocolContractAddresses: ProtocolContractAddresses, "
-    "realProofs: boolean}",
+    "realProofs: boolean, txsLimits?: {gas: Gas}}",
+    "L1RollupConstants": "{l1StartBlock: bigint, l1GenesisTime: bigint, slotDuration: number, epochDuration: number, "
+    "ethereumSlotDuration: number, proofSubmissionEpochs: number, targetCommitteeSize: number, "
+    "rollupManaLimit: number}",
+    "PeerInfo": '{status: "connected"|"dialing"|"cached", id: string, score?: float, dialStatus?: string, '
+    "addresses?: string[], enr?: string, dialAttempts?: number}",
+    "CheckpointAttestation": "{payload: {header: CheckpointHeader, archive: Fr, feeAssetPriceModifier: bigint, "
+    "signatureContext: {chainId: number, rollupAddress: EthAddress}}, signature: Signature, "
+    "proposerSignature: Signature}",
+    "ProposalsForSlot": "{blockProposals: bytes[], checkpointProposals: bytes[]}",
     "ChainRecord": "{kind?: string, version?: number, nodeInfo: NodeInfo, l1Constants: any, minFees?: any}",
     "GenesisRecord": "{kind?: string, header: BlockHeader, blockHash: Fr, archiveRoot: Fr, "
     "prefilledPublicData: {slot: Fr, value: Fr}[], contractClasses: any[], contractInstances: any[]}",
@@ -188,6 +204,8 @@ RECORDS: Final[dict[str, str]] = {
     "ValidatorsStats": "{stats: ValidatorsByAddress, lastProcessedSlot?: number, initialSlot?: number, "
     "slotWindow: number}",
     "SingleValidatorStats": "{validator: ValidatorStats, allTimeProvenPerformance: {missed: number, total: number, "
+    "epoch: number}[], lastProcessedSlot?: number, initialSlot?: number, slotWindow: number}",
+    "EpochValidatorStats": "{validator: ValidatorStats, allTimeEpochPerformance: {missed: number, total: number, "
     "epoch: number}[], lastProcessedSlot?: number, initialSlot?: number, slotWindow: number}",
     "Offense": "{validator: EthAddress, amount: bigint, offenseType: number, epochOrSlot: bigint}",
     "SlashPayloadRound": "{address: EthAddress, timestamp: bigint, votes: bigint, round: bigint, "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import orjson
 
 from fastnode.errors import Refused, ServerError
-from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
+from fastnode.jsonrpc.methods import Context, Gone, Method, Parameter, Signature, common
 from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, RoundSize
@@ -149,5 +149,6 @@ def methods(slashing: Slashing) -> list[Method]:
             in_thread=True,
             waits=True,
             release=Signature("SlashPayloadRound[]"),
+            five=Gone("votes are tallied there"),
         ),
     ]

@@ -139,6 +139,15 @@ def _low_nullifier_witness_in(method_set: MethodSet) -> Read:
     )
 
 
+def _low_nullifier_witness_in_five(view: View, reference: BlockName, nullifier: bytes) -> bytes:
+    """As in the development set, but for one that is in the tree there is an error."""
+    witness = _state(view).low_nullifier_witness(nullifier, reference_block(view, reference))
+    if witness.key == nullifier:
+        number = int.from_bytes(nullifier, "big")
+        raise ServerError(f"Cannot prove nullifier non-inclusion: nullifier {number} already exists in the tree")
+    return nullifier_json(witness)
+
+
 def _absent_if_present(witness: IndexedWitness, nullifier: bytes) -> bytes | None:
     """Nothing proves the absence of a nullifier that is there."""
     return None if witness.key == nullifier else nullifier_json(witness)
@@ -217,6 +226,7 @@ METHODS: Final[list[Method]] = [
             "both": _low_nullifier_witness_in("both"),
             "release": _low_nullifier_witness_in("release"),
             "development": _low_nullifier_witness_in("development"),
+            "5.x": _low_nullifier_witness_in_five,
         },
         shape=b"bf",
         is_cached=True,

@@ -5,12 +5,13 @@ Everything that decodes a transaction runs in a thread: its hash alone takes mil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
 
 from fastnode import interpreter
+from fastnode.api.tx_json import without_proof
 from fastnode.errors import DecodeError, InvalidParams, ServerError
 from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
@@ -68,6 +69,7 @@ class PendingLimit(Number):
 
 TX: Final = TxParameter()
 TX_VALIDATION_OPTIONS: Final = Options("TxValidationOptions", ("isSimulation", "skipFeeEnforcement"))
+TX_OPTIONS: Final = Options("GetTxByHashOptions", ("includeProof",))
 MANA_USAGE: Final = Choice(tuple(ManaUsage), name="ManaUsageEstimate")
 
 
@@ -132,18 +134,30 @@ class TxMethods:
         )
         return result.to_json_bytes()
 
-    def get(self, _context: Context, tx_hash: bytes) -> bytes | None:
-        return self._pool.tx_json(tx_hash)
+    def get(self, context: Context, tx_hash: bytes, options: frozenset[str] | None = None) -> bytes | None:
+        return self._reader(context, options)(tx_hash)
 
-    def get_many(self, context: Context, tx_hashes: Sequence[bytes]) -> bytes:
-        return self._found(context, tx_hashes)
+    def get_many(self, context: Context, tx_hashes: Sequence[bytes], options: frozenset[str] | None = None) -> bytes:
+        return context.array(map(self._reader(context, options), tx_hashes))
 
-    def pending(self, context: Context, limit: int | None, after: bytes | None) -> bytes:
-        return self._found(context, self._pool.pending_hashes(limit=limit, after=after))
+    def pending(
+        self, context: Context, limit: int | None, after: bytes | None, options: frozenset[str] | None = None
+    ) -> bytes:
+        hashes = self._pool.pending_hashes(limit=limit, after=after)
+        return context.array(map(self._reader(context, options), hashes))
 
-    def _found(self, context: Context, tx_hashes: Iterable[bytes]) -> bytes:
-        """JSON array of the transactions that the pool has, as they are stored."""
-        return context.array(map(self._pool.tx_json, tx_hashes))
+    def _reader(self, context: Context, options: frozenset[str] | None) -> Callable[[bytes], bytes | None]:
+        """Source of the transactions of the pool: as they are stored, but in 5.x without their proofs if those are not
+        asked for."""
+        read = self._pool.tx_json
+        if context.method_set != "5.x" or "includeProof" in (options or _NO_FLAGS):
+            return read
+
+        def read_without_proof(tx_hash: bytes) -> bytes | None:
+            tx = read(tx_hash)
+            return None if tx is None else without_proof(tx)
+
+        return read_without_proof
 
     def pending_count(self, _context: Context) -> bytes:
         return b"%d" % self._pool.pending_count
@@ -173,6 +187,12 @@ def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Meth
     handlers = TxMethods(mempool, fees or ChainFees())
     tx = Parameter("tx", TX)
     tx_hash = Parameter("txHash", TX_HASH)
+    tx_hashes = Parameter("txHashes", ArrayOf(TX_HASH, TXS_MAX))
+    page = (
+        Parameter("limit", PendingLimit(1, TXS_MAX, name="number"), optional=True),
+        Parameter("after", TX_HASH, optional=True),
+    )
+    with_proof = Parameter("options", TX_OPTIONS, optional=True)
     return [
         Method(
             name="node_sendTx",
@@ -194,6 +214,7 @@ def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Meth
             name="node_getTxByHash",
             summary="A transaction that waits, or is mined but not yet final.",
             handler=handlers.get,
+            five=Signature("Tx", (tx_hash, with_proof), may_be_absent=True),
             **common("Tx", tx_hash, may_be_absent=True),
         ),
         Method(
@@ -201,18 +222,16 @@ def methods(mempool: Mempool | None, fees: FeeSource | None = None) -> list[Meth
             summary="The transactions of these hashes that wait, or are mined but not yet final.",
             handler=handlers.get_many,
             in_thread=_are_many,
-            **common("Tx[]", Parameter("txHashes", ArrayOf(TX_HASH, TXS_MAX))),
+            five=Signature("Tx[]", (tx_hashes, with_proof)),
+            **common("Tx[]", tx_hashes),
         ),
         Method(
             name="node_getPendingTxs",
             summary="Pending transactions by falling priority, after the one named.",
             handler=handlers.pending,
             in_thread=_are_many,
-            **common(
-                "Tx[]",
-                Parameter("limit", PendingLimit(1, TXS_MAX, name="number"), optional=True),
-                Parameter("after", TX_HASH, optional=True),
-            ),
+            five=Signature("Tx[]", (*page, with_proof)),
+            **common("Tx[]", *page),
         ),
         Method(
             name="node_getPendingTxCount",

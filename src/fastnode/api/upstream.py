@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
 from fastnode.errors import Refused
-from fastnode.jsonrpc.methods import Context, Method, Parameter, common
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import ETH_ADDRESS
 
@@ -55,22 +55,47 @@ class _UpstreamMethods:
 
     def validators_stats(self, context: Context) -> bytes:
         if self._sentinel is not None:
-            return orjson.dumps(self._sentinel.validators_stats(context.view.chain))
-        if self._questions is None:
+            stats = self._sentinel.validators_stats(context.view.chain)
+        elif self._questions is None:
             return _NO_STATISTICS
-        return orjson.dumps(self._questions.ask_cached("node_getValidatorsStats", [], STATISTICS_AGE_MAX_S))
+        else:
+            stats = self._questions.ask_cached("node_getValidatorsStats", [], STATISTICS_AGE_MAX_S)
+        if context.method_set == "5.x":
+            told = {address: _stats_in_five(validator) for address, validator in stats["stats"].items()}
+            stats = stats | {"stats": told}
+        return orjson.dumps(stats)
 
     def validator_stats(
         self, context: Context, address: str, from_slot: int | None = None, to_slot: int | None = None
     ) -> bytes | None:
         if self._sentinel is not None:
             stats = self._sentinel.validator_stats(context.view.chain, bytes.fromhex(address[2:]), from_slot, to_slot)
-            return None if stats is None else orjson.dumps(stats)
-        if self._questions is None:
+        elif self._questions is None:
             return None
-        parameters = [address, from_slot, to_slot]
-        answer = self._questions.ask_cached("node_getValidatorStats", parameters, STATISTICS_AGE_MAX_S)
-        return None if answer is None else orjson.dumps(answer)
+        else:
+            parameters = [address, from_slot, to_slot]
+            stats = self._questions.ask_cached("node_getValidatorStats", parameters, STATISTICS_AGE_MAX_S)
+        if stats is None:
+            return None
+        return orjson.dumps(_single_stats_in_five(stats) if context.method_set == "5.x" else stats)
+
+
+def _stats_in_five(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """ValidatorStats of 5.x, which says of a checkpoint that was proposed only whether its blocks were executed."""
+    history = [
+        item | {"status": "checkpoint-unvalidated"} if item["status"] == "checkpoint-proposed" else item
+        for item in stats["history"]
+    ]
+    return {**stats, "history": history}
+
+
+def _single_stats_in_five(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """SingleValidatorStats of 5.x, which calls the performance by another name."""
+    told = {name: value for name, value in stats.items() if name != "allTimeProvenPerformance"}
+    return told | {
+        "validator": _stats_in_five(stats["validator"]),
+        "allTimeEpochPerformance": stats.get("allTimeProvenPerformance", []),
+    }
 
 
 def methods(
@@ -81,6 +106,11 @@ def methods(
     """``sentinel`` answers if there is one, else the followed node; without both the answers are those of a node that
     does not watch validators."""
     handlers = _UpstreamMethods(questions, sentinel, own_record)
+    of_validator = (
+        Parameter("validatorAddress", ETH_ADDRESS),
+        Parameter("fromSlot", _SLOT, optional=True),
+        Parameter("toSlot", _SLOT, optional=True),
+    )
     return [
         Method(
             name="node_getEncodedEnr",
@@ -104,12 +134,7 @@ def methods(
             handler=handlers.validator_stats,
             in_thread=True,
             waits=True,
-            **common(
-                "SingleValidatorStats",
-                Parameter("validatorAddress", ETH_ADDRESS),
-                Parameter("fromSlot", _SLOT, optional=True),
-                Parameter("toSlot", _SLOT, optional=True),
-                may_be_absent=True,
-            ),
+            five=Signature("EpochValidatorStats", of_validator, may_be_absent=True),
+            **common("SingleValidatorStats", *of_validator, may_be_absent=True),
         ),
     ]

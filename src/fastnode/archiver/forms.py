@@ -127,6 +127,8 @@ _INDEXED_EFFECT: Final = (
     Row("l2BlockNumber", "number", layouts.PART_BLOCK_NUMBER),
     Row("txIndexInBlock", "number", layouts.PART_TX_INDEX),
     Row("data", "TxEffect", layouts.PART_EFFECT),
+    # Added by release 5.x.
+    Row("slotNumber", "number", is_optional=True),
 )
 
 #: Records by their names.

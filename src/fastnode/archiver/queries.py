@@ -286,6 +286,13 @@ class ChainView:
         value = self.get(layout.slot_key(slot))
         return None if value is None else layout.decode_number(value)
 
+    def checkpoint_before_slot(self, slot: int) -> int:
+        """Number of the newest complete checkpoint of a slot before this one; 0 if there is none."""
+        with self._snapshot_or_raise().iterator(
+            start=layout.slot_key(0), stop=layout.slot_key(min(slot, _MAX_U32)), include_key=False, reverse=True
+        ) as values:
+            return next((layout.decode_number(value) for value in values), 0)
+
     def checkpoint_numbers_of_epoch(self, epoch: int) -> range:
         """Numbers of the complete checkpoints whose slot lies in the epoch (at most one per slot)."""
         first_slot = epoch * self.chain.epoch_duration
@@ -300,12 +307,18 @@ class ChainView:
 
     # ---- transactions --------------------------------------------------------------------
 
-    def tx_location(self, tx_hash: bytes) -> TxLocation | None:
+    def transaction(self, tx_hash: bytes) -> StoredTransaction | None:
+        """A mined transaction's place, and the end of its receipt."""
         value = self.get(layout.TRANSACTION + tx_hash)
-        if value is None:
-            return None
-        transaction = StoredTransaction.decode(value)
-        return TxLocation(transaction.block_number, transaction.index_in_block)
+        return None if value is None else StoredTransaction.decode(value)
+
+    def tx_location(self, tx_hash: bytes) -> TxLocation | None:
+        transaction = self.transaction(tx_hash)
+        return None if transaction is None else TxLocation(transaction.block_number, transaction.index_in_block)
+
+    def effect_json(self, block_number: int, tx_index: int) -> bytes:
+        """TxEffect of a transaction that is there."""
+        return self._required(layout.effect_key(block_number, tx_index))
 
     def tx_receipt_json(self, tx_hash: bytes) -> bytes | None:
         """TxReceipt of a mined transaction; the status follows from this view's tips."""

@@ -45,7 +45,7 @@ _PASSING: Final = frozenset(
     {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 )
 #: Methods whose effect must not come twice.
-_ONCE_PREFIX: Final = "nodeAdmin_"
+_ONCE_PREFIXES: Final = ("nodeAdmin_", "aztecAdmin_")
 
 
 class Readable(Protocol[R_co]):
@@ -79,7 +79,7 @@ class Call(Generic[T_co]):
 
     @property
     def may_be_repeated(self) -> bool:
-        return not self.method.startswith(_ONCE_PREFIX)
+        return not self.method.startswith(_ONCE_PREFIXES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,22 +9,18 @@ from weakref import WeakSet
 
 from fastnode.client.calls import Call, Options, raise_rejection
 from fastnode.client.methods import AsyncMethods, SyncMethods
+from fastnode.client.methods5 import AsyncMethods5, SyncMethods5
 from fastnode.client.subscriptions import AsyncSubscription, Subscription, Topic, wanted_of
 from fastnode.client.transport import AsyncTransport, SyncTransport
 from fastnode.errors import CallRejected
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["AsyncClient", "AsyncClient5", "Client", "Client5"]
 
 T = TypeVar("T")
 
 
-class Client(SyncMethods):
-    """A node, asked from plain code; threads may share it.
-
-    ``url`` may lack its scheme.  ``api_key`` is a client's key on the public port, or that of the admin port.
-    Calls that find no answer, or a busy node, are tried ``retries`` more times, but for nodeAdmin_ methods.
-    CallRejected for an error of the node, NoAnswer when there is none; a result of None means that nothing is found.
-    """
+class _Caller:
+    """Makes calls from plain code."""
 
     def __init__(
         self,
@@ -90,8 +86,21 @@ class Client(SyncMethods):
         return Subscription(wanted, self._options)
 
 
-class AsyncClient(AsyncMethods):
-    """A node, asked from asyncio; otherwise as :class:`Client`.  It belongs to one event loop."""
+class Client(_Caller, SyncMethods):
+    """A node, asked from plain code; threads may share it.
+
+    ``url`` may lack its scheme.  ``api_key`` is a client's key on the public port, or that of the admin port.
+    Calls that find no answer, or a busy node, are tried ``retries`` more times, but for those of the admin port.
+    CallRejected for an error of the node, NoAnswer when there is none; a result of None means that nothing is found.
+    """
+
+
+class Client5(_Caller, SyncMethods5):
+    """Likewise with the methods of release 5.x, for a node whose chain is of it."""
+
+
+class _AsyncCaller:
+    """Makes calls from asyncio."""
 
     def __init__(
         self,
@@ -151,3 +160,11 @@ class AsyncClient(AsyncMethods):
         subscription = AsyncSubscription(wanted, self._options, self._transport.session)
         self._subscriptions.add(subscription)
         return await subscription.begin()
+
+
+class AsyncClient(_AsyncCaller, AsyncMethods):
+    """A node, asked from asyncio; otherwise as :class:`Client`.  It belongs to one event loop."""
+
+
+class AsyncClient5(_AsyncCaller, AsyncMethods5):
+    """Likewise with the methods of release 5.x."""

@@ -96,6 +96,24 @@ class Checkpoint(TypedDict):
     feeAssetPriceModifier: BigInt
 
 
+class CheckpointAttestationPayloadSignatureContext(TypedDict):
+    chainId: int
+    rollupAddress: EthAddress
+
+
+class CheckpointAttestationPayload(TypedDict):
+    header: CheckpointHeader
+    archive: Fr
+    feeAssetPriceModifier: BigInt
+    signatureContext: CheckpointAttestationPayloadSignatureContext
+
+
+class CheckpointAttestation(TypedDict):
+    payload: CheckpointAttestationPayload
+    signature: str
+    proposerSignature: str
+
+
 class CheckpointData(TypedDict):
     header: CheckpointHeader
     archive: AppendOnlyTreeSnapshot
@@ -201,6 +219,26 @@ class DataInBlock(TypedDict):
     l2BlockNumber: int
     l2BlockHash: Fr
     data: BigInt
+
+
+class DroppedTxReceipt(TypedDict):
+    txHash: Fr
+    status: Literal["dropped"]
+    error: NotRequired[str]
+
+
+class EpochValidatorStatsAllTimeEpochPerformance(TypedDict):
+    missed: int
+    total: int
+    epoch: int
+
+
+class EpochValidatorStats(TypedDict):
+    validator: ValidatorStats
+    allTimeEpochPerformance: list[EpochValidatorStatsAllTimeEpochPerformance]
+    lastProcessedSlot: NotRequired[int]
+    initialSlot: NotRequired[int]
+    slotWindow: int
 
 
 class FeeOfTrace(TypedDict):
@@ -317,6 +355,7 @@ class IndexedTxEffect(TypedDict):
     l2BlockNumber: int
     txIndexInBlock: int
     data: TxEffect
+    slotNumber: NotRequired[int]
 
 
 class L1ContractAddresses(TypedDict):
@@ -354,6 +393,17 @@ class L1PublishedData(TypedDict):
     blockHash: Fr
 
 
+class L1RollupConstants(TypedDict):
+    l1StartBlock: BigInt
+    l1GenesisTime: BigInt
+    slotDuration: int
+    epochDuration: int
+    ethereumSlotDuration: int
+    proofSubmissionEpochs: int
+    targetCommitteeSize: int
+    rollupManaLimit: int
+
+
 class L2Block(TypedDict):
     #: Archive tree after the block: its size is the number + 1.
     archive: AppendOnlyTreeSnapshot
@@ -386,6 +436,32 @@ class LogId(TypedDict):
     logIndex: int
 
 
+class LogResult(TypedDict):
+    logData: list[Fr]
+    blockNumber: int
+    blockHash: Fr
+    blockTimestamp: BigInt
+    txHash: Fr
+    txIndexWithinBlock: int
+    logIndexWithinTx: int
+    noteHashes: NotRequired[list[Fr]]
+    nullifiers: NotRequired[list[Fr]]
+
+
+class MinedTxReceipt(TypedDict):
+    txHash: Fr
+    status: Literal["proposed", "checkpointed", "proven", "finalized"]
+    executionResult: Literal["success", "reverted"]
+    transactionFee: BigInt
+    blockHash: Fr
+    blockNumber: int
+    slotNumber: int
+    txIndexInBlock: int
+    epochNumber: int
+    txEffect: NotRequired[TxEffect]
+    debugLogs: NotRequired[list[Any]]
+
+
 class MissedStat(TypedDict):
     currentStreak: int
     rate: NotRequired[float]
@@ -403,6 +479,10 @@ class NestedProcessReturnValues(TypedDict):
     nested: list[Any]
 
 
+class NodeInfoTxsLimit(TypedDict):
+    gas: Gas
+
+
 class NodeInfo(TypedDict):
     nodeVersion: str
     l1ChainId: int
@@ -411,6 +491,7 @@ class NodeInfo(TypedDict):
     l1ContractAddresses: L1ContractAddresses
     protocolContractAddresses: ProtocolContractAddresses
     realProofs: bool
+    txsLimits: NotRequired[NodeInfoTxsLimit]
 
 
 class NullifierMembershipWitnessLeafPreimageLeaf(TypedDict):
@@ -442,10 +523,31 @@ class PartialStateReference(TypedDict):
     publicDataTree: AppendOnlyTreeSnapshot
 
 
+class PeerInfo(TypedDict):
+    status: Literal["connected", "dialing", "cached"]
+    id: str
+    score: NotRequired[float]
+    dialStatus: NotRequired[str]
+    addresses: NotRequired[list[str]]
+    enr: NotRequired[str]
+    dialAttempts: NotRequired[int]
+
+
+class PendingTxReceipt(TypedDict):
+    txHash: Fr
+    status: Literal["pending"]
+    tx: NotRequired[Tx]
+
+
 class PrivateLog(TypedDict):
     #: Padded with zeros.
     fields: list[Fr]
     emittedLength: int
+
+
+class ProposalsForSlot(TypedDict):
+    blockProposals: list[Base64]
+    checkpointProposals: list[Base64]
 
 
 class ProtocolContractAddresses(TypedDict):

@@ -379,10 +379,10 @@ class Settings(
     # ---- JSON-RPC -------------------------------------------------------------------------
 
     method_set: str = setting(
-        "both",
-        Choice(("both", "release", "development")),
+        "auto",
+        Choice(("auto", "both", "release", "development", "5.x")),
         RPC,
-        "Which generation of methods is served.",
+        "Which generation of methods is served; auto: on a chain of 4.x both of its sets, on one of 5.x those of 5.x.",
     )
     namespaces: str = setting(
         "both",

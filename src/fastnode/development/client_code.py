@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from fastnode.api.record_schemas import DOCS, RECORDS
 from fastnode.api.schema_language import schema_of
 from fastnode.app.ground.method_documentation import all_methods
-from fastnode.jsonrpc.methods import Method, Parameter
+from fastnode.jsonrpc.methods import Method, MethodSet, Parameter
+from fastnode.records import dataclass
+from fastnode.values.namespaces import newer_name
 from fastnode.values.schemas import Schema
 
 __all__ = ["render"]
@@ -82,6 +84,19 @@ _PARAMETERS: Final = {
     "string[]": "Sequence[str]",
 }
 
+#: Parameters of the methods of 5.x.
+_PARAMETERS_OF_FIVE: Final = _PARAMETERS | {
+    "AnyCheckpointsQuery": "Mapping[str, int | bool]",
+    "CheckpointProposalHash": "Field",
+    "CheckpointTag": "str",
+    "ConfirmedCheckpoint": "int | str | Mapping[str, int]",
+    "GetTxByHashOptions": "Mapping[str, bool]",
+    "GetTxReceiptOptions": "Mapping[str, bool]",
+    "PrivateLogsQuery": _ANYTHING,
+    "PublicLogsQuery": _ANYTHING,
+    "SimulationOverrides": _ANYTHING,
+}
+
 _RECORDS_HEAD: Final = '''"""Answers of a node, as they stand in JSON.  A key that is NotRequired may be absent."""
 
 from __future__ import annotations
@@ -127,6 +142,22 @@ from fastnode.client.prepared import BlockParameter, Field
 T = TypeVar("T")
 '''
 
+_PREPARED_HEAD_OF_FIVE: Final = '''"""Calls of the methods of release 5.x that are not made yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastnode.client import records
+from fastnode.client.calls import Call
+from fastnode.client.prepared import BlockParameter, Field
+'''
+
+_METHODS_HEAD_OF_FIVE: Final = _METHODS_HEAD.replace(
+    "Every method of a node as", "Every method of release 5.x as"
+).replace("import prepared, records", "import prepared5, records")
+
 _CLASS_HEAD: Final = '''
 
 class {name}:
@@ -138,12 +169,60 @@ class {name}:
 
 def render() -> dict[str, str]:
     """The modules by the names of their files."""
-    methods = sorted(all_methods(), key=lambda method: _name(method))
+    both, five = _methods_in("both"), _methods_in("5.x")
+    of_both = _class("SyncMethods", both) + _class("AsyncMethods", both)
+    of_five = _class("SyncMethods5", five) + _class("AsyncMethods5", five)
     return {
         "records.py": _MADE_BY + _RECORDS_HEAD + "".join(_records()),
-        "prepared.py": _MADE_BY + _PREPARED_HEAD + "".join(map(_prepared, methods)),
-        "methods.py": _MADE_BY + _METHODS_HEAD + _class("SyncMethods", methods) + _class("AsyncMethods", methods),
+        "prepared.py": _MADE_BY + _PREPARED_HEAD + "".join(map(_prepared, both)),
+        "methods.py": _MADE_BY + _METHODS_HEAD + of_both,
+        "prepared5.py": _MADE_BY + _PREPARED_HEAD_OF_FIVE + "".join(map(_prepared, five)),
+        "methods5.py": _MADE_BY + _METHODS_HEAD_OF_FIVE + of_five,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described:
+    """A method as a set has it."""
+
+    #: As clients call it.
+    name: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    #: Types of what it answers.
+    results: tuple[str, ...]
+    may_be_absent: bool
+    #: Module of its prepared call, and Python types of parameters by the names of their types.
+    prepared: str
+    types: Mapping[str, str]
+
+
+def _methods_in(method_set: MethodSet) -> list[_Described]:
+    """Methods of a set, by their names in Python."""
+    return sorted(
+        (_described(method, method_set) for method in all_methods() if method.signature(method_set) is not None),
+        key=_name,
+    )
+
+
+def _described(method: Method, method_set: MethodSet) -> _Described:
+    signature = method.signature(method_set)
+    assert signature is not None
+    is_five = method_set == "5.x"
+    results = (
+        [signature.result]
+        if is_five
+        else [each.result for each in (method.release, method.development) if each is not None]
+    )
+    return _Described(
+        name=(newer_name(method.name) or method.name) if is_five else method.name,
+        summary=method.summary,
+        parameters=signature.parameters,
+        results=tuple(dict.fromkeys(results)),
+        may_be_absent=signature.may_be_absent,
+        prepared="prepared5" if is_five else "prepared",
+        types=_PARAMETERS_OF_FIVE if is_five else _PARAMETERS,
+    )
 
 
 # ---- records -------------------------------------------------------------------------------------------
@@ -204,7 +283,7 @@ def _comment(words: str | None) -> str:
 # ---- methods -------------------------------------------------------------------------------------------
 
 
-def _name(method: Method) -> str:
+def _name(method: _Described) -> str:
     bare = method.name.replace(".", "_").rpartition("_")[2]
     return _snake(bare)
 
@@ -218,36 +297,28 @@ def _argument(parameter: Parameter) -> str:
     return f"{name}_" if name in ("from", "id", "filter") else name
 
 
-def _parameters(method: Method) -> list[Parameter]:
-    signature = method.signature("both")
-    assert signature is not None
-    return list(signature.parameters)
-
-
-def _arguments(method: Method) -> str:
+def _arguments(method: _Described) -> str:
     parts = []
-    for parameter in _parameters(method):
-        kind = _PARAMETERS[parameter.type.name]
+    for parameter in method.parameters:
+        kind = method.types[parameter.type.name]
         parts.append(f"{_argument(parameter)}: {kind}{' | None = None' if parameter.optional else ''}")
     return ", ".join(parts)
 
 
-def _result(method: Method) -> str:
-    signature = method.signature("both")
-    assert signature is not None
-    texts = dict.fromkeys(each.result for each in (method.release, method.development) if each is not None)
+def _result(method: _Described) -> str:
+    texts = method.results
     made: list[str] = []
     kinds = dict.fromkeys(_type_of(schema_of(text), "", made, "records.") for text in texts if not text.startswith("{"))
     if any(text.startswith("{") for text in texts):
         kinds["dict[str, Any]"] = None
-    if signature.may_be_absent:
+    if method.may_be_absent:
         kinds["None"] = None
     # A choice of lists reads better as a list of choices.
     return "Any" if "Any" in kinds else " | ".join(kinds)
 
 
-def _prepared(method: Method) -> str:
-    names = ", ".join(map(_argument, _parameters(method)))
+def _prepared(method: _Described) -> str:
+    names = ", ".join(map(_argument, method.parameters))
     params = f", ({names},)" if names else ""
     return (
         f"\n\ndef {_name(method)}({_arguments(method)}) -> Call[{_result(method)}]:\n"
@@ -256,16 +327,16 @@ def _prepared(method: Method) -> str:
     )
 
 
-def _class(name: str, methods: Iterable[Method]) -> str:
+def _class(name: str, methods: Iterable[_Described]) -> str:
     async_, await_ = ("async ", "await ") if name.startswith("Async") else ("", "")
     parts = [_CLASS_HEAD.format(name=name, async_=async_)]
     for method in methods:
         arguments = _arguments(method)
-        names = ", ".join(map(_argument, _parameters(method)))
+        names = ", ".join(map(_argument, method.parameters))
         parts.append(
             f"\n    {async_}def {_name(method)}(self{', ' if arguments else ''}{arguments}) -> {_result(method)}:\n"
             f'        """{method.name}: {method.summary}"""\n'
-            f"        return {await_}self.call(prepared.{_name(method)}({names}))\n"
+            f"        return {await_}self.call({method.prepared}.{_name(method)}({names}))\n"
         )
     return "".join(parts)
 

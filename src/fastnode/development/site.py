@@ -29,6 +29,7 @@ MENU: Final = (
             "docs/wallets.md",
             "docs/python.md",
             "docs/methods.md",
+            "docs/methods-5.md",
             "docs/events.md",
             "docs/push.md",
             "docs/analysis.md",

@@ -7,8 +7,11 @@ binds the methods to one choice of sets:
     both                   it exists if either does.  The development signature is used where both
                            declare one: it only ever adds optional parameters and more ways to
                            name a block
+    5.x                    the methods of release 5.x: those of the development set, but for what a method
+                           says of it
 
-What a handler answers may depend on the choice: it reads ``context.method_set``.
+Which set a node serves follows from the release of its chain, unless the operator names one.  What a handler answers
+may depend on it: it reads ``context.method_set``.
 """
 
 from __future__ import annotations
@@ -28,8 +31,10 @@ from fastnode.view import View
 
 __all__ = [
     "METHOD_SETS",
+    "OTHER_FORM",
     "BoundMethod",
     "Context",
+    "Gone",
     "Handler",
     "Method",
     "MethodSet",
@@ -42,13 +47,13 @@ __all__ = [
     "wants_development_record",
 ]
 
-MethodSet: TypeAlias = Literal["both", "release", "development"]
-METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development")
+MethodSet: TypeAlias = Literal["both", "release", "development", "5.x"]
+METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development", "5.x")
 
 
 def wants_development_record(method_set: MethodSet, options: frozenset[str] | None) -> bool:
     """In the set ``both`` options ask for it, and so do ways to name a block that only the development set has."""
-    return options is not None if method_set == "both" else method_set == "development"
+    return options is not None if method_set == "both" else method_set != "release"
 
 
 class Context:
@@ -159,6 +164,17 @@ class Signature:
     may_be_absent: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A method of 4.x that 5.x does not have; ``successor``: what to call there, as advice says it; empty: nothing."""
+
+    successor: str = ""
+
+
+#: A method that has a row of its own for 5.x.
+OTHER_FORM: Final = Gone()
+
+
 #: ``read(view, *values)``: a result that follows from the view and from what the node keeps beside it.  See
 #: :class:`Method`.
 Read: TypeAlias = Callable[..., bytes | None]
@@ -200,6 +216,8 @@ class Method:
     shape: bytes | None = None
     release: Signature | None = None
     development: Signature | None = None
+    #: Signature in the set 5.x; None: that of the development set.
+    five: Signature | Gone | None = None
     #: True, or a function of the arguments that says so: too long for the event loop.
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
     #: In its thread it mostly waits: for the disk, for another node, for its turn to hash.
@@ -218,7 +236,9 @@ class Method:
 
     def read_in(self, method_set: MethodSet) -> Read | None:
         """The reader of a set."""
-        return self.read[method_set] if isinstance(self.read, Mapping) else self.read
+        if not isinstance(self.read, Mapping):
+            return self.read
+        return self.read["development" if method_set not in self.read and method_set == "5.x" else method_set]
 
     def signature(self, method_set: MethodSet) -> Signature | None:
         """The signature that holds in a set, or None if the method is not in it."""
@@ -226,6 +246,8 @@ class Method:
             return self.release
         if method_set == "development":
             return self.development
+        if method_set == "5.x":
+            return self.development if self.five is None else self.five if isinstance(self.five, Signature) else None
         chosen = self.development or self.release
         return None if chosen is None else _accept_every_block_form(chosen)
 
@@ -353,7 +375,7 @@ _OPERATORS: Final = frozenset({"fastnode_registerArtifact"})
 class MethodTable:
     """The methods that one server serves, by name."""
 
-    __slots__ = ("_by_wire_name", "_methods", "_namespaces", "method_set")
+    __slots__ = ("_by_wire_name", "_declared", "_gone", "_methods", "_namespaces", "method_set")
 
     def __init__(
         self, methods: Iterable[Method], method_set: MethodSet = "both", *, namespaces: Namespaces = "both"
@@ -361,9 +383,13 @@ class MethodTable:
         self.method_set: MethodSet = method_set
         self._methods: dict[str, BoundMethod] = {}
         self._by_wire_name: dict[str, BoundMethod] = {}
-        for method in methods:
+        self._gone: dict[str, Gone] = {}
+        self._declared = list(methods)
+        for method in self._declared:
             signature = method.signature(method_set)
             if signature is None:
+                if method_set == "5.x" and isinstance(method.five, Gone):
+                    self._gone.update(dict.fromkeys(wire_names(method.name, namespaces), method.five))
                 continue
             if method.name in self._methods:
                 raise ValueError(f"{method.name} is declared twice")
@@ -372,13 +398,19 @@ class MethodTable:
                 self._by_wire_name[name] = bound
         self._namespaces = dict.fromkeys(name.partition("_")[0] for name in self._by_wire_name)
 
+    def in_set(self, method_set: MethodSet) -> MethodTable:
+        """The same methods in another set."""
+        return MethodTable(self._declared, method_set)
+
     def get(self, name: str) -> BoundMethod | None:
         """The method that a client calls so."""
         return self._by_wire_name.get(name)
 
     def hint_for(self, name: str) -> str:
-        """Advice for the caller of a method that is not here: the name with its prefix, or the other port."""
+        """Advice for the caller of a method that is not here: its successor, its prefix, the other port."""
         namespace = name.partition("_")[0]
+        if (gone := self._gone.get(name)) is not None and name not in self._by_wire_name:
+            return f" (release 5.x has no such method{f': {gone.successor}' if gone.successor else ''})"
         if name in _OPERATORS:
             return " (ask the admin port)"
         if namespace in _PORTS and namespace not in self._namespaces:

@@ -70,6 +70,7 @@ DEFAULT_COSTS: Final[Mapping[str, float]] = {
     "node_getL2ToL1MembershipWitness": 10,
     "node_getL2ToL1Messages": 10,
     "node_getPrivateLogsByTags": 3,
+    "node_getPublicLogsByTags": 3,
     "node_getPublicLogsByTagsFromContract": 3,
     "node_getPublicLogs": 10,
     "node_getContractClassLogs": 10,

@@ -120,6 +120,8 @@ class LocalNetwork:
         self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
         self._callers = Callers()
         self._next_interval_at: float | None = None
+        #: True while the operator wants no blocks but those that are asked for one by one.
+        self.is_held: Callable[[], bool] = lambda: False
         self._mana = (0, 0)
         #: The newest block when there was no room for the next.
         self._full_at: int | None = None
@@ -223,7 +225,11 @@ class LocalNetwork:
             self._decoded[tx.hash] = tx
             if len(self._decoded) > DECODED_MAX:
                 self._decoded.popitem(last=False)
-        if not self.is_automining or self.mempool.pool.pending_count < self.options.limits.txs_per_block_min:
+        if (
+            self.is_held()
+            or not self.is_automining
+            or self.mempool.pool.pending_count < self.options.limits.txs_per_block_min
+        ):
             return
         is_done = self._callers.join()
         self._control.wake()
@@ -246,6 +252,9 @@ class LocalNetwork:
             if tip == self._full_at:
                 self._ingestor.catch_up()
             self._follow_l1()
+            if self.is_held():
+                self._callers.release()
+                return
             self._mine_what_waits()
             self._mine_at_interval()
             self._keep_alive()
@@ -265,7 +274,8 @@ class LocalNetwork:
         if tips.proven.checkpoint.number < self.l1.proven_there <= tips.checkpointed.checkpoint.number:
             self.move_tips(proven=self.l1.proven_there)
         self.write_l1()
-        if self.wallet_reads.allow(is_wanted=self.is_automining and self._has_messages_to_come):
+        wants_messages = self.is_automining and not self.is_held() and self._has_messages_to_come
+        if self.wallet_reads.allow(is_wanted=wants_messages):
             while self._has_messages_to_come:
                 self.mine_one(may_be_empty=True)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from fastnode.errors import DatabaseError
+from fastnode.archiver.queries import stored_info
 from fastnode.kernels import encode
 from fastnode.log_index import layout
 from fastnode.log_index.head import IndexHead
@@ -134,15 +134,17 @@ def contract_class_json(chain: ChainView, class_id: bytes) -> bytes | None:
     return None if value is None else value[layout.BLOCK_BYTES :]
 
 
-def contract_instance_json(chain: ChainView, address: bytes) -> bytes | None:
-    """ContractInstanceWithAddress; its current class is the one at the newest block's timestamp."""
+def contract_instance_json(chain: ChainView, address: bytes, block: int | None = None) -> bytes | None:
+    """ContractInstanceWithAddress; its current class is the one at the timestamp of a block that is there; None: of
+    the newest."""
     stored = _stored_instance(chain, address)
-    update = None if stored is None else _newest_update(chain, address)
+    block = chain.tip_number if block is None else block
+    update = None if stored is None else _newest_update(chain, address, block)
     if stored is None or update is None:
         return stored
     instance: dict[str, Any] = orjson.loads(stored)
     original = encode.from_hex(instance["originalContractClassId"])
-    instance["currentContractClassId"] = hex_text(update.class_id_at(_now(chain), original))
+    instance["currentContractClassId"] = hex_text(update.class_id_at(stored_info(chain, block).timestamp, original))
     return orjson.dumps(instance)
 
 
@@ -152,7 +154,7 @@ def contract_class_id_at(chain: ChainView, address: bytes, timestamp: int) -> by
     if stored is None:
         return None
     original = encode.from_hex(orjson.loads(stored)["originalContractClassId"])
-    update = _newest_update(chain, address)
+    update = _newest_update(chain, address, chain.tip_number)
     return original if update is None else update.class_id_at(timestamp, original)
 
 
@@ -164,15 +166,10 @@ def _stored_instance(chain: ChainView, address: bytes) -> bytes | None:
     return None if value is None else value[layout.BLOCK_BYTES :]
 
 
-def _newest_update(chain: ChainView, address: bytes) -> ContractInstanceUpdate | None:
-    start = layout.INSTANCE_UPDATE + address
-    for _, value in chain.scan(start, start + b"\xff" * layout.POSITION_BYTES + b"\0"):
+def _newest_update(chain: ChainView, address: bytes, block: int) -> ContractInstanceUpdate | None:
+    """The newest update up to and with a block."""
+    key = layout.INSTANCE_UPDATE + address
+    start = layout.inverted_position_key(key, (block, layout.INDEX_MAX, layout.INDEX_MAX))
+    for _, value in chain.scan(start, key + b"\xff" * layout.POSITION_BYTES + b"\0"):
         return ContractInstanceUpdate(address, *_UPDATE.unpack(value))
     return None
-
-
-def _now(chain: ChainView) -> int:
-    block = chain.block_info(chain.tip_number)
-    if block is None:
-        raise DatabaseError(f"block {chain.tip_number} is missing from the chain database")
-    return block.timestamp

@@ -46,6 +46,7 @@ from typing import Final, TypeAlias
 
 __all__ = [
     "CONTRACT_PREFIXES",
+    "INDEX_MAX",
     "LOGS_PER_PAGE",
     "LOG_PREFIXES",
     "PAGE_MAX",
@@ -99,6 +100,8 @@ LAYOUT_VERSION: Final = 1
 #: Logs of one tag in one answer; part of the wire format (behaviour of release 4.x).
 LOGS_PER_PAGE: Final = 10
 PAGE_MAX: Final = 0xFFFFFFFF
+#: The largest index of a transaction in its block, and of a log in its transaction.
+INDEX_MAX: Final = 0xFFFF
 
 TAG_BYTES: Final = 32
 BLOCK_BYTES: Final = 4

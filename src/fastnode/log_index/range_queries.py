@@ -26,7 +26,6 @@ LOGS_PER_SLICE: Final = 32
 
 _BLOCK_SHIFT: Final = 32
 _TX_SHIFT: Final = 16
-_INDEX_MAX: Final = 0xFFFF
 _NUMBER_MAX: Final = (1 << 8 * layout.POSITION_BYTES) - 1
 
 
@@ -68,7 +67,7 @@ def span_of_tx(block_number: int, tx_index: int) -> Span:
 def _number(position: Position) -> int:
     # A larger index than a block can have lies behind all that it has.
     block, tx_index, log_index = position
-    return block << _BLOCK_SHIFT | min(tx_index, _INDEX_MAX) << _TX_SHIFT | min(log_index, _INDEX_MAX)
+    return block << _BLOCK_SHIFT | min(tx_index, layout.INDEX_MAX) << _TX_SHIFT | min(log_index, layout.INDEX_MAX)
 
 
 def _encode(number: int) -> bytes:

@@ -129,6 +129,7 @@ def protocol_addresses(release: Release) -> dict[str, str]:
         "classRegistry": hex_text(addresses.class_registry),
         "feeJuice": hex_text(addresses.fee_juice),
         "instanceRegistry": hex_text(field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)),
+        "multiCallEntrypoint": hex_text(addresses.multi_call_entrypoint),
     }
 
 

@@ -91,7 +91,8 @@ class Explorer:
     ) -> None:
         """``name_of`` tells the names of functions by their selectors, as far as they are known; ``artifacts`` those of
         contracts."""
-        self._table = table
+        # It asks for what 5.x has no methods for, such as public logs of all contracts.
+        self._table = table.in_set("both") if table.method_set == "5.x" else table
         self._name_of = name_of
         self._artifacts = artifacts or ArtifactStore(None)
         self._traces = threading.BoundedSemaphore(TRACES_MAX)

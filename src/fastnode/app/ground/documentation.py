@@ -1,6 +1,7 @@
-"""Writes docs/methods.md from the method table.
+"""Writes docs/methods.md and docs/methods-5.md from the method table.
 
-``python -m fastnode.app.ground.documentation > docs/methods.md``; a test fails when the file is not current.
+``python -m fastnode.app.ground.documentation > docs/methods.md``, with the argument ``5.x`` for the page of its
+methods; a test fails when a file is not current.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fastnode.api.record_schemas import DOCS, RECORDS
-from fastnode.app.ground.method_documentation import all_methods, overview
+from fastnode.app.ground.method_documentation import STATES_OF_FIVE, all_methods, overview, state_of
 from fastnode.jsonrpc.methods import Method, Parameter, Signature
+from fastnode.values.namespaces import newer_name
 
-__all__ = ["render"]
+__all__ = ["render", "render_five"]
 
 _INTRODUCTION: Final = """\
 # Methods
@@ -24,7 +26,7 @@ Parameters go by position; `?` marks one that may be left out or be `null`. *or 
 `result` key when nothing is found. `release` and `development` are two generations of the same interface, served
 together unless `--method-set` narrows them. A method with two lines has a form in each; served together, that of the
 development set holds, which takes everything that the release set takes
-([compatibility](compatibility.md#method-sets)).
+([compatibility](compatibility.md#method-sets)). A chain of 5.x is answered with [methods of its own](methods-5.md).
 
 Methods that begin with `nodeAdmin_`, and `fastnode_registerArtifact`, are on the admin port, all others on the public
 one.
@@ -35,6 +37,23 @@ refused. Those of the network's own methods, transactions and artifacts may have
 
 Answers come from what this node has verified itself, unless the last column says otherwise.
 
+"""
+
+_INTRODUCTION_OF_FIVE: Final = """\
+# Methods of release 5.x
+
+<!-- Made by `python -m fastnode.app.ground.documentation 5.x`; change the tables in src/fastnode/api instead. -->
+
+A node answers with these on a chain of [release 5.x](releases.md#the-methods-of-5x), or with `--method-set 5.x`; under
+`node_` and `nodeAdmin_` too, unless `--namespaces` says otherwise. Those that only 4.x has are answered with "method
+not found" and the name of what to call instead. Records stand on the page of [the methods of 4.x](methods.md#records),
+which also says how parameters are written.
+
+"""
+
+_OVERVIEW_OF_FIVE: Final = """
+| method | what it answers | state |
+|---|---|---|
 """
 
 _TYPES: Final = """\
@@ -73,6 +92,10 @@ WITHOUT_EXAMPLE: Final = {
     "fastnode_getKeptTx": "needs kept transactions",
     "fastnode_registerArtifact": "an artifact has 100 kB and more; [names](public-execution.md#names) registers one",
     "fastnode_getGenesis": "the genesis record has 66 kB",
+    "node_getCheckpointAttestationsForSlot": "refused: this node keeps no attestations of peers of 5.x",
+    "node_getProposalsForSlot": "as `node_getCheckpointAttestationsForSlot`",
+    "nodeAdmin_pauseSequencer": "needs a node that builds blocks",
+    "nodeAdmin_resumeSequencer": "as `nodeAdmin_pauseSequencer`",
     "nodeAdmin_reloadKeystore": "needs files of keys",
     "nodeAdmin_startSnapshotUpload": "needs a place to write to",
     "rpc.discover": "its result is the document",
@@ -80,7 +103,8 @@ WITHOUT_EXAMPLE: Final = {
 
 
 def render(methods: Sequence[Method]) -> str:
-    """The whole page."""
+    """The whole page of the methods of 4.x."""
+    methods = [method for method in methods if method.release is not None or method.development is not None]
     parts = [_INTRODUCTION, overview(methods)]
     for method in sorted(methods, key=lambda method: method.name):
         parts.append(f"\n### {method.name}\n\n")
@@ -88,10 +112,35 @@ def render(methods: Sequence[Method]) -> str:
     parts.append("\n" + _TYPES)
     parts.extend(f"| {name} | {accepted} |\n" for name, accepted in _type_rows(methods))
     parts.append("\n" + _EXAMPLES)
-    parts.extend(f"- `{name}`: {reason}\n" for name, reason in WITHOUT_EXAMPLE.items())
+    names = {method.name for method in methods} | {"rpc.discover"}
+    parts.extend(f"- `{name}`: {reason}\n" for name, reason in WITHOUT_EXAMPLE.items() if name in names)
     parts.append("\n" + _RECORDS)
     records = (f"{name} {_lay_out(text, DOCS.get(name, {}))}" for name, text in sorted(RECORDS.items()))
     parts.append("\n```text\n" + "\n\n".join(records) + "\n```\n")
+    return "".join(parts)
+
+
+def render_five(methods: Sequence[Method]) -> str:
+    """The whole page of the methods of 5.x."""
+    rows = [
+        (newer_name(method.name) or method.name, method, signature)
+        for method in methods
+        if (signature := method.signature("5.x")) is not None
+    ]
+    parts = [_INTRODUCTION_OF_FIVE, _OVERVIEW_OF_FIVE.lstrip("\n")]
+    for name, method, _ in rows:
+        summary = method.summary.replace("|", "\\|")
+        parts.append(f"| `{name}` | {summary} | {STATES_OF_FIVE.get(method.name, state_of(method))} |\n")
+    for name, method, signature in sorted(rows, key=lambda row: row[0]):
+        parts.append(f"\n### {name}\n\n{method.summary}\n\n- {_describe(signature)}\n")
+    parts.append("\n" + _TYPES)
+    types = {
+        (parameter.type.name, parameter.type.expects)
+        for _, _, signature in rows
+        for parameter in signature.parameters
+        if parameter.type.title == parameter.type.name
+    }
+    parts.extend(f"| {name} | {accepted} |\n" for name, accepted in sorted(types))
     return "".join(parts)
 
 
@@ -151,7 +200,8 @@ def _type_rows(methods: Iterable[Method]) -> list[tuple[str, str]]:
 
 
 def _main() -> None:
-    sys.stdout.write(render(all_methods()))
+    page = render_five if sys.argv[1:] == ["5.x"] else render
+    sys.stdout.write(page(all_methods()))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from fastnode.config.settings import Settings
 from fastnode.jsonrpc.methods import Method
 from fastnode.log_index.known_tags import KnownTags
 
-__all__ = ["STATES", "all_methods", "overview"]
+__all__ = ["STATES", "STATES_OF_FIVE", "all_methods", "overview", "state_of"]
 
 #: Limits and needs of methods; those that are not named are complete.
 STATES: Final = {
@@ -23,6 +23,17 @@ STATES: Final = {
     "nodeAdmin_setConfig": "keys of parts that are not there are kept and shown only",
     "nodeAdmin_getSlashOffenses": "with `--l1-rpc-urls`, `--sentinel-enabled` or `--upstream-admin-url`",
     "nodeAdmin_getSlashPayloads": "with `--l1-rpc-urls` or `--sentinel-enabled`; refused where votes are tallied",
+}
+
+#: The same in the methods of 5.x, where it differs.
+STATES_OF_FIVE: Final = {
+    "node_sendTx": "on a local network; else refused on a chain of 5.x: `NO_TRANSACTIONS`",
+    "node_simulatePublicCalls": "without overrides",
+    "node_getPeers": "those that are connected; none with workers",
+    "node_getCheckpointAttestationsForSlot": "refused: `NOT_KEPT`",
+    "node_getProposalsForSlot": "refused: `NOT_KEPT`",
+    "nodeAdmin_pauseSequencer": "where the node builds blocks",
+    "nodeAdmin_resumeSequencer": "where the node builds blocks",
 }
 
 #: The smallest filter that there is: a table of methods has no tags to know.
@@ -44,6 +55,11 @@ def overview(methods: Iterable[Method]) -> str:
         sets = [name for name in ("release", "development") if method.signature(name) is not None]
         summary = method.summary.replace("|", "\\|")
         which = "" if len(sets) == 2 else f" {sets[0]}"
-        state = STATES.get(method.name, f"deprecated: use `{method.replaced_by}`" if method.replaced_by else "")
+        state = state_of(method)
         lines.append(f"| `{method.name}` |{which} | {summary}{state and f' *{state}*'} |")
     return "\n".join(lines) + "\n"
+
+
+def state_of(method: Method) -> str:
+    """Limits and needs of a method; empty for one that is complete."""
+    return STATES.get(method.name, f"deprecated: use `{method.replaced_by}`" if method.replaced_by else "")

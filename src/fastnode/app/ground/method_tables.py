@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 from fastnode.api import state as state_methods
 from fastnode.api.admin import methods as configuration_methods
 from fastnode.api.artifacts import event_methods, registering_methods
-from fastnode.api.chain import FleetStanding, TxKnowledge
 from fastnode.api.chain import methods as chain_methods
 from fastnode.api.contracts import methods as contract_methods
 from fastnode.api.fastnode import methods as fastnode_methods
 from fastnode.api.logs import methods as log_methods
 from fastnode.api.outbox_witness import OutboxRoots
+from fastnode.api.peers import methods as peer_methods
+from fastnode.api.receipts import FleetStanding, TxKnowledge
+from fastnode.api.rollup import methods as rollup_methods
+from fastnode.api.sequencer import BlockProduction
+from fastnode.api.sequencer import methods as sequencer_methods
 from fastnode.api.simulation import methods as simulation_methods
 from fastnode.api.slashing import Slashing
 from fastnode.api.slashing import methods as slash_methods
 from fastnode.api.snapshots import methods as snapshot_methods
 from fastnode.api.sync import methods as sync_methods
+from fastnode.api.tagged_logs import methods as tagged_log_methods
 from fastnode.api.traces import methods as trace_methods
 from fastnode.api.txs import methods as tx_methods
 from fastnode.api.upstream import Questions
@@ -91,6 +96,8 @@ class Services:
     local_network: LocalNetwork | None = None
     #: This node's record on the peer-to-peer network; None when it is not on it.
     own_record: Callable[[], str | None] | None = None
+    #: Id and score of each peer that is connected; None where this process does not know them.
+    connected_peers: Callable[[], Sequence[tuple[str, float]]] | None = None
 
     @property
     def known_txs(self) -> TxKnowledge:
@@ -101,6 +108,7 @@ class Services:
             is_pending=mempool.pool.is_waiting,
             waiting_reason=mempool.waiting_reason,
             departure_of=mempool.pool.departure_of,
+            tx_json=mempool.pool.tx_json,
             ask_fleet=self.ask_fleet,
         )
 
@@ -121,6 +129,9 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         ),
         *state_methods.METHODS,
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
+        *tagged_log_methods(services.known_tags, tags_max=settings.rpc_max_tags),
+        *rollup_methods(services.sync_status),
+        *peer_methods(services.connected_peers),
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),
@@ -152,11 +163,13 @@ def admin_methods(
     uploads: SnapshotUploads | None = None,
     slashing: Slashing | None = None,
     artifacts: ArtifactStore | None = None,
+    production: BlockProduction | None = None,
 ) -> list[Method]:
     """Every method of the admin port; those that need what is None say that there is none."""
     return [
         *configuration_methods(configuration, validators),
         *sync_methods(sync),
+        *sequencer_methods(production),
         *snapshot_methods(uploads),
         *slash_methods(slashing or Slashing()),
         *registering_methods(artifacts or ArtifactStore(None)),

@@ -10,22 +10,24 @@ from fastnode.api.discovery import discovery
 from fastnode.app.ground.node_settings import limits_of
 from fastnode.artifacts.store import ArtifactStore
 from fastnode.config.settings import Settings
+from fastnode.errors import SettingError
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.health import Health
 from fastnode.http.meters import CallMeters
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.jsonrpc.engine import Engine
-from fastnode.jsonrpc.methods import Method, MethodSet, MethodTable
+from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet, MethodTable
 from fastnode.kernels import simple_request
 from fastnode.mempool.pool import TxPool
+from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
 from fastnode.serving.event_streams import EventStreams
 from fastnode.serving.server import RpcServer
 from fastnode.values.namespaces import Namespaces
 from fastnode.view import Committed, View
 
-__all__ = ["ServerParts", "rpc_server", "tell_events"]
+__all__ = ["ServerParts", "method_set_of", "rpc_server", "tell_events"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +35,23 @@ class ServerParts:
     """Parts that the servers of one process share."""
 
     settings: Settings
+    #: Release of the chain that is served.
+    release: Release
     published: simple_request.Published[View | None]
     threads: Executor
     busy_threads: Executor
     turns: Turns
     budget: MemoryBudget
     health: Callable[[], Health]
+
+
+def method_set_of(settings: Settings, release: Release) -> MethodSet:
+    """Methods that a node answers with: those of the release of its chain, unless the operator names others.
+    SettingError for a release whose record names a set that there is not."""
+    chosen = release.method_set if settings.method_set == "auto" else settings.method_set
+    if chosen not in METHOD_SETS:
+        raise SettingError(f"the record of release {release.name} names the methods {chosen!r}, which there are not")
+    return chosen
 
 
 def rpc_server(
@@ -53,7 +66,7 @@ def rpc_server(
     settings = parts.settings
     table = MethodTable(
         [*methods, discovery(methods, lambda: server.client_url)],
-        cast(MethodSet, settings.method_set),
+        method_set_of(settings, parts.release),
         namespaces=cast(Namespaces, settings.namespaces),
     )
     aliases = {name: method.name for name, method in table.by_wire_name().items() if name != method.name}

@@ -14,6 +14,7 @@ from fastnode.app.ground.node_settings import admin_key_of
 from fastnode.app.ground.servers import ServerParts, rpc_server
 from fastnode.app.process.telemetry import open_monitoring
 from fastnode.app.roles.equipment import Equipment
+from fastnode.app.stages.condition import BlockHold
 from fastnode.app.stages.core import Core
 from fastnode.app.stages.foundation import listen
 from fastnode.app.stages.ingestion import IngestionThread
@@ -191,6 +192,7 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
         core.uploads,
         core.validator_watch.slashing,
         core.artifacts,
+        _production(core),
     )
     if core.local_network is not None:
         from fastnode.status_page.local_network import BUTTON_METHODS
@@ -208,6 +210,16 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
     if core.local_network is not None:
         core.local_network.wallet_reads.count = _reads_of_wallets(public)
     return public, reported, admin
+
+
+def _production(core: Core) -> BlockHold | None:
+    """Hold of the production of blocks; None: this node builds none."""
+    condition, local, settings = core.condition, core.local_network, core.foundation.settings
+    if local is not None:
+        local.is_held = lambda: condition.holds_blocks
+        return BlockHold(condition, local.wake)
+    # A sequencer looks at each slot anew.
+    return BlockHold(condition, lambda: None) if settings.sequencer else None
 
 
 def _own_pages(settings: Settings) -> OriginsOfPages:
@@ -265,6 +277,7 @@ def _parts(core: Core) -> ServerParts:
     foundation = core.foundation
     return ServerParts(
         settings=foundation.settings,
+        release=foundation.data.store.chain.release,
         published=core.views.published,
         threads=foundation.threads,
         busy_threads=foundation.busy_threads,

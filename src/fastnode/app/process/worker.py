@@ -247,8 +247,11 @@ class Worker:
                 own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,
             ),
         )
+        view = replica.view
+        assert view is not None
         parts = ServerParts(
             settings=settings,
+            release=view.chain.chain.release,
             published=replica.published,
             threads=threads,
             busy_threads=busy_threads,

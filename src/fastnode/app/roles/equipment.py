@@ -109,4 +109,5 @@ def _services(core: Core, peers: Peers | None, fleet: Fleet | None) -> Services:
         outbox_roots=source.outbox_roots,
         local_network=core.local_network,
         own_record=None if peers is None else peers.record,
+        connected_peers=None if peers is None else peers.connected,
     )

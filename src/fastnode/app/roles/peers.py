@@ -325,6 +325,10 @@ class Peers(Part):
 
     # ---- reports -------------------------------------------------------------------------------
 
+    def connected(self) -> list[tuple[str, float]]:
+        """Id and score of each peer, as of the last second."""
+        return [(peer.peer_id, peer.score) for peer in self._network.snapshot.peers]
+
     def record(self) -> str | None:
         """This node's record as text, as of the last second; None before it listens."""
         return self._network.snapshot.enr

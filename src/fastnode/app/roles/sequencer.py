@@ -98,7 +98,7 @@ class SequencerPart(Part):
             guard=writer.guard,
             tidy=writer.tidy,
             is_ready=lambda: follower.has_caught_up and not condition.is_importing,
-            is_paused=lambda: condition.is_paused,
+            is_paused=lambda: condition.is_paused or condition.holds_blocks,
             invalidation=invalidation,
             peers=attestations,
         )

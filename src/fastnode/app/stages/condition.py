@@ -28,6 +28,8 @@ class Condition:
         self.is_stopping = False
         #: While a chain file is loaded.
         self.is_importing = False
+        #: True while the operator wants no blocks from this node.
+        self.holds_blocks = False
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
         self._troubles: list[Callable[[], Mapping[str, str | None]]] = []
         self._states: list[Callable[[], Mapping[str, str]]] = []
@@ -94,8 +96,25 @@ class Condition:
 
     def _notes(self) -> dict[str, str]:
         notes = dict(self.missing) | ({"sync": "paused"} if self._control.is_paused else {})
+        if self.holds_blocks:
+            notes["blocks"] = "none are built: paused by the operator"
         refusal = self._mempool.limitation
         return notes if refusal is None else notes | {"transactions": f"refused: {refusal}"}
+
+
+class BlockHold:
+    """Holds the production of blocks of a node; ``wake`` is called when it may go on."""
+
+    def __init__(self, condition: Condition, wake: Callable[[], object]) -> None:
+        self._condition = condition
+        self._wake = wake
+
+    def hold(self) -> None:
+        self._condition.holds_blocks = True
+
+    def go_on(self) -> None:
+        self._condition.holds_blocks = False
+        self._wake()
 
 
 def _asked(parts: Iterable[Callable[[], Mapping[str, _Text]]]) -> dict[str, _Text]:

@@ -112,6 +112,7 @@ class Addresses:
     auth_registry: bytes
     class_registry: bytes
     fee_juice: bytes
+    multi_call_entrypoint: bytes
 
     @classmethod
     def from_record(cls, record: Mapping[str, str]) -> Self:
@@ -119,6 +120,7 @@ class Addresses:
             auth_registry=_address(record["authRegistry"]),
             class_registry=_address(record["classRegistry"]),
             fee_juice=_address(record["feeJuice"]),
+            multi_call_entrypoint=_address(record["multiCallEntrypoint"]),
         )
 
 
@@ -165,6 +167,8 @@ class Release:
     versions: tuple[str, ...]
     is_served: bool
     is_derived: bool
+    #: Methods that a node answers with on a chain of it, if nobody says otherwise; a name of jsonrpc.methods.
+    method_set: str
     #: As in the record, by name of the network.
     networks: Mapping[str, Mapping[str, Any]]
     vk_tree_root: bytes
@@ -204,6 +208,7 @@ class Release:
                 versions=versions,
                 is_served=bool(record["served"]),
                 is_derived=bool(record["derived"]),
+                method_set=str(record["methodSet"]),
                 networks=record["networks"],
                 vk_tree_root=_root(record["circuits"]["vkTreeRoot"]),
                 contracts_hash=_root(record["contractsHash"]),

@@ -312,7 +312,9 @@ def test_a_node_says_what_it_answers_of_5_x_and_what_not(
     assert (fee_juice["version"], fee_juice["immutablesHash"]) == (2, hex_text(ZERO_FIELD))
     assert node.call("node_getContractClass", fee_juice["originalContractClassId"])["result"]["packedBytecode"]
     header = made.published[2][0].checkpoint.header
-    assert node.call("node_getCheckpoints", 3, 1)["result"][0]["checkpoint"]["header"] == header.to_json()
+    assert node.call("aztec_getCheckpoints", 3, 1)["result"][0]["header"] == header.to_json()
+    assert "use getChainTips" in node.call("node_getL2Tips")["error"]["message"]
+    assert node.call("aztec_getSyncedL2SlotNumber")["result"] >= 4
     allowed = node.call("node_getAllowedPublicSetup")["result"]
     assert [item["address"] for item in allowed] == [
         hex_text(address) for address in (addresses.auth_registry, addresses.auth_registry, addresses.fee_juice)

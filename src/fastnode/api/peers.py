@@ -1,0 +1,68 @@
+"""The methods of 5.x about peers and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from fastnode.errors import ServerError
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature
+from fastnode.values.choices import BOOLEAN
+from fastnode.values.numbers import Integer
+from fastnode.values.texts import HexText
+
+__all__ = ["methods"]
+
+_SLOT: Final = Parameter("slot", Integer(name="slot", minimum=0, accepts_text=True))
+_PAYLOAD: Final = Parameter(
+    "proposalPayloadHash", HexText(32, name="CheckpointProposalHash", meaning="the hash of a payload"), optional=True
+)
+_NOT_KEPT: Final = (
+    "This node keeps no proposals and attestations of peers: it is not on the peer-to-peer network of release 5.x"
+)
+
+
+class _PeerMethods:
+    def __init__(self, connected: Callable[[], Sequence[tuple[str, float]]] | None) -> None:
+        self._connected = connected
+
+    def peers(self, _context: Context, _include_pending: bool | None = None) -> bytes:
+        """Peers that are connected; this node does not tell whom it dials."""
+        connected = () if self._connected is None else self._connected()
+        peers: list[dict[str, Any]] = [
+            {"status": "connected", "score": score, "id": peer_id} for peer_id, score in connected
+        ]
+        return orjson.dumps(peers)
+
+    def attestations(self, _context: Context, _slot: int, _payload_hash: str | None = None) -> bytes:
+        raise ServerError(_NOT_KEPT, data={"code": "NOT_KEPT"})
+
+    def proposals(self, _context: Context, _slot: int) -> bytes:
+        raise ServerError(_NOT_KEPT, data={"code": "NOT_KEPT"})
+
+
+def methods(connected: Callable[[], Sequence[tuple[str, float]]] | None) -> list[Method]:
+    """``connected`` gives id and score of each peer; None: this process does not know any."""
+    handlers = _PeerMethods(connected)
+    return [
+        Method(
+            name="node_getPeers",
+            summary="The peers that are connected.",
+            handler=handlers.peers,
+            five=Signature("PeerInfo[]", (Parameter("includePending", BOOLEAN, optional=True),)),
+        ),
+        Method(
+            name="node_getCheckpointAttestationsForSlot",
+            summary="Attestations of a slot that peers have sent: refused, as this node keeps none.",
+            handler=handlers.attestations,
+            five=Signature("CheckpointAttestation[]", (_SLOT, _PAYLOAD)),
+        ),
+        Method(
+            name="node_getProposalsForSlot",
+            summary="Proposals of a slot that peers have sent: refused, as this node keeps none.",
+            handler=handlers.proposals,
+            five=Signature("ProposalsForSlot", (_SLOT,)),
+        ),
+    ]

@@ -1,0 +1,228 @@
+"""Logs by tag as release 5.x asks for them: from a place on, of some blocks or a transaction, with where each one is.
+
+Private logs are read from the pages of their tag, which are in order: the first one is found by halving.  A page does
+not say where in its transaction a log is; the transaction's effect does.  Public logs have an index by position.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import orjson
+
+from fastnode.archiver.queries import stored_info
+from fastnode.errors import DatabaseError
+from fastnode.kernels import encode
+from fastnode.log_index import layout
+from fastnode.log_index.known_tags import KnownTags
+from fastnode.log_index.layout import LOGS_PER_PAGE, Position
+from fastnode.log_index.range_queries import AnswerLimits, Span, find_public_logs, span_of_blocks, span_of_tx
+from fastnode.log_index.rendering import logs_of_page
+
+if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
+    from fastnode.archiver.records import BlockInfo
+
+__all__ = ["TagQuery", "TaggedLogs"]
+
+_DATA: Final = b'"logData":'
+_AFTER_DATA: Final = b',"noteHashes":'
+_BLOCK: Final = b'"blockNumber":'
+_PRIVATE_LOGS: Final = b'"privateLogs":['
+_PUBLIC_LOGS: Final = b'"publicLogs":['
+_EACH_LOG: Final = b'{"fields":["0x'
+_TX_HASH_START: Final = len(b'{"txHash":"0x')
+_HASH_DIGITS: Final = 64
+_ANY_SIZE: Final = 1 << 62
+
+
+class TagQuery(NamedTuple):
+    """Logs that are wanted of each tag: of blocks from ``first`` to before ``end``, or of one transaction of them; at
+    most ``limit``.  ``contract`` is empty for private logs; ``with_effects`` adds note hashes and nullifiers."""
+
+    contract: bytes
+    first: int
+    end: int
+    tx: tuple[int, int] | None
+    limit: int
+    with_effects: bool
+
+
+class TaggedLogs:
+    """Reader for one call: what several logs need of a block or a transaction is read once."""
+
+    def __init__(self, chain: ChainView, known_tags: KnownTags, query: TagQuery) -> None:
+        self._chain = chain
+        self._known = known_tags
+        self._query = query
+        self._effects: dict[Position, bytes] = {}
+        self._blocks: dict[int, BlockInfo] = {}
+
+    def answer(
+        self, tags: Sequence[bytes], after: Sequence[Position | None], require_bytes: Callable[[int], None]
+    ) -> bytes:
+        """``LogResult[][]``: an array for each tag, of logs behind the place that is given with it.  ``require_bytes``
+        is asked for room as the answer grows."""
+        parts: list[bytes] = []
+        size = 2
+        for tag, place in zip(tags, after, strict=True):
+            found = b"[" + b",".join(self._of_tag(tag, place, size, require_bytes)) + b"]"
+            size += len(found) + 1
+            parts.append(found)
+        return b"[" + b",".join(parts) + b"]"
+
+    def _of_tag(
+        self, tag: bytes, after: Position | None, size: int, require_bytes: Callable[[int], None]
+    ) -> Iterator[bytes]:
+        query = self._query
+        is_empty = after is None and query.tx is None and query.first >= query.end
+        if is_empty or self._known.is_unknown(query.contract + tag):
+            return
+        logs = self._public(tag, after) if query.contract else self._private(tag, after)
+        for count, log in enumerate(logs, 1):
+            size += len(log) + 1
+            require_bytes(size)
+            yield log
+            if count >= query.limit:
+                return
+
+    # ---- private logs ------------------------------------------------------------------------
+
+    def _private(self, tag: bytes, after: Position | None) -> Iterator[bytes]:
+        query = self._query
+        # A place stands in for the start of the range.
+        first = 0 if query.tx is None else query.tx[0]
+        first = max(first, query.first if after is None else after[0])
+        key = (0, 0)
+        indexes: list[int] = []
+        place = 0
+        for entry in self._entries_from(tag, first):
+            block = _block_of(entry)
+            if block >= query.end or (query.tx is not None and block > query.tx[0]):
+                return
+            if block < first:
+                continue
+            tx = (block, self._tx_index(entry))
+            if tx != key:
+                key, place, indexes = tx, 0, []
+            place += 1
+            if (after is not None and tx < after[:2]) or (query.tx is not None and tx != query.tx):
+                continue
+            if not indexes:
+                indexes = _indexes_of(self._effect(*tx), tag)
+            if place > len(indexes):
+                raise DatabaseError(f"block {block} lacks a private log of an index; run `fastnode db check`")
+            position = (*tx, indexes[place - 1])
+            if after is None or position > after:
+                yield self._result(position, _between(entry, _DATA, _AFTER_DATA))
+
+    def _entries_from(self, tag: bytes, first: int) -> Iterator[bytes]:
+        """The tag's logs from the page on that has the first one of block ``first`` or later."""
+        stored = self._chain.get(layout.count_key(tag))
+        pages = 0 if stored is None else -(-layout.decode_number(stored) // LOGS_PER_PAGE)
+        low, high = 0, pages
+        while low < high:
+            middle = (low + high) // 2
+            if _block_of(self._page(tag, middle)[-1]) < first:
+                low = middle + 1
+            else:
+                high = middle
+        for number in range(low, pages):
+            yield from self._page(tag, number)
+            time.sleep(0)
+
+    def _page(self, tag: bytes, number: int) -> list[bytes]:
+        page = self._chain.get(layout.page_key(tag, number))
+        if page is None:
+            raise DatabaseError(f"the chain database lacks a page of the tag {tag.hex()}; run `fastnode db check`")
+        return logs_of_page(page)
+
+    def _tx_index(self, entry: bytes) -> int:
+        digits = entry[_TX_HASH_START : _TX_HASH_START + _HASH_DIGITS]
+        location = self._chain.tx_location(bytes.fromhex(digits.decode()))
+        if location is None:
+            raise DatabaseError(f"no block has the transaction {digits.decode()}; run `fastnode db check`")
+        return location.index_in_block
+
+    # ---- public logs -------------------------------------------------------------------------
+
+    def _public(self, tag: bytes, after: Position | None) -> Iterator[bytes]:
+        query = self._query
+        whole = Span(span_of_blocks(0, 1).start, span_of_blocks(0, query.end).stop)
+        span = whole if after is not None else span_of_blocks(query.first, query.end)
+        if query.tx is not None:
+            of_tx = span_of_tx(*query.tx)
+            span = Span(max(whole.start, of_tx.start), min(whole.stop, of_tx.stop))
+        if after is not None:
+            span = span.from_after(after)
+        if span.start >= span.stop:
+            return
+        limits = AnswerLimits(logs=query.limit, size=_ANY_SIZE)
+        for text in find_public_logs(self._chain, span, limits, contract=query.contract, tag=tag).logs:
+            log = orjson.loads(text)
+            place = log["id"]
+            position = (place["blockNumber"], place["txIndex"], place["logIndex"])
+            yield self._result(position, orjson.dumps(log["log"]["fields"]))
+
+    # ---- records -----------------------------------------------------------------------------
+
+    def _result(self, position: Position, data: bytes) -> bytes:
+        """LogResult."""
+        block, tx, index = position
+        info = self._block(block)
+        effect = b""
+        if self._query.with_effects:
+            effect = self._effect(block, tx)
+            notes = _between(effect, b'"noteHashes":', b',"nullifiers":')
+            nullifiers = _between(effect, b'"nullifiers":', b',"l2ToL1Msgs":')
+            effect = b',"noteHashes":%b,"nullifiers":%b' % (notes, nullifiers)
+        return (
+            b'{"logData":%b,"blockNumber":%d,"blockHash":"%b","blockTimestamp":"%d","txHash":"%b",'
+            b'"txIndexWithinBlock":%d,"logIndexWithinTx":%d%b}'
+        ) % (
+            data, block, encode.to_hex(info.hash), info.timestamp, encode.to_hex(self._tx_hash(block, tx)), tx, index,
+            effect,
+        )  # fmt: skip
+
+    def _tx_hash(self, block: int, tx: int) -> bytes:
+        hashes = self._chain.tx_hashes(block)
+        if hashes is None:
+            raise DatabaseError(f"block {block} is missing from the chain database; run `fastnode db check`")
+        return hashes[tx]
+
+    def _effect(self, block: int, tx: int) -> bytes:
+        """JSON of the transaction's TxEffect."""
+        key = (block, tx, 0)
+        effect = self._effects.get(key)
+        if effect is None:
+            # The logs of a tag come in order, so that one transaction is asked for over and over.
+            self._effects.clear()
+            effect = self._effects[key] = self._chain.effect_json(block, tx)
+        return effect
+
+    def _block(self, number: int) -> BlockInfo:
+        info = self._blocks.get(number)
+        if info is None:
+            info = self._blocks[number] = stored_info(self._chain, number)
+        return info
+
+
+def _block_of(entry: bytes) -> int:
+    """Block of a TxScopedL2Log."""
+    return int(_between(entry, _BLOCK, b","))
+
+
+def _between(text: bytes, start: bytes, end: bytes) -> bytes:
+    """Text between two that stand in it once."""
+    begin = text.index(start) + len(start)
+    return text[begin : text.index(end, begin)]
+
+
+def _indexes_of(effect: bytes, tag: bytes) -> list[int]:
+    """Places of the private logs with this first field among those of their transaction, in order."""
+    wanted = tag.hex().encode()
+    begin = effect.index(_PRIVATE_LOGS) + len(_PRIVATE_LOGS)
+    logs = effect[begin : effect.index(_PUBLIC_LOGS, begin)].split(_EACH_LOG)[1:]
+    return [index for index, log in enumerate(logs) if log.startswith(wanted)]
