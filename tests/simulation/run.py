@@ -1,0 +1,183 @@
+"""The command behind ``scripts/simulate``: a network in one process, replayed from a number.
+
+Each seed has a process of its own, forked from one that has read all modules: what a crashed node leaves behind, and
+threads that are never woken again, end with it.
+"""
+
+from __future__ import annotations
+
+from tests.simulation.scheduler import StandstillError, install
+
+install()  # before anything of fastnode is read
+
+import faulthandler  # noqa: E402
+import gc  # noqa: E402
+import importlib  # noqa: E402
+import os  # noqa: E402
+import pkgutil  # noqa: E402
+import resource  # noqa: E402
+import shutil  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
+import traceback  # noqa: E402
+from collections.abc import Callable, Iterator, Sequence  # noqa: E402
+from dataclasses import dataclass, replace  # noqa: E402
+from itertools import count  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Final  # noqa: E402
+
+import click  # noqa: E402
+from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
+from tests.simulation.world import World, put_in_place  # noqa: E402
+
+import fastnode  # noqa: E402
+
+#: Seconds of CPU for a simulated minute, and for the start, after which a seed counts as one that hangs.
+MINUTE_CPU_S: Final = 20
+START_CPU_S: Final = 60
+#: Rooms that no simulated node uses.
+UNUSED: Final = frozenset({"development", "cli", "testing", "pytest_plugin", "__main__", "local_network", "parquet"})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``kinds`` of trouble."""
+
+    seed: int
+    minutes: float
+    nodes: int | None = None
+    kinds: tuple[str, ...] = KINDS
+
+    def command(self) -> str:
+        parts = [f"scripts/simulate --seed {self.seed} --minutes {self.minutes:g}"]
+        if self.nodes is not None:
+            parts.append(f"--nodes {self.nodes}")
+        parts += [f"--without {kind}" for kind in KINDS if kind not in self.kinds]
+        return " ".join(parts)
+
+    def smaller(self) -> Iterator[Plan]:
+        """Plans with less in them."""
+        for nodes in range(1, self.nodes or NODES_MAX):
+            yield replace(self, nodes=nodes)
+        for kind in self.kinds:
+            yield replace(self, kinds=tuple(each for each in self.kinds if each != kind))
+        if self.minutes > 2:
+            yield replace(self, minutes=self.minutes / 2)
+
+
+def read_modules() -> None:
+    """A thread of the world that waits for one that imports would wait outside of it."""
+    for module in pkgutil.walk_packages(fastnode.__path__, "fastnode."):
+        if module.name.split(".")[1] not in UNUSED:
+            try:
+                importlib.import_module(module.name)
+            except ImportError:  # what it needs is not installed here
+                continue
+    gc.collect()
+    gc.freeze()
+
+
+def play(plan: Plan, tell: Callable[[str], None]) -> bool:
+    """One seed, in this process, which is of no use afterwards; False when something does not hold."""
+    directory = Path(tempfile.mkdtemp(prefix=f"simulation-{os.getpid()}-"))
+    begun = time.process_time()
+    try:
+        world = World(plan.seed, directory, tell)
+        put_in_place(world)
+        story = Story(world, plan.minutes, plan.nodes, plan.kinds)
+        try:
+            world.scheduler.run(story.run)
+        except (AssertionError, StandstillError) as error:
+            tell("".join(traceback.format_exception(error)))
+            tell(f"seed {plan.seed} FAILED after {world.now / 60:.1f} minutes: {error}")
+            return False
+        done = " ".join(f"{name}={number}" for name, number in sorted((world.counts | world.wire.counts).items()))
+        tell(f"seed {plan.seed} held for {world.now / 60:.1f} minutes: {done}")
+        tell(f"digest {world.digest} of {world.lines} lines and {world.scheduler.steps} steps")
+        return True
+    finally:
+        print(f"{time.process_time() - begun:.1f} s of CPU", file=sys.stderr, flush=True)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def in_child(plan: Plan, tell: Callable[[str], None]) -> bool:
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        has_held = False
+        try:
+            limit = int(START_CPU_S + MINUTE_CPU_S * plan.minutes)
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+            faulthandler.enable()
+            has_held = play(plan, tell)
+        except BaseException:  # noqa: BLE001 - it is shown
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0 if has_held else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def shrunk(plan: Plan) -> Plan:
+    """A plan with fewer nodes, kinds of trouble and minutes that does not hold either."""
+    while True:
+        for smaller in plan.smaller():
+            if not in_child(smaller, _say_nothing):
+                plan = smaller
+                break
+        else:
+            return plan
+
+
+def _say_nothing(_: str) -> None:
+    """For those who want no more than the outcome."""
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seed", type=int, default=1, show_default=True, help="The number that the whole story comes from.")
+@click.option("--count", "seeds", type=int, default=1, show_default=True, help="So many seeds, from --seed on.")
+@click.option("--forever", is_flag=True, help="All seeds from --seed on, until one does not hold.")
+@click.option("--minutes", type=float, default=30.0, show_default=True, help="Simulated minutes of each.")
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Number of nodes; as the seed says by default.")
+@click.option("--without", type=click.Choice(KINDS), multiple=True, help="A kind of trouble that there is not.")
+@click.option("--quiet", is_flag=True, help="Tell of each seed only whether it held.")
+@click.option("--shrink/--no-shrink", default=True, help="Look for less that does not hold either.")
+def simulate(
+    seed: int,
+    seeds: int,
+    forever: bool,
+    minutes: float,
+    nodes: int | None,
+    without: Sequence[str],
+    quiet: bool,
+    shrink: bool,
+) -> None:
+    """Let a network of fastnodes live in one process, on one clock and one source of chance.
+
+    The trace tells what happened, when and to whom; the same seed tells the same again.
+    """
+    read_modules()
+    kinds = tuple(kind for kind in KINDS if kind not in without)
+    for number in count(seed) if forever else range(seed, seed + seeds):
+        plan = Plan(number, minutes, nodes, kinds)
+        has_held = in_child(plan, _say_outcome if quiet else _say)
+        if not has_held:
+            _say(f"it does not hold: {plan.command()}")
+            if shrink:
+                _say(f"nor does less: {shrunk(plan).command()}")
+            sys.exit(1)
+
+
+def _say_outcome(line: str) -> None:
+    if line.startswith(("seed", "digest", "Traceback")):
+        _say(line)
+
+
+if __name__ == "__main__":
+    simulate()

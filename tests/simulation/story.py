@@ -1,0 +1,514 @@
+"""What happens in a world: nights full of trouble, each followed by a calm in which everything must come right.
+
+    L1          a block every 12 s; a slot is missed now and then
+    proposer    a checkpoint in most slots of 36 s, on what L1 has; the hostile one has some of the slots
+    prover      proves what is on L1, or stays away until what is not proven may be pruned
+    trouble     reorgs, providers and networks that fail, hidden blobs, restarts, kills, an operator
+
+What must hold at every moment is looked at every few seconds (checks.py), what must hold in the end in each calm.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from coincurve import PrivateKey
+from tests.simulation.checks import Checks
+from tests.simulation.l1 import L1_SLOT_S
+from tests.simulation.network import Faults
+from tests.simulation.scheduler import the_world
+from tests.simulation.world import ADMIN_PORT, NodeOfWorld, Violation, World
+from tests.sources.l1.derivation.attesting import address_of, sign
+from tests.sources.l1.publishing import Sheet
+from tests.sources.made_chain import Unit
+
+from fastnode.errors import FastnodeError, UpstreamError
+from fastnode.outgoing.client import ClientLimits, RpcClient
+from fastnode.outgoing.network import Network
+
+__all__ = ["KINDS", "NODES_MAX", "Story"]
+
+NODES_MAX: Final = 4
+#: Kinds of trouble.
+KINDS: Final = ("hostile", "blobs", "prover", "reorg", "provider", "liar", "network", "restart", "operator")
+SLOT_BLOCKS: Final = 3
+#: Seconds of a night, and the longest time until all nodes must be where L1 is once nothing disturbs them.
+NIGHT_S: Final = (120.0, 600.0)
+CALM_S: Final = 400.0
+LOOK_S: Final = 4.0
+#: Without any source for so long a node must say so.
+ALONE_S: Final = 120.0
+EPOCHS: Final = 400
+
+
+@dataclass(eq=False)
+class Proposal:
+    """``is_good``: the network stands behind it.  ``parent``: archive root that L1 must have before it."""
+
+    unit: Unit
+    sheet: Sheet
+    parent: bytes
+    is_good: bool
+
+
+class Story:
+    """``actors``: kinds of trouble that there are; all of them by default."""
+
+    def __init__(self, world: World, minutes: float, nodes: int | None = None, kinds: Sequence[str] = KINDS) -> None:
+        self.world, self.end_s = world, minutes * 60
+        self._count = nodes
+        self._kinds = kinds
+        self.checks = Checks(world)
+        self._is_calm = False
+        self._is_over = False
+        self._proposals: dict[str, Proposal] = {}
+        self._committee = [PrivateKey(bytes([place + 1]) * 32) for place in range(4)]
+        self._l1_dice, self._proposer_dice = world.chance("l1"), world.chance("proposer")
+        self._prover_dice, self._dice = world.chance("prover"), world.chance("trouble")
+        self._is_prover_away = False
+        self._undoing: list[tuple[float, Callable[[], None]]] = []
+        self._failures: list[BaseException] = []
+
+    # ---- the whole -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Raises the first Violation."""
+        world = self.world
+        world.open()
+        world.l1.committee_size = len(self._committee)
+        members = tuple(map(address_of, self._committee))
+        world.l1.mine(committees=tuple((epoch, members) for epoch in range(EPOCHS)))
+        self._open_nodes()
+        for actor in (self._live_l1, self._propose, self._prove):
+            threading.Thread(target=self._guarded(actor), name=actor.__name__).start()
+        for node in world.nodes:
+            node.start()
+        try:
+            while not self._is_over:
+                self._night()
+                self._calm()
+                self._is_over = world.now >= self.end_s
+        finally:
+            self._is_over = True
+        for node in world.nodes:
+            node.stop()
+        self._require_nothing_seen()
+
+    def _guarded(self, actor: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                actor()
+            except BaseException as error:  # noqa: BLE001 - the story raises it
+                self._failures.append(error)
+
+        return run
+
+    def _open_nodes(self) -> None:
+        world = self.world
+        count = self._count or world.plot.randrange(2, NODES_MAX + 1)
+        one, two = ("http://l1-one:8545", "http://l1-two:8545")
+        followed = [("http://node-1:8080",), ("http://node-1:8080", "http://node-2:8080"), ("http://node-3:8080",)]
+        derives = {"l1_consensus_host_urls": ("http://beacon:5052",), "registry_address": world.l1.addresses.registry}
+        derives["genesis"] = world.genesis  # type: ignore[assignment]
+        kinds: list[dict[str, Any]] = [
+            {"l1_rpc_urls": (one, two)} | derives,
+            {"l1_rpc_urls": (two, one), "upstream_url": followed[0]} | derives,
+            {"upstream_url": followed[1]},
+            {"upstream_url": followed[2], "l1_rpc_urls": (one,)},
+        ]
+        for number, kind in enumerate(kinds[:count], 1):
+            world.add(
+                f"node-{number}",
+                ethereum_slot_duration=L1_SLOT_S,
+                max_allowed_eth_client_drift_seconds=0,
+                ethereum_allow_no_debug_hosts=True,
+                archiver_polling_interval_ms=4_000,
+                upstream_polling_min_ms=1_000,
+                shutdown_delay_s=0,
+                **kind,
+            )
+
+    def _look(self) -> None:
+        self.checks.look()
+        self._require_nothing_seen()
+        for node in self.world.nodes:
+            if node.process is not None and not node.is_up:
+                if not isinstance(node.error, FastnodeError):
+                    raise Violation(f"{node.name} has ended: {node.error!r}") from node.error
+                node.process = None
+                self._later(self._dice.uniform(2, 20), self._start_again(node))
+
+    def _require_nothing_seen(self) -> None:
+        for found in (*self._failures, *self.world.seen):
+            raise found
+
+    def _start_again(self, node: NodeOfWorld) -> Callable[[], None]:
+        return lambda: None if node.is_up else node.start()
+
+    # ---- L1 ------------------------------------------------------------------------------------
+
+    def _live_l1(self) -> None:
+        world, slot = self.world, 0
+        while not self._is_over:
+            slot += 1
+            the_world().sleep(slot * L1_SLOT_S - world.now)
+            if self._is_calm or self._l1_dice.random() > 0.05:
+                world.l1.tick(slot)
+
+    def _publish(self, proposal: Proposal) -> None:
+        """A block that has it; nothing where L1 would revert it."""
+        l1, number = self.world.l1, proposal.unit.number
+        archives = l1.head.archives
+        first_bad = self._first_bad()
+        top = len(archives) - 1 if first_bad is None else first_bad - 1
+        if l1.is_prunable():
+            top = min(top, l1.head.proven)
+        if top != number - 1 or archives[top] != proposal.parent:
+            return
+        sent = tuple(item.hash for item in l1.head.sent if item.checkpoint == number)
+        if sent != proposal.unit.making.messages:
+            return
+        transaction = proposal.sheet.transaction()
+        self._proposals[transaction.tx_hash] = proposal
+        pruned = {"prunable_from": None} if l1.is_prunable() else {}
+        block = l1.publish(proposal.sheet, transaction, **pruned)
+        self.checks.note(block.hash, proposal.is_good)
+        self.world.say(
+            "L1", f"has checkpoint {number} in block {l1.head.number}{'' if proposal.is_good else ', a bad one'}"
+        )
+
+    def _on_l1(self) -> list[Proposal]:
+        """The checkpoints that L1 has, from the first one on."""
+        l1 = self.world.l1
+        found: dict[int, Proposal] = {}
+        for block in l1.blocks:
+            for item in block.proposals:
+                found[item.number] = self._proposals[item.tx_hash]
+        return [found[number] for number in range(1, l1.head.pending + 1)]
+
+    def _first_bad(self) -> int | None:
+        return next((item.unit.number for item in self._on_l1() if not item.is_good), None)
+
+    # ---- the proposers -------------------------------------------------------------------------
+
+    def _propose(self) -> None:
+        world, dice, slot = self.world, self._proposer_dice, 0
+        while not self._is_over:
+            slot += 1
+            the_world().sleep(slot * SLOT_BLOCKS * L1_SLOT_S + 2.0 - world.now)
+            if self._is_calm or dice.random() < 0.15:
+                continue
+            if world.l1.head.in_progress and dice.random() < 0.4:
+                messages = [dice.randbytes(31).rjust(32, b"\0") for _ in range(dice.randrange(1, 4))]
+                world.l1.deeds.append(lambda messages=messages: world.l1.send(*messages))
+                continue
+            self._build(slot, dice)
+
+    def _build(self, slot: int, dice: random.Random) -> None:
+        world, chain, l1 = self.world, self.world.chain, self.world.l1
+        on_l1, bad = self._on_l1(), self._first_bad()
+        top = l1.head.pending if bad is None else bad - 1
+        if l1.is_prunable():
+            top = min(top, l1.head.proven)
+        common = 0
+        while common < min(top, len(chain.units)) and chain.units[common] is on_l1[common].unit:
+            common += 1
+        if common < top:  # what the proposer has is on another fork
+            return
+        chain.undo_to(chain.units[top - 1].blocks[-1].number if top else 0)
+        chain._chain._slot = max(slot - 1, chain.units[-1].making._variables.slot_number if chain.units else 0)
+        number = top + 1
+        messages = tuple(item.hash for item in l1.head.sent if item.checkpoint == number)
+        chain._chain._content.messages = lambda: messages  # type: ignore[method-assign]
+        parent = l1.head.archives[top]
+        chain.checkpoint(dice.choice([1, 1, 2, 3]))
+        unit = chain.units[-1]
+        self.checks.know(unit)
+        sheet = l1.sheet(unit.published)  # type: ignore[arg-type]
+        kind = dice.choice(["few", "bent", "header"]) if dice.random() < 0.12 and self._has("hostile") else ""
+        if kind == "header":
+            published = sheet.published
+            header = replace(published.checkpoint.header, coinbase=dice.randbytes(20))
+            sheet.published = replace(published, checkpoint=replace(published.checkpoint, header=header))
+        signers = (0, 2) if kind == "few" else (0, 1, 2)
+        sign(sheet, self._committee, signers, (lambda plain: plain[:64] + b"\0") if kind == "bent" else None)
+        if kind:
+            world.say("proposer", f"makes checkpoint {number} bad: {kind}")
+            world.count(f"bad {kind}")
+        if dice.random() < 0.12 and self._has("blobs"):
+            self._hide(sheet, dice)
+        proposal = Proposal(unit, sheet, parent, not kind)
+        l1.deeds.append(lambda: self._publish(proposal))
+
+    def _hide(self, sheet: Sheet, dice: random.Random) -> None:
+        hidden = set(sheet.hashes)
+        self.world.beacon.hidden.update(hidden)
+        self.world.say("beacon", f"hides the blobs of checkpoint {sheet.published.checkpoint.number}")
+        self._later(dice.uniform(5, 200), lambda: self.world.beacon.hidden.difference_update(hidden))
+
+    # ---- the prover ----------------------------------------------------------------------------
+
+    def _prove(self) -> None:
+        world, dice = self.world, self._prover_dice
+        while not self._is_over:
+            the_world().sleep(dice.uniform(60, 200))
+            if self._is_calm or self._is_over:
+                continue
+            if self._is_prover_away or (dice.random() < 0.2 and self._has("prover")):
+                self._stay_away(dice)
+            else:
+                world.l1.deeds.append(lambda: self._prove_some(dice))
+
+    def _prove_some(self, dice: random.Random) -> None:
+        l1, bad = self.world.l1, self._first_bad()
+        top = l1.head.pending if bad is None else bad - 1
+        if l1.is_prunable() or top <= l1.head.proven:
+            return
+        proven = dice.randrange(l1.head.proven, top) + 1
+        l1.mine(proven=proven, prunable_from=None)
+        self.world.say("prover", f"proves up to checkpoint {proven}")
+
+    def _stay_away(self, dice: random.Random) -> None:
+        l1 = self.world.l1
+        if not self._is_prover_away:
+            self._is_prover_away = True
+            start = int(l1.clock() + dice.uniform(60, 300))
+            l1.deeds.append(lambda: l1.mine(prunable_from=start))
+            self.world.count("prover away")
+            self.world.say("prover", "stays away: what is not proven will be pruned")
+        elif l1.is_prunable() or dice.random() < 0.3:
+            self._is_prover_away = False
+
+    # ---- trouble -------------------------------------------------------------------------------
+
+    def _has(self, kind: str) -> bool:
+        return kind in self._kinds
+
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
+        self._undoing.append((self.world.now + seconds, action))
+
+    def _rest(self, seconds: float) -> None:
+        """Let time go on, looking, and undoing what is due."""
+        end = self.world.now + seconds
+        while self.world.now < end:
+            the_world().sleep(min(LOOK_S, end - self.world.now))
+            due = [item for item in self._undoing if item[0] <= self.world.now]
+            self._undoing = [item for item in self._undoing if item[0] > self.world.now]
+            for _, action in due:
+                action()
+            self._look()
+
+    def _night(self) -> None:
+        world, dice = self.world, self._dice
+        self._is_calm = False
+        if self._has("network"):
+            world.wire.faults = self._faults(dice)
+        troubles = list(self._troubles())
+        end = min(world.now + dice.uniform(*NIGHT_S), max(self.end_s, world.now + 60))
+        while world.now < end:
+            self._rest(dice.expovariate(1 / 25))
+            name, trouble = dice.choice(troubles)
+            world.count(name)
+            trouble(dice)
+
+    def _faults(self, dice: random.Random) -> Faults:
+        def some(most: float) -> float:
+            return dice.choice([0.0, most / 5, most])
+
+        return Faults(
+            delay_s=dice.choice([0.01, 0.2, 1.0]),
+            slow=some(0.05),
+            broken=some(0.03),
+            silent=some(0.01),
+            damaged=some(0.02),
+            twice=some(0.02),
+        )
+
+    def _troubles(self) -> Iterator[tuple[str, Callable[[random.Random], None]]]:
+        kinds: dict[str, tuple[Callable[[random.Random], None], ...]] = {
+            "reorg": (self._reorg, self._reorg),
+            "provider": (self._fail_provider, self._lag_provider),
+            "liar": (self._lie,),
+            "blobs": (self._spoil_blobs,),
+            "network": (self._cut,),
+            "restart": (self._restart, self._kill),
+            "operator": (self._pause, self._roll_back),
+        }
+        for kind, actions in kinds.items():
+            if self._has(kind):
+                for action in actions:
+                    yield action.__name__.strip("_"), action
+        yield "nothing", lambda dice: None
+
+    def _reorg(self, dice: random.Random) -> None:
+        l1 = self.world.l1
+        depth = min(dice.choice([1, 1, 2, 3, 5, 8, 12]), l1.depth_max)
+        if depth <= 0:
+            return
+        lost = [self._proposals[item.tx_hash] for block in l1.blocks[-depth:] for item in block.proposals]
+        self.world.say("L1", f"takes back {depth} blocks and {len(lost)} checkpoints")
+        l1.reorg(depth)
+        again = lost if dice.random() < 0.6 else []
+        for _ in range(depth - dice.choice([0, 0, 1])):
+            before = l1.head.number
+            if again and dice.random() < 0.7:
+                self._publish(again.pop(0))
+            if l1.head.number == before:
+                l1.mine()
+        l1.deeds.extendleft([lambda item=item: self._publish(item) for item in reversed(again)])
+        l1.note()
+
+    def _fail_provider(self, dice: random.Random) -> None:
+        name, provider = dice.choice(list(self.world.providers.items()))
+        provider.fails = dice.choice([0.2, 1.0])
+        self.world.say(name, "fails")
+        self._later(dice.uniform(5, 120), lambda: setattr(provider, "fails", 0.0))
+
+    def _lag_provider(self, dice: random.Random) -> None:
+        name, provider = dice.choice(list(self.world.providers.items()))
+        if dice.random() < 0.5:
+            provider.stands = True
+            self.world.say(name, "hears of nothing new")
+        else:
+            provider.lag = dice.randrange(1, 6)
+            self.world.say(name, f"is {provider.lag} blocks behind")
+
+        def undo() -> None:
+            provider.stands, provider.lag = False, 0
+
+        self._later(dice.uniform(10, 180), undo)
+
+    def _lie(self, dice: random.Random) -> None:
+        provider = self.world.providers["l1-two"]
+        provider.lies = dice.choice([0.02, 0.3])
+        self.world.say("l1-two", "lies")
+        self._later(dice.uniform(5, 90), lambda: setattr(provider, "lies", 0.0))
+
+    def _spoil_blobs(self, dice: random.Random) -> None:
+        beacon = self.world.beacon
+        if dice.random() < 0.5:
+            beacon.fails = dice.choice([0.3, 1.0])
+            self.world.say("beacon", "fails")
+        else:
+            beacon.spoil(True)
+            self.world.say("beacon", "gives false blobs")
+
+        def undo() -> None:
+            beacon.fails = 0.0
+            beacon.spoil(False)
+
+        self._later(dice.uniform(5, 120), undo)
+
+    def _cut(self, dice: random.Random) -> None:
+        world = self.world
+        node = dice.choice(world.nodes)
+        hosts = [*world.wire.models, *(other.name for other in world.nodes if other is not node)]
+        cut = hosts if dice.random() < 0.4 else [host for host in hosts if dice.random() < 0.5]
+        pairs = {(node.name, host) for host in cut}
+        world.wire.cut |= pairs
+        seconds = dice.choice([10.0, 60.0, 200.0])
+        world.say("network", f"{node.name} does not reach {', '.join(cut) or 'nobody'} for {seconds:g} s")
+        since = world.now
+        life = node.process
+
+        def undo() -> None:
+            is_alone = cut == hosts and world.now - since >= ALONE_S and pairs <= world.wire.cut
+            if is_alone and node.node is not None and node.process is life:
+                self.checks.require_trouble(node)
+            world.wire.cut -= pairs
+
+        self._later(seconds, undo)
+
+    def _restart(self, dice: random.Random) -> None:
+        node = dice.choice(self.world.nodes)
+        if node.is_up:
+            node.stop()
+            self._later(dice.uniform(0, 60), self._start_again(node))
+
+    def _kill(self, dice: random.Random) -> None:
+        node = dice.choice(self.world.nodes)
+        if node.is_up:
+            node.kill()
+            self._later(dice.uniform(0, 60), self._start_again(node))
+
+    # ---- the operator --------------------------------------------------------------------------
+
+    def _ask(self, node: NodeOfWorld, method: str, *parameters: Any) -> None:
+        with Network() as network:
+            client = RpcClient(f"http://{node.name}:{ADMIN_PORT}", network, ClientLimits(request_time_s=70))
+            try:
+                client.ask([(method, parameters)]).results()
+                self.world.say("operator", f"{method} {list(parameters)} of {node.name}")
+            except UpstreamError as error:
+                self.world.say("operator", f"{method} of {node.name}: {error}")
+
+    def _pause(self, dice: random.Random) -> None:
+        node = dice.choice(self.world.nodes)
+        if node.node is None:
+            return
+        self._ask(node, "nodeAdmin_pauseSync")
+        life = node.process
+        self._later(
+            dice.uniform(1, 60), lambda: self._ask(node, "nodeAdmin_resumeSync") if node.process is life else None
+        )
+
+    def _roll_back(self, dice: random.Random) -> None:
+        node = dice.choice(self.world.nodes)
+        view = None if node.node is None else node.node.view
+        if view is None:
+            return
+        tips = view.chain.tips
+        first, last = tips.finalized.checkpoint.number, tips.checkpointed.checkpoint.number
+        if first < last:
+            target = view.chain.tip_of_checkpoint(dice.randrange(first, last)).block.number
+            self._ask(node, "nodeAdmin_rollbackTo", target)
+
+    # ---- the calm ------------------------------------------------------------------------------
+
+    def _calm(self) -> None:
+        """Nothing disturbs anybody any more, and L1 has nothing that is not good."""
+        world = self.world
+        world.say("story", "calm")
+        self._is_calm = True
+        world.wire.faults, world.wire.cut = Faults(), set()
+        for provider in world.providers.values():
+            provider.fails = provider.lies = 0.0
+            provider.lag, provider.stands = 0, False
+        world.beacon.fails = 0.0
+        world.beacon.spoil(False)
+        world.beacon.hidden.clear()
+        self._undoing.clear()
+        for node in world.nodes:
+            if node.node is not None and node.node.core.condition.is_paused:
+                self._ask(node, "nodeAdmin_resumeSync")
+            self._start_again(node)()
+        self._heal_l1()
+        end = world.now + CALM_S
+        while not self.checks.all_is_well():
+            if world.now > end:
+                raise Violation(self.checks.what_is_missing(CALM_S))
+            self._rest(LOOK_S)
+        world.say("story", f"all is well at checkpoint {world.l1.standing}")
+        self.checks.compare_answers()
+
+    def _heal_l1(self) -> None:
+        l1 = self.world.l1
+        while l1.deeds:
+            self._rest(LOOK_S)
+        bad = self._first_bad()
+        top = l1.head.pending if bad is None else bad - 1
+        if top < l1.head.pending:
+            self.world.say("L1", f"takes back what is above checkpoint {top}")
+            l1.deeds.append(lambda: l1.prune_to(top))
+        if l1.head.prunable_from is not None:
+            is_late = self._dice.random() < 0.6  # what is not proven may be pruned, and nobody does it
+            if is_late:
+                self.world.say("prover", f"is too late for what is above checkpoint {l1.head.proven}")
+                self.world.count("unproven in a calm")
+            l1.deeds.append(lambda: l1.mine(prunable_from=int(l1.clock()) if is_late else None))
+        while l1.deeds:
+            self._rest(LOOK_S)

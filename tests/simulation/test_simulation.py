@@ -1,0 +1,133 @@
+"""The simulation: a few short seeds, the same trace from the same number, and what the scheduler promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.simulation.scheduler import Lock, Scheduler, StandstillError
+
+PROJECT: Final = Path(__file__).parents[2]
+#: Seconds for a seed on a machine that does much else.
+PATIENCE_S: Final = 600
+MINUTES: Final = "2"
+is_long = os.environ.get("FASTNODE_LONG") == "1"
+#: What is replaced is the inside of the standard library.
+on_tried_python = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tried on Python 3.11 only")
+
+
+def simulate(*arguments: str, hash_seed: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation.run", *arguments],
+        cwd=PROJECT,
+        env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@on_tried_python
+def test_the_network_holds_and_a_number_tells_the_same_story_twice() -> None:
+    first = simulate("--seed", "3", "--count", "2", "--minutes", MINUTES, "--no-shrink", hash_seed=1)
+    assert first.returncode == 0, first.stdout[-3000:] + first.stderr[-3000:]
+    again = simulate("--seed", "3", "--minutes", MINUTES, hash_seed=2)
+    assert again.returncode == 0
+    assert again.stdout
+    assert first.stdout.startswith(again.stdout)
+    other = first.stdout[len(again.stdout) :]
+    assert "seed 4 held" in other
+    for line in ("node-1     serves", "L1         has checkpoint", "story      all is well"):
+        assert line in again.stdout
+
+
+@on_tried_python
+@pytest.mark.skipif(not is_long, reason="FASTNODE_LONG=1 plays more seeds")
+def test_more_seeds_hold() -> None:
+    played = simulate("--seed", "100", "--count", "40", "--minutes", "20", "--quiet", hash_seed=0)
+    assert played.returncode == 0, played.stdout[-5000:]
+
+
+#: A node that does not count how many members of the committee have attested.
+BROKEN: Final = """
+import sys
+from tests.simulation import run
+from fastnode.sources.l1 import attestation_check
+attestation_check.quorum = lambda size: 0
+sys.argv = ["simulate", "--seed", "1", "--count", "20", "--minutes", "10", "--quiet"]
+run.simulate()
+"""
+
+
+@on_tried_python
+@pytest.mark.skipif(not is_long, reason="FASTNODE_LONG=1 looks for a bug that is put in")
+def test_a_seed_that_does_not_hold_tells_its_number_and_a_smaller_story() -> None:
+    command = [sys.executable, "-c", BROKEN]
+    played = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert played.returncode == 1
+    assert "has too few attestations" in played.stdout
+    assert "it does not hold: scripts/simulate --seed" in played.stdout
+    assert "nor does less: scripts/simulate --seed" in played.stdout
+
+
+def story(seed: int, chance: float) -> list[str]:
+    """Two threads that take turns at one lock and sleep now and then."""
+    told: list[str] = []
+    world = Scheduler(seed, chance)
+    lock = Lock()
+
+    def work(name: str) -> None:
+        for number in range(8):
+            with lock:
+                told.append(f"{name}{number} {world.now:.3f}")
+            world.sleep(world.entropy.random())
+
+    def begin() -> None:
+        for name in "ab":
+            world.spawn(name, lambda name=name: work(name))  # type: ignore[misc]
+        world.sleep(100)
+
+    world.run(begin)
+    return told
+
+
+def test_an_order_of_threads_comes_from_the_seed() -> None:
+    assert story(1, 0.5) == story(1, 0.5)
+    assert len({tuple(story(seed, 0.5)) for seed in range(5)}) == 5
+
+
+def test_a_world_in_which_everybody_waits_for_ever_says_so() -> None:
+    world = Scheduler(1)
+
+    def wait() -> None:
+        lock = Lock()
+        lock.acquire()
+        lock.acquire()
+
+    with pytest.raises(StandstillError):
+        world.run(wait)
+
+
+def test_a_killed_process_goes_on_nowhere_and_its_clock_costs_nothing() -> None:
+    world = Scheduler(1)
+    told: list[float] = []
+    process = object()
+
+    def live() -> None:
+        while True:
+            world.sleep(3600)
+            told.append(world.now)
+
+    def begin() -> None:
+        world.spawn("node", live, process)
+        world.sleep(24 * 3600 + 1)
+        world.kill(process)
+        world.sleep(24 * 3600)
+
+    world.run(begin)
+    assert len(told) == 24

@@ -1,0 +1,315 @@
+"""A world: its L1, its network, its nodes, and its trace.
+
+The nodes are whole ones (``Node.start``, with their ports and threads) in one process, each in a thread with an event
+loop of its own.  What is not theirs is put in their place at the seams: ``socket.create_connection`` and the sockets
+that a server binds.  Their databases are real LevelDBs.  Every write of a chain is synced before it counts, so a crash
+is a copy of the directory as it is when the node's threads are stopped, each where it waits or writes; what a disk
+may do beyond that (torn writes, lost files) is not tried here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import logging
+import random
+import shutil
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tests.simulation.l1 import L1, Beacon, Provider
+from tests.simulation.network import Listening, Wire
+from tests.simulation.scheduler import BEGIN_S, Loop, Scheduler, Task, the_world
+from tests.sources.made_chain import SHAPE, MadeChain
+
+from fastnode import interpreter
+from fastnode.app.process.node import Node
+from fastnode.config.settings import Settings
+from fastnode.http import fair_threads, turns
+from fastnode.outgoing import network as outgoing
+from fastnode.serving import server
+from fastnode.storage.database import SharedDatabase
+
+__all__ = ["NodeOfWorld", "Violation", "World"]
+
+PORT: Final = 8080
+ADMIN_PORT: Final = 8880
+#: Seconds for a stop, and for a start that waits for nobody.
+PATIENCE_S: Final = 120.0
+
+
+class Violation(AssertionError):  # noqa: N818 - it is what a seed finds
+    """Something that must hold does not."""
+
+
+class Process:
+    """One life of a node: what is killed together."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class NodeOfWorld:
+    """A node that is started, stopped, killed and started again."""
+
+    def __init__(self, world: World, name: str, **settings: Any) -> None:
+        self.world, self.name = world, name
+        self._settings = settings
+        self._life = 0
+        self.directory = world.directory / f"{name}-0"
+        self.process: Process | None = None
+        self.node: Node | None = None
+        self._loop: Loop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._ended = threading.Event()
+        #: Error that ended it; None: it was told to stop, or runs.
+        self.error: BaseException | None = None
+
+    @property
+    def reads_l1(self) -> bool:
+        """True where the chain comes from L1."""
+        return "registry_address" in self._settings
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and not self._ended.is_set()
+
+    def start(self) -> None:
+        self.process, self.error, self.node = Process(self.name), None, None
+        self._ended = threading.Event()
+        the_world().spawn(self.name, self._run, self.process)
+        self.world.say(self.name, "starts")
+
+    def stop(self) -> None:
+        """As by SIGTERM.  Violation when it does not end."""
+        self.world.say(self.name, "is told to stop")
+        if self.node is None or self._loop is None or self._stopping is None:
+            self.kill()
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        if not self._ended.wait(PATIENCE_S):
+            raise Violation(f"{self.name} did not stop within {PATIENCE_S:g} s")
+        self.process = self.node = None
+        self.world.say(self.name, "has stopped")
+
+    def kill(self) -> None:
+        """End it where it is; it goes on with the directory as it is now."""
+        scheduler, process = the_world(), self.process
+        while process is not None and (
+            scheduler.holds_what_all_share(process) or interpreter.BUSY._free.empty()  # type: ignore[attr-defined]
+        ):
+            scheduler.sleep(0.001)
+        scheduler.kill(process)
+        for listening in self.world.wire.nodes.values():
+            if listening.host == self.name:
+                listening.close()
+        self._life += 1
+        copy = self.world.directory / f"{self.name}-{self._life}"
+        if self.directory.exists():
+            shutil.copytree(self.directory, copy)
+        self.directory = copy
+        self.process = self.node = None
+        self.world.say(self.name, "is killed")
+
+    def _run(self) -> None:
+        self._loop = loop = Loop()
+        try:
+            asyncio.set_event_loop(loop)
+            loop.set_exception_handler(self._on_loop_error)
+            loop.run_until_complete(self._live())
+        except BaseException as error:  # noqa: BLE001 - it is told
+            self.error = error
+            self.world.say(self.name, f"ends: {type(error).__name__}: {self.world.plain(str(error))}")
+        finally:
+            asyncio.set_event_loop(None)
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+            self._ended.set()
+
+    def _on_loop_error(self, _loop: object, facts: dict[str, Any]) -> None:
+        error = facts.get("exception")
+        self.world.say(self.name, f"! {facts['message']}: {type(error).__name__}")
+        violation = Violation(f"the loop of {self.name}: {facts['message']}: {error!r}")
+        self.world.seen.append(violation.with_traceback(getattr(error, "__traceback__", None)))
+
+    async def _live(self) -> None:
+        self._stopping = asyncio.Event()
+        node = await Node.start(
+            Settings(
+                data_directory=self.directory,
+                host=self.name,
+                admin_host=self.name,
+                port=PORT,
+                admin_port=ADMIN_PORT,
+                disable_admin_api_key=True,
+                **self._settings,
+            )
+        )
+        self.node = node
+        self.world.say(self.name, "serves")
+        failing = asyncio.ensure_future(node.wait_for_failure())
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait([failing, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if failing.done():
+                failing.result()
+        finally:
+            self.node = None
+            stopping.cancel()
+            await node.stop()
+            failing.cancel()
+
+
+class World:
+    """``tell`` gets each line of the trace.  Everything is made in a thread of the scheduler."""
+
+    def __init__(self, seed: int, directory: Path, tell: Callable[[str], None]) -> None:
+        self.seed, self.directory, self._tell = seed, directory, tell
+        self.plot = self.chance("plot")
+        self.scheduler = Scheduler(seed, self.plot.choice([0.0, 0.002, 0.02, 0.1]))
+        self.scheduler.on_error = self._on_error
+        self.wire = Wire(self.chance("network"), _host)
+        self.nodes: list[NodeOfWorld] = []
+        self.lines = 0
+        self._digest = hashlib.sha256()
+        #: Violations that threads other than the story have seen.
+        self.seen: list[Violation] = []
+        self.counts: dict[str, int] = {}
+
+    def chance(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed} {name}")
+
+    def open(self) -> None:
+        """Make the chain and its L1."""
+        directory = self.directory / "made"
+        directory.mkdir()
+        self.chain = MadeChain(directory, SHAPE)
+        record = self.chain.chain_record
+        info, constants = record["nodeInfo"], record["l1Constants"]
+        self.l1 = L1(info, constants)
+        self.providers = {name: Provider(self.l1, info, constants, self.chance(name)) for name in ("l1-one", "l1-two")}
+        self.beacon = Beacon(self.l1, self.chance("beacon"))
+        self.wire.models |= {name: provider.answer for name, provider in self.providers.items()}
+        self.wire.models["beacon"] = self.beacon.answer
+        self.genesis = self.chain.write_genesis(self.directory / "genesis.jsonl")
+
+    def add(self, name: str, **settings: Any) -> NodeOfWorld:
+        node = NodeOfWorld(self, name, **settings)
+        self.nodes.append(node)
+        return node
+
+    def node(self, name: str) -> NodeOfWorld:
+        return next(node for node in self.nodes if node.name == name)
+
+    # ---- the trace -----------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self.scheduler.now - BEGIN_S
+
+    def say(self, who: str, what: str) -> None:
+        whole = self.now
+        line = f"{int(whole) // 3600:02}:{int(whole) // 60 % 60:02}:{whole % 60:06.3f}  {who:<10} {what}"
+        self._digest.update(line.encode())
+        self.lines += 1
+        self._tell(line)
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def plain(self, text: str) -> str:
+        """Without the names of directories, which differ from run to run."""
+        return text.replace(str(self.directory), "~")
+
+    @property
+    def digest(self) -> str:
+        """Of the trace, and of how often the baton was handed over."""
+        return hashlib.sha256(f"{self._digest.hexdigest()} {self.scheduler.steps}".encode()).hexdigest()[:16]
+
+    def _on_error(self, task: Task, error: BaseException) -> None:
+        self.say(_name(task), f"a thread ends: {task.name}: {type(error).__name__}: {self.plain(str(error))}")
+        self.seen.append(Violation(f"a thread of {_name(task)} ended: {task.name}: {type(error).__name__}: {error}"))
+
+
+def _name(task: Task | None) -> str:
+    return task.group.name if task is not None and isinstance(task.group, Process) else "world"
+
+
+def _host() -> str:
+    return _name(the_world().current())
+
+
+class Ordered(dict[Any, None]):
+    """A set in the order in which its members came."""
+
+    def add(self, member: object) -> None:
+        self[member] = None
+
+    def discard(self, member: object) -> None:
+        self.pop(member, None)
+
+    def remove(self, member: object) -> None:
+        del self[member]
+
+
+class LogLines(logging.Handler):
+    """Warnings of the nodes, as lines of the trace; a traceback is a violation, for nobody expected it."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.INFO)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        world = self._world
+        who = _host()
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            world.say(who, f"! {record.getMessage()}: {type(error).__name__}: {world.plain(str(error))}")
+            violation = Violation(f"{who} did not expect this: {record.getMessage()}: {error!r}")
+            world.seen.append(violation.with_traceback(error.__traceback__))
+            return
+        if record.levelno >= logging.WARNING:
+            facts = getattr(record, "facts", {})
+            shown = " ".join(f"{name}={world.plain(str(value))}" for name, value in facts.items())
+            world.say(who, f"! {record.getMessage()} {shown}".rstrip())
+
+
+def put_in_place(world: World) -> None:
+    """Give the shipped code the sockets of the world, points to switch at before writes, and turns without a clock of
+    their own: that of the kernels is the machine's."""
+    wire = world.wire
+
+    async def bind(host: str, port: int) -> list[Any]:
+        listening = Listening(host, port)
+        wire.nodes[host, port] = listening
+        return [listening]
+
+    socket.create_connection = wire.connect  # type: ignore[assignment]
+    server.bind = bind  # type: ignore[assignment]
+    outgoing._is_ended = lambda connection: connection.sock.is_ended  # type: ignore[assignment]
+    turns.Turns.__init__.__kwdefaults__.update(slice_ns=1 << 60, round_ns=1 << 61)
+    turns.Turns.elapsed_s = lambda self, since_ns: 0.0  # type: ignore[method-assign]
+    fair_threads._step_back = lambda: None  # type: ignore[assignment]
+    make = server.HttpServer.__init__
+
+    def with_order(self: server.HttpServer, *arguments: Any, **settings: Any) -> None:
+        make(self, *arguments, **settings)
+        self._connections = Ordered()  # type: ignore[assignment]
+
+    server.HttpServer.__init__ = with_order  # type: ignore[method-assign]
+    write = SharedDatabase._write
+
+    def switching(self: SharedDatabase, changes: Any, *, sync: bool) -> None:
+        world.scheduler.may_switch()
+        write(self, changes, sync=sync)
+        world.scheduler.may_switch()
+
+    SharedDatabase._write = switching  # type: ignore[method-assign]
+    logging.getLogger("fastnode").addHandler(LogLines(world))
+    logging.getLogger("fastnode").setLevel(logging.INFO)
+    gc.disable()
