@@ -60,6 +60,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ArchiverSt
     sample = resources.files("fastnode") / "data" / "sample_chain.jsonl.xz"
     with resources.as_file(sample) as path, ArchiverStore.open(tmp_path_factory.mktemp("chain")) as opened:
         adopt_chain_file(opened, path)
+        indexes.catch_up(opened)
         ingestor = Ingestor(opened, verification=Verification.NONE, index_writers=indexes.writers)
         import_chain_file(ingestor, path)
         indexes.load_filter(ingestor.view)

@@ -28,6 +28,7 @@ from tests.sources.l1.derivation.test_release_5 import (
     settings_of,
 )
 
+from fastnode.api import rollup, sequencer
 from fastnode.app.ground.method_tables import Services, admin_methods, public_methods
 from fastnode.app.stages.origins import Origins
 from fastnode.config.configuration import NodeConfiguration
@@ -452,12 +453,10 @@ def test_checkpoints_have_no_proposed_tip(client: Client) -> None:
 def test_the_slots_that_are_synced_follow_from_checkpoints_and_from_the_time_of_l1(
     five: Made, view: View, make_client: Callable[..., Client]
 ) -> None:
-    from fastnode.api.rollup import methods
-
     chain = view.chain.chain
     start, duration = int(chain.l1_constants["l1GenesisTime"]), int(chain.l1_constants["slotDuration"])
     status: dict[str, Any] = {}
-    client = make_client(methods(lambda: status), method_set="5.x", view=view)
+    client = make_client(rollup.methods(lambda: status), method_set="5.x", view=view)
     assert client.result("aztec_getSyncedL2SlotNumber") == 7
     assert client.result("aztec_getSyncedL2EpochNumber") is None
     status["l1"] = {"blockTime": start + 65 * duration, "pendingCheckpoint": 7}
@@ -475,3 +474,25 @@ def test_the_info_of_a_node_has_what_wallets_of_5_x_need(client: Client) -> None
     assert client.result("aztec_getProtocolContractAddresses") == info["protocolContractAddresses"]
     assert info["txsLimits"]["gas"]["l2Gas"] == 6_540_000
     assert 0 < info["txsLimits"]["gas"]["daGas"] <= 271_200
+
+
+def test_the_production_of_blocks_is_held_where_there_is_one(make_client: Callable[..., Client]) -> None:
+    class Production:
+        is_held = False
+
+        def hold(self) -> None:
+            self.is_held = True
+
+        def go_on(self) -> None:
+            self.is_held = False
+
+    production = Production()
+    client = make_client(sequencer.methods(production), method_set="5.x")
+    for name, is_held in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
+        assert client.call(f"aztecAdmin_{name}Sequencer") == {"jsonrpc": "2.0", "id": 1}
+        assert production.is_held == is_held
+    without = make_client(sequencer.methods(None), method_set="5.x")
+    for name in ("pause", "resume"):
+        error = without.error(f"aztecAdmin_{name}Sequencer")
+        assert error["data"]["code"] == "NO_SEQUENCER"
+        assert error["message"] == f"Cannot {name} sequencer: no sequencer is running"

@@ -200,6 +200,20 @@ def test_nothing_is_built_by_itself_without_mining(quiet_chain: LocalChain) -> N
     assert quiet_chain.block_of(tx) == 6
 
 
+def test_a_network_that_is_held_builds_only_what_is_asked_for(chain: LocalChain) -> None:
+    is_held = True
+    chain.network.is_held = lambda: is_held
+    tip, waiting, later = chain.tip, chain.tx(), chain.tx()
+    chain.send(waiting)
+    assert (chain.tip, chain.block_of(waiting)) == (tip, None)
+    assert chain.changes.mine() == chain.block_of(waiting) == tip + 1
+    chain.send(later)
+    assert chain.tip == tip + 1
+    is_held = False
+    chain.network.wake()
+    wait_until(lambda: chain.block_of(later) is not None)
+
+
 def test_blocks_come_at_an_interval(tmp_path: Path) -> None:
     for chain in opened(tmp_path, automine=False, interval_s=0.05):
         tx = chain.tx()

@@ -20,7 +20,7 @@ from tests.serving.two_paths import HTTP_ODDITIES, JSON_ODDITIES, JSON_TEXTS, Ho
 from fastnode.errors import LeftToStrictPath, ServerError
 from fastnode.http.connection import INCOMING_BYTES_MAX
 from fastnode.http.reader import RequestReader
-from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, common
+from fastnode.jsonrpc.methods import METHOD_SETS, Context, Method, MethodTable, Parameter, common
 from fastnode.values.numbers import Integer
 from fastnode.view import View
 
@@ -52,7 +52,7 @@ def test_both_paths_agree_on_random_streams(view: View, loop_runner: asyncio.Run
         loop_runner.run(compare(pair_seed))
 
 
-@pytest.mark.parametrize("method_set", ["both", "release", "development"])
+@pytest.mark.parametrize("method_set", METHOD_SETS)
 def test_both_paths_agree_on_random_calls_with_usual_parameters(
     served: ServedSets, loop_runner: asyncio.Runner, method_set: str
 ) -> None:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from tests.status_page.conftest import LAST_BLOCK
 
+from fastnode.api.chain import METHODS
 from fastnode.jsonrpc.methods import Method, MethodTable, Parameter, common
 from fastnode.protocol.releases import FOUR
 from fastnode.status_page.effects import contract_fact, tables_of
@@ -191,6 +192,12 @@ def test_a_transaction_of_the_pool_is_found_with_its_receipt(site: Any) -> None:
     finding = only(orjson.loads(Explorer(table).find(site.node.view, "0x" + pending.hex())))
     assert (finding["kind"], finding["title"]) == ("transaction", "Pending transaction")
     assert [document["json"] for document in finding["documents"]] == ['{"status":"pending"}', '{"a":1}']
+
+
+def test_a_node_of_5_x_shows_the_same_although_it_answers_other_methods(site: Any) -> None:
+    older, newer = (Explorer(MethodTable(METHODS, name)).find(site.node.view, "5") for name in ("both", "5.x"))
+    assert orjson.loads(newer)["found"]
+    assert newer == older
 
 
 def test_a_document_that_is_too_long_is_only_named(site: Any) -> None:
