@@ -23,7 +23,7 @@ from fastnode.world_state.layout import BlockRecord
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState
 from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA
 
-__all__ = ["check_data", "look_at_data"]
+__all__ = ["check_chain", "check_data", "look_at_data"]
 
 Progress = Callable[[int, int], None]
 
@@ -40,12 +40,21 @@ def check_data(
     ``on_chain(done, total)`` and ``on_indexes(done, total)`` count blocks, ``on_state(done, total)`` the leaves of
     all trees.
     """
-    report = check_database(data.store, progress=on_chain)
+    report = check_chain(data, on_chain=on_chain, on_indexes=on_indexes)
     if data.store.has_chain:
-        _check_indexes(report, data, on_indexes)
         _check_state(report, data, on_state)
         _check_side_databases(report, data)
     _check_tables(report, data)
+    return report
+
+
+def check_chain(
+    data: ChainData, *, on_chain: Progress | None = None, on_indexes: Progress | None = None
+) -> CheckReport:
+    """:func:`check_data` of the chain database and its indexes alone."""
+    report = check_database(data.store, progress=on_chain)
+    if data.store.has_chain:
+        _check_indexes(report, data, on_indexes)
     return report
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from fastnode.chain_data import ChainData
 from fastnode.snapshots.create import create_snapshot
+from fastnode.snapshots.leaf_create import create_leaf_snapshot, leaves_to_ship
+from fastnode.snapshots.leaf_index import LeafSnapshot
 from fastnode.snapshots.location import Location
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
@@ -60,3 +62,25 @@ def snapshot(made_snapshot: Path, tmp_path: Path) -> Path:
 def old(short_directory: Path, tmp_path: Path) -> Path:
     """A data directory with the short chain, to be replaced."""
     return Path(shutil.copytree(short_directory, tmp_path / "old"))
+
+
+@pytest.fixture(scope="session")
+def made_leaves(long_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a snapshot of leaves of a copy of the long directory.  Not to be written."""
+    folder = tmp_path_factory.mktemp("leaves")
+    directory = Path(shutil.copytree(long_directory, folder / "data"))
+    create_leaves(directory, folder / "location")
+    return folder / "location"
+
+
+def create_leaves(directory: Path, folder: Path) -> LeafSnapshot:
+    """Make a snapshot of leaves of a data directory."""
+    location = Location.to_write(f"file://{folder}")
+    with ChainData.open(directory, create=False) as data:
+        return create_leaf_snapshot(directory, location, nullcontext(), lambda: leaves_to_ship(data.store, data.state))
+
+
+@pytest.fixture
+def leaves(made_leaves: Path, tmp_path: Path) -> Path:
+    """A copy of it that may be spoilt."""
+    return Path(shutil.copytree(made_leaves, tmp_path / "leaves"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -36,6 +37,24 @@ def test_a_snapshot_goes_from_one_directory_to_another(old: Path, tmp_path: Path
     assert refused.returncode == 1
     assert refused.stderr.endswith("holds a chain already; add --replace to give it up\n")
     assert run("restore", url, "--data-directory", target, "--replace").returncode == 0
+
+
+def test_leaves_go_from_one_directory_to_another_once_somebody_confirms_them(old: Path, tmp_path: Path) -> None:
+    url, target = f"file://{tmp_path}/location", tmp_path / "target"
+    created = run("create", url, "--leaves", "--data-directory", old)
+    assert created.returncode == 0, created.stderr
+    assert created.stdout.startswith("block 3, leaves of block 3, ")
+    [listed] = json.loads(run("list", url, "--json").stdout)
+    assert (listed["form"], listed["block"], listed["oldestBlock"]) == ("leaves", 3, 3)
+    refused = run("restore", url, "--leaves", "--data-directory", target)
+    assert refused.returncode == 1
+    assert "nothing here says whose chain the leaves are of: give the hash of their block" in refused.stderr
+    other = run("restore", url, "--leaves", "--block-hash", "0x" + 64 * "0", "--data-directory", target)
+    assert other.returncode == 1
+    assert f"not 0x{64 * '0'}" in other.stderr
+    block_hash = other.stderr.split("its block 3 is ")[1][:66]
+    done = run("restore", url, "--leaves", "--block-hash", block_hash, "--data-directory", target)
+    assert done.stdout == f"restored block 3 of {NETWORK}\n", done.stderr
 
 
 def test_a_snapshot_may_be_chosen_by_its_block(snapshot: Path, old: Path, tmp_path: Path) -> None:

@@ -95,6 +95,38 @@ def test_a_snapshot_made_while_blocks_arrive_answers_like_its_source(
     assert other.stop() == 0
 
 
+def test_a_node_begins_with_leaves_that_the_node_it_follows_confirms(
+    start_node: Start, sample_chain: Path, tmp_path: Path
+) -> None:
+    """The trees are the same ones, as far back as they go; below that it says so."""
+    node = start_with_chain(
+        start_node, tmp_path / "source", "--chain-file", sample_chain, "--snapshot-upload-form", "leaves"
+    )
+    node.wait_for_line("chain file loaded")
+    upload(node, tmp_path / "location")
+    alone = start_node("--data-directory", tmp_path / "alone", "--snapshots-urls", f"file://{tmp_path}/location")
+    alone.wait_for_line(
+        "snapshots of leaves are left alone: neither L1 (--l1-rpc-urls) nor a followed node (--upstream-url) is there "
+        "to confirm them"
+    )
+    other = start_with_chain(
+        start_node,
+        tmp_path / "copy",
+        *("--snapshots-urls", f"file://{tmp_path}/location"),
+        *("--upstream-url", f"http://127.0.0.1:{node.port}"),
+    )
+    confirmed = other.wait_for_line("the block of the snapshot is the one of a followed node")
+    restored = other.wait_for_line("snapshot of leaves restored")
+    oldest, newest = restored["oldest"], restored["block"]
+    assert (oldest, newest) == (confirmed["block"], node.call("node_getBlockNumber")["result"])
+    for number in range(oldest, newest + 1):
+        for method in ("node_getPublicDataWitness", "node_getLowNullifierMembershipWitness"):
+            assert other.call(method, number, "0x0123") == node.call(method, number, "0x0123"), (method, number)
+    answer = other.call("node_getPublicDataWitness", oldest - 1, "0x01")
+    assert f"below the oldest available block {oldest}" in str(answer["error"])
+    assert other.call("node_getBlock", 1) == node.call("node_getBlock", 1)
+
+
 def test_a_restored_node_gives_the_recorded_answers(start_node: Start, sample_chain: Path, tmp_path: Path) -> None:
     """A thousand questions of every kind, put to a node and to one that was restored from its snapshot."""
     node = start_with_chain(start_node, tmp_path / "source", "--chain-file", sample_chain)

@@ -134,6 +134,20 @@ class OperatorSettings:
         secret=True,
         packages=("obstore",),
     )
+    snapshots_form: str = setting(
+        "leaves",
+        Choice(("leaves", "history")),
+        SNAPSHOTS,
+        "Snapshots that a start prefers: of leaves, which bring the state of one block, for L1 or a followed node to "
+        "confirm; or only those with the history of the state.",
+        needs=needs.PARTIAL_SYNC,
+    )
+    snapshot_upload_form: str = setting(
+        "history",
+        Choice(("history", "leaves")),
+        SNAPSHOTS,
+        "Snapshots that nodeAdmin_startSnapshotUpload makes: with the history of the state, or of its leaves.",
+    )
     snapshot_upload_locations: tuple[str, ...] | None = setting(
         None,
         texts("URL"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 import orjson
 
+from fastnode.archiver.check import CheckReport
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import StoredCheckpoint
 from fastnode.chain_data import ChainData, ChainOptions
@@ -18,10 +19,20 @@ from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.records import dataclass
 from fastnode.snapshots.index import Network, Snapshot
 
-__all__ = ["Contents", "newest_l1_block", "read_contents", "verify_contents"]
+__all__ = [
+    "OPTIONS",
+    "ChainContents",
+    "Contents",
+    "named_problems",
+    "newest_l1_block",
+    "read_chain_contents",
+    "read_contents",
+    "require_told",
+    "verify_contents",
+]
 
 #: A look at the contents needs no caches.
-_OPTIONS: Final = ChainOptions(world_state_cache_mb=1, tag_filter_mb=1)
+OPTIONS: Final = ChainOptions(world_state_cache_mb=1, tag_filter_mb=1)
 
 _NO_L1_BLOCK: Final = L1PublishedData(0, 0, bytes(FIELD_BYTES))
 #: Problems that a message names.
@@ -29,7 +40,9 @@ _PROBLEMS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class ChainContents:
+    """Contents of the chain database."""
+
     network: Network
     block_number: int
     block_hash: str
@@ -38,8 +51,17 @@ class Contents:
     archive_root: bytes
     l1_block_number: int
     l1_block_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents(ChainContents):
+    """Contents of both databases."""
+
     state_block_number: int
     state_block_hash: str
+    #: The oldest block that the state can be asked for and go back to.
+    oldest_block_number: int
+    oldest_block_hash: str
 
     @property
     def state_is_behind(self) -> bool:
@@ -47,10 +69,19 @@ class Contents:
         return (self.state_block_number, self.state_block_hash) != (self.block_number, self.block_hash)
 
 
+def read_chain_contents(directory: Path) -> ChainContents:
+    """Contents of the chain database in ``directory``; SnapshotError if it cannot be opened."""
+    try:
+        with ChainData.open(directory, create=False, options=OPTIONS) as data:
+            return ChainContents(**_chain_facts(data))
+    except (StartError, DatabaseError) as error:
+        raise SnapshotError(str(error)) from error
+
+
 def read_contents(directory: Path) -> Contents:
     """Contents of the databases in ``directory``; SnapshotError if they cannot be opened."""
     try:
-        with ChainData.open(directory, create=False, options=_OPTIONS) as data:
+        with ChainData.open(directory, create=False, options=OPTIONS) as data:
             return _contents(data)
     except (StartError, DatabaseError) as error:
         raise SnapshotError(str(error)) from error
@@ -61,13 +92,35 @@ def verify_contents(
 ) -> None:
     """Work out every hash and every root again; SnapshotError unless all is right and is what ``snapshot`` says."""
     try:
-        with ChainData.open(directory, create=False, options=_OPTIONS) as data:
+        with ChainData.open(directory, create=False, options=OPTIONS) as data:
             report = check_data(data, on_chain=on_progress)
             if report.problems:
-                shown = "; ".join(report.problems[:_PROBLEMS_SHOWN])
-                raise SnapshotError(f"its databases are wrong: {shown}")
+                raise SnapshotError(f"its databases are wrong: {named_problems(report)}")
     except (StartError, DatabaseError) as error:
         raise SnapshotError(f"its databases cannot be used: {error}") from error
+    require_told(directory, network, snapshot)
+
+
+class Told(Protocol):
+    """Facts of a snapshot that its index tells."""
+
+    @property
+    def l2_block_number(self) -> int: ...
+
+    @property
+    def l2_block_hash(self) -> str: ...
+
+    @property
+    def l1_block_number(self) -> int: ...
+
+
+def named_problems(report: CheckReport) -> str:
+    """The first problems of a report, in one line."""
+    return "; ".join(report.problems[:_PROBLEMS_SHOWN])
+
+
+def require_told(directory: Path, network: Network, snapshot: Told) -> None:
+    """SnapshotError unless the databases in ``directory`` are at the block that the index tells, of this network."""
     contents = read_contents(directory)
     if contents.network != network:
         raise SnapshotError(f"it is of the network {contents.network.folder}, not of {network.folder}")
@@ -82,9 +135,20 @@ def verify_contents(
 
 
 def _contents(data: ChainData) -> Contents:
+    facts, state = _chain_facts(data), data.state
+    return Contents(
+        **facts,
+        state_block_number=state.block_number,
+        state_block_hash=f"0x{state.block_hash.hex()}",
+        oldest_block_number=state.view.oldest,
+        oldest_block_hash=f"0x{state.view.block_hash(state.view.oldest).hex()}",
+    )
+
+
+def _chain_facts(data: ChainData) -> dict[str, Any]:
+    """The fields of :class:`ChainContents`."""
     if not data.store.has_chain:
         raise SnapshotError(f"the database {data.store.path} holds no chain")
-    state = data.state
     with data.store.open_view() as view:
         newest = view.block_info(view.tip_number)
         if newest is None:
@@ -94,17 +158,15 @@ def _contents(data: ChainData) -> Contents:
         root = view.chain.genesis_archive_root
         if checkpoint is not None:
             root = bytes.fromhex(orjson.loads(checkpoint.archive_json)["root"][2:])
-        return Contents(
-            network=Network.of(data.store.chain),
-            block_number=newest.number,
-            block_hash=f"0x{newest.hash.hex()}",
-            checkpoint_number=0 if checkpoint is None else checkpoint.number,
-            archive_root=root,
-            l1_block_number=l1.block_number,
-            l1_block_hash=l1.block_hash,
-            state_block_number=state.block_number,
-            state_block_hash=f"0x{state.block_hash.hex()}",
-        )
+        return {
+            "network": Network.of(data.store.chain),
+            "block_number": newest.number,
+            "block_hash": f"0x{newest.hash.hex()}",
+            "checkpoint_number": 0 if checkpoint is None else checkpoint.number,
+            "archive_root": root,
+            "l1_block_number": l1.block_number,
+            "l1_block_hash": l1.block_hash,
+        }
 
 
 def newest_l1_block(view: ChainView) -> int:

@@ -6,25 +6,33 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from fastnode.archiver.store import ARCHIVER_DIRECTORY
 from fastnode.errors import SnapshotError
 from fastnode.log import log_facts
 from fastnode.snapshots.archive import ArchiveFacts, ArchiveWriter, archive_size
 from fastnode.snapshots.contents import Contents, read_contents
-from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Index, Snapshot
+from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Snapshot
 from fastnode.snapshots.leveldb_copy import copy_leveldb, settle_copy
 from fastnode.snapshots.location import Location
 from fastnode.storage.replacement import COPY_PREFIX
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY
 
-__all__ = ["DIRECTORIES", "create_snapshot"]
+__all__ = [
+    "DIRECTORIES",
+    "OnProgress",
+    "copied",
+    "create_snapshot",
+    "free_timestamp",
+    "ignore_progress",
+    "told_of_the_disk",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -33,20 +41,26 @@ DIRECTORIES: Final = {ARCHIVER_KEY: ARCHIVER_DIRECTORY, WORLD_STATE_KEY: WORLD_S
 
 #: ``on_progress(bytes done, bytes in all)``; what it raises ends the upload.
 OnProgress = Callable[[int, int], None]
+T = TypeVar("T")
 
 
-def _ignore(done: int, total: int) -> None:
+def ignore_progress(done: int, total: int) -> None:
     """Progress is not reported."""
 
 
 def create_snapshot(
-    directory: Path, location: Location, pause: AbstractContextManager[object], *, on_progress: OnProgress = _ignore
+    directory: Path,
+    location: Location,
+    pause: AbstractContextManager[object],
+    *,
+    on_progress: OnProgress = ignore_progress,
 ) -> Snapshot:
     """Copy the databases of the locked data directory within ``pause``, and upload the copy.
 
     SnapshotError when the location or the disk refuses, or there is nothing to copy.
     """
-    with _told_of_the_disk(directory), _copied(directory, pause) as copy:
+    names = tuple(DIRECTORIES.values())
+    with told_of_the_disk(directory), copied(directory, pause, names, lambda: None) as (copy, _):
         contents = read_contents(copy)
         if contents.state_is_behind:
             raise SnapshotError(
@@ -58,7 +72,8 @@ def create_snapshot(
 
 
 @contextmanager
-def _told_of_the_disk(directory: Path) -> Iterator[None]:
+def told_of_the_disk(directory: Path) -> Iterator[None]:
+    """SnapshotError for what the disk refuses within."""
     try:
         yield
     except OSError as error:
@@ -66,20 +81,23 @@ def _told_of_the_disk(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _copied(directory: Path, pause: AbstractContextManager[object]) -> Iterator[Path]:
-    """A folder with a copy of both databases, removed afterwards."""
-    for name in DIRECTORIES.values():
+def copied(
+    directory: Path, pause: AbstractContextManager[object], names: Sequence[str], during: Callable[[], T]
+) -> Iterator[tuple[Path, T]]:
+    """A folder with a copy of these databases, removed afterwards, and what ``during`` gave in the pause."""
+    for name in names:
         if not (directory / name / "CURRENT").is_file():
             raise SnapshotError(f"the data directory {directory} has no database {name}")
     copy = Path(tempfile.mkdtemp(prefix=COPY_PREFIX, dir=directory))
     try:
         with pause:
             begun = time.monotonic()
-            for name in DIRECTORIES.values():
+            found = during()
+            for name in names:
                 copy_leveldb(directory / name, copy / name)
             seconds = time.monotonic() - begun
         logger.info("databases copied", extra=log_facts(paused_ms=round(1000 * seconds, 1)))
-        yield copy
+        yield copy, found
     finally:
         shutil.rmtree(copy, ignore_errors=True)
 
@@ -91,7 +109,7 @@ def _upload(copy: Path, contents: Contents, location: Location, on_progress: OnP
         l1_block_number=contents.l1_block_number,
         l2_block_hash=contents.block_hash,
         l2_block_number=contents.block_number,
-        timestamp_ms=_free_timestamp(index, contents),
+        timestamp_ms=free_timestamp(index.snapshots, contents.block_hash),
         schemas=OUR_SCHEMAS,
         files={},
         data_urls=dict.fromkeys(DIRECTORIES, ""),
@@ -113,10 +131,18 @@ def _upload(copy: Path, contents: Contents, location: Location, on_progress: OnP
     return snapshot
 
 
-def _free_timestamp(index: Index, contents: Contents) -> int:
+class _Dated(Protocol):
+    @property
+    def timestamp_ms(self) -> int: ...
+
+    @property
+    def l2_block_hash(self) -> str: ...
+
+
+def free_timestamp(snapshots: Iterable[_Dated], block_hash: str) -> int:
     """Now, or the next second in which there is no snapshot of this block: seconds are in the names of the files."""
     timestamp_ms = time.time_ns() // 1_000_000
-    taken = {item.timestamp_ms // 1000 for item in index.snapshots if item.l2_block_hash == contents.block_hash}
+    taken = {item.timestamp_ms // 1000 for item in snapshots if item.l2_block_hash == block_hash}
     while timestamp_ms // 1000 in taken:
         timestamp_ms += 1000
     return timestamp_ms

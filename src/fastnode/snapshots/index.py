@@ -43,6 +43,7 @@ __all__ = [
     "Network",
     "Snapshot",
     "can_read",
+    "checksum_of",
 ]
 
 INDEX_FILE: Final = "index.json"
@@ -137,14 +138,14 @@ class Snapshot:
                 for key, facts in self.files.items()
             },
         }
-        return content | {"checksum": _checksum(network, content)}
+        return content | {"checksum": checksum_of(network, content)}
 
     @classmethod
     def from_json(cls, value: Any, network: Network) -> Self:
         """SnapshotError unless it is, to the last bit, what :meth:`to_json` made for this network."""
         try:
             content = {key: item for key, item in value.items() if key != "checksum"}
-            if value["checksum"] != _checksum(network, content):
+            if value["checksum"] != checksum_of(network, content):
                 raise SnapshotError("the index is damaged: the checksum of an entry is wrong")
             snapshot = cls(
                 l1_block_number=int(value["l1BlockNumber"]),
@@ -163,7 +164,8 @@ class Snapshot:
         return snapshot
 
 
-def _checksum(network: Network, content: Mapping[str, Any]) -> str:
+def checksum_of(network: Network, content: Mapping[str, Any]) -> str:
+    """Checksum of an entry of an index."""
     text = orjson.dumps([network.to_json(), content], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()
 

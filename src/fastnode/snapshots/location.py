@@ -11,6 +11,7 @@ The stores of clouds are asked by a library that follows redirects and cannot be
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,7 @@ from fastnode.records import dataclass
 from fastnode.snapshots.allowed import public_form
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
+from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE, LeafIndex
 from fastnode.snapshots.patience import INDEX_TIME_S, Check, in_time, without_stall
 from fastnode.storage.database import lacking_bytes
 from fastnode.values.urls import is_http_url
@@ -140,38 +142,79 @@ class Location:
         """The index of a network; an empty one if there is none."""
         if self.network is not None and self.network != network:
             raise SnapshotError(f"the location {self.text} is of another network than {network.folder}")
+        text = self.read_file(network, INDEX_FILE, INDEX_BYTES_MAX, "the index")
         try:
-            text = in_time(self.text, partial(self._fetch_index, network), self.check)
-        except FileNotFoundError:
-            return Index(network)
-        except (UpstreamError, OSError) as error:  # first: the web is read without the library
-            raise self._unreadable("the index", error) from error
-        except exceptions.NotFoundError:
-            return Index(network)
-        except exceptions.BaseError as error:
-            raise self._unreadable("the index", error) from error
-        try:
-            return Index.from_bytes(text, network)
+            return Index(network) if text is None else Index.from_bytes(text, network)
         except SnapshotError as error:
             raise SnapshotError(f"{self.text}: {error}") from error
 
-    def _fetch_index(self, network: Network) -> bytes:
+    def read_leaf_index(self, network: Network) -> LeafIndex:
+        """The index of a network's snapshots of leaves; an empty one if there is none."""
+        if self.network is not None and self.network != network:
+            raise SnapshotError(f"the location {self.text} is of another network than {network.folder}")
+        text = self.read_file(network, LEAF_INDEX_FILE, INDEX_BYTES_MAX, "the index of leaves")
+        try:
+            return LeafIndex(network) if text is None else LeafIndex.from_bytes(text, network)
+        except SnapshotError as error:
+            raise SnapshotError(f"{self.text}: {error}") from error
+
+    def read_file(self, network: Network, name: str, bytes_max: int, what: str) -> bytes | None:
+        """A small file of a network, called ``what``; None if it is not there."""
+        try:
+            return in_time(self.text, partial(self._fetch, f"{network.folder}/{name}", bytes_max, what), self.check)
+        except FileNotFoundError:
+            return None
+        except (UpstreamError, OSError) as error:  # first: the web is read without the library
+            raise self._unreadable(what, error) from error
+        except exceptions.NotFoundError:
+            return None
+        except exceptions.BaseError as error:
+            raise self._unreadable(what, error) from error
+
+    def _fetch(self, path: str, bytes_max: int, what: str) -> bytes:
         if isinstance(self.store, WebFolder):
             text = bytearray()
-            for part in self.store.stream(f"{network.folder}/{INDEX_FILE}"):
+            for part in self.store.stream(path):
                 text += part
-                self._require_small(len(text))
+                self._require_small(len(text), bytes_max, what)
             return bytes(text)
-        answer = obstore.get(self.store, f"{network.folder}/{INDEX_FILE}")
-        self._require_small(answer.meta["size"])
+        answer = obstore.get(self.store, path)
+        self._require_small(answer.meta["size"], bytes_max, what)
         return bytes(answer.bytes())
 
-    def _require_small(self, size: int) -> None:
-        if size > INDEX_BYTES_MAX:
-            raise SnapshotError(f"{self.text}: the index is larger than {INDEX_BYTES_MAX} bytes")
+    def _require_small(self, size: int, bytes_max: int, what: str) -> None:
+        if size > bytes_max:
+            raise SnapshotError(f"{self.text}: {what} is larger than {bytes_max} bytes")
 
-    def write_index(self, index: Index) -> None:
-        self._put(f"{index.network.folder}/{INDEX_FILE}", index.to_bytes(), {"Cache-Control": _CACHE_CONTROL})
+    def write_index(self, index: Index | LeafIndex) -> None:
+        name = INDEX_FILE if isinstance(index, Index) else LEAF_INDEX_FILE
+        self.write_file(index.network, name, index.to_bytes())
+
+    def write_file(self, network: Network, name: str, content: bytes) -> None:
+        """A small file that no one keeps copies of."""
+        self._put(f"{network.folder}/{name}", content, {"Cache-Control": _CACHE_CONTROL})
+
+    def ages(self, network: Network, folder: str) -> dict[str, tuple[int, float]]:
+        """Size in bytes and age in seconds of each file in a folder of a network, by name; only where it can be
+        written."""
+        now, found = time.time(), {}
+        try:
+            for some in obstore.list(self.store, f"{network.folder}/{folder}"):
+                for item in some:
+                    name = str(item["path"]).rpartition("/")[2]
+                    found[name] = item["size"], now - item["last_modified"].timestamp()
+        except (exceptions.BaseError, OSError) as error:
+            raise self._unreadable(f"the folder {folder}", error) from error
+        return found
+
+    def remove(self, network: Network, name: str) -> None:
+        """Remove a file of a network."""
+        try:
+            obstore.delete(self.store, f"{network.folder}/{name}")
+        except exceptions.NotFoundError:
+            return
+        except (exceptions.BaseError, OSError) as error:
+            raise SnapshotError(f"{self.text}: {name} cannot be removed: {_reason(error)}") from error
 
     def require_room(self, count: int) -> None:
         """SnapshotError unless so many bytes can be written without an end to the room of the node itself; a store

@@ -27,7 +27,17 @@ from fastnode.snapshots.verification import verify_apart
 from fastnode.storage.database import lacking_bytes
 from fastnode.storage.replacement import PART_FOLDER, replace_databases
 
-__all__ = ["Confirm", "choose_network", "download", "find_snapshots", "restore_snapshot"]
+__all__ = [
+    "DOWNLOADING",
+    "VERIFYING",
+    "Confirm",
+    "OnProgress",
+    "choose_network",
+    "download",
+    "find_snapshots",
+    "ignore_progress",
+    "restore_snapshot",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +50,7 @@ DOWNLOADING: Final = "downloading"
 VERIFYING: Final = "verifying"
 
 
-def _ignore(what: str, done: int, total: int) -> None:
+def ignore_progress(what: str, done: int, total: int) -> None:
     """Progress is not reported."""
 
 
@@ -71,7 +81,7 @@ def restore_snapshot(
     snapshot: Snapshot,
     *,
     confirm: Confirm = _believe,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress = ignore_progress,
 ) -> None:
     """Make the snapshot the content of the locked data directory, whose databases must be closed.
 
@@ -92,7 +102,7 @@ def restore_snapshot(
 
 
 def download(
-    target: Path, location: Location, network: Network, snapshot: Snapshot, *, on_progress: OnProgress = _ignore
+    target: Path, location: Location, network: Network, snapshot: Snapshot, *, on_progress: OnProgress = ignore_progress
 ) -> None:
     """Unpack the snapshot into the new folder ``target`` and verify everything in it; SnapshotError if it is wrong."""
     if lacking := lacking_bytes(target.parent, snapshot.bytes):

@@ -16,7 +16,10 @@ from fastnode.log import log_facts
 from fastnode.snapshots.allowed import require_allowed
 
 if TYPE_CHECKING:
+    from fastnode.snapshots.index import Snapshot
+    from fastnode.snapshots.leaf_index import LeafSnapshot
     from fastnode.snapshots.location import Location
+    from fastnode.world_state.leaves import LeavesOfBlock
 
 __all__ = ["SnapshotUploads"]
 
@@ -34,7 +37,8 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 class SnapshotUploads:
     """``rest`` gives a context in which nothing is written; Refused when that cannot be had.
 
-    Uploads go to the ``allowed`` locations and below; none given: below ``directory``.
+    Uploads go to the ``allowed`` locations and below; none given: below ``directory``.  ``leaves`` gives those of the
+    state, for snapshots of leaves; None: snapshots have the history of the state.
     """
 
     def __init__(
@@ -42,10 +46,12 @@ class SnapshotUploads:
         directory: Path,
         rest: Callable[[], AbstractContextManager[object]],
         allowed: Sequence[str] = (),
+        leaves: Callable[[], LeavesOfBlock] | None = None,
     ) -> None:
         self._directory = directory
         self._allowed = allowed
         self._rest = rest
+        self._leaves = leaves
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -98,12 +104,10 @@ class SnapshotUploads:
         return not self.is_uploading
 
     def _run(self, location: Location) -> None:
-        from fastnode.snapshots.create import create_snapshot
-
         logger.info("snapshot begun", extra=log_facts(location=location.text))
         begun = time.monotonic()
         try:
-            made = create_snapshot(self._directory, location, self._rest(), on_progress=_Progress(self._stop))
+            made = self._create(location)
         except Exception as error:
             if self._stop.is_set():
                 self.outcomes["given_up"] += 1
@@ -124,6 +128,16 @@ class SnapshotUploads:
             seconds=round(time.monotonic() - begun, 1),
         )
         logger.info("snapshot uploaded", extra=extra)
+
+    def _create(self, location: Location) -> Snapshot | LeafSnapshot:
+        progress = _Progress(self._stop)
+        if self._leaves is None:
+            from fastnode.snapshots.create import create_snapshot
+
+            return create_snapshot(self._directory, location, self._rest(), on_progress=progress)
+        from fastnode.snapshots.leaf_create import create_leaf_snapshot
+
+        return create_leaf_snapshot(self._directory, location, self._rest(), self._leaves, on_progress=progress)
 
 
 class _Progress:

@@ -4,8 +4,10 @@
     snapshot         if the data directory has no block yet
     force-snapshot   also if a snapshot is at least 3600 L1 blocks, half a day, ahead of what is stored
 
-Of all locations the newest snapshot is tried first, and the next one if something is wrong with it.  With none left the
-node starts with what it has: a snapshot saves time, it is not needed.
+Of all locations the newest snapshot is tried first, and the next one if something is wrong with it: those of leaves
+before those with history, if both are wanted and L1 or a followed node is there to confirm the leaves, and before all
+one that a start before this one has begun to fetch.  With none left the node starts with what it has: a snapshot saves
+time, it is not needed.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastnode.errors import SnapshotError
 from fastnode.log import log_facts
 from fastnode.snapshots.index import Network, Snapshot
+from fastnode.snapshots.leaf_index import LeafSnapshot
+from fastnode.snapshots.leaf_restore import find_leaf_snapshots, is_begun, restore_leaves
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.patience import Check
 from fastnode.snapshots.restore import Confirm, choose_network, find_snapshots, restore_snapshot
@@ -32,6 +36,8 @@ __all__ = ["start_from_snapshot"]
 logger = logging.getLogger(__name__)
 
 FULL: Final = "full"
+LEAVES: Final = "leaves"
+HISTORY: Final = "history"
 FORCE: Final = "force-snapshot"
 
 #: A stored chain is only given up for a snapshot that is so many L1 blocks ahead.
@@ -43,6 +49,12 @@ _PROGRESS_INTERVAL_S: Final = 10.0
 _TRIED_PER_LOCATION: Final = 3
 
 
+class _Candidate(NamedTuple):
+    location: Location
+    network: Network
+    snapshot: Snapshot | LeafSnapshot
+
+
 def start_from_snapshot(
     mode: str,
     urls: Sequence[str],
@@ -50,13 +62,16 @@ def start_from_snapshot(
     *,
     learn_network: Callable[[], Network | None],
     confirm: Confirm | None = None,
+    form: str = HISTORY,
+    confirm_leaves: Confirm | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Restore a snapshot into ``directory`` if ``mode`` wants one; whether that was done.
 
     ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.  ``confirm`` raises
-    SnapshotError for a snapshot that L1 or an upstream contradicts.  ``is_stopped`` is asked now and then; once it says
-    yes, what was there stays.  DataDirectoryError when the directory cannot be used.
+    SnapshotError for a snapshot that L1 or an upstream contradicts.  ``form``: ``leaves``, if ``confirm_leaves`` can
+    say that somebody has their chain, or ``history``.  ``is_stopped`` is asked now and then; once it says yes, what was
+    there stays.  DataDirectoryError when the directory cannot be used.
     """
     if mode == FULL or not urls:
         return False
@@ -64,7 +79,7 @@ def start_from_snapshot(
         logger.warning("no snapshot is looked for: that needs a --data-directory")
         return False
     with DataDirectory.open(directory, create=True):
-        finish_replacement(directory)
+        finish_replacement(directory, keeps_part=True)
         remove_sample(directory)
         stored = stored_chain(directory)
         has_blocks = stored is not None and stored.block_number > 0
@@ -72,11 +87,15 @@ def start_from_snapshot(
             return False
         wanted = learn_network() if stored is None else stored.network
         check = partial(_go_on_unless, is_stopped)
-        for location, network, snapshot in _candidates(urls, wanted, check):
-            if has_blocks and not _is_far_ahead(snapshot, stored):
+        candidates = _candidates(urls, wanted, check, takes_leaves=_takes_leaves(form, confirm_leaves))
+        candidates.sort(key=lambda item: _is_begun(directory, item), reverse=True)
+        if has_blocks:
+            offered, candidates = candidates, [each for each in candidates if _is_far_ahead(each.snapshot, stored)]
+            if offered and not candidates:
                 logger.info("no snapshot is far enough ahead of the stored chain")
                 return False
-            if _restored(directory, location, network, snapshot, confirm, is_stopped):
+        for candidate in candidates:
+            if _restored(directory, candidate, confirm, confirm_leaves, is_stopped):
                 return True
             if is_stopped():
                 return False
@@ -85,7 +104,23 @@ def start_from_snapshot(
     return False
 
 
-def _is_far_ahead(snapshot: Snapshot, stored: StoredChain | None) -> bool:
+def _takes_leaves(form: str, confirm: Confirm | None) -> bool:
+    if form != LEAVES:
+        return False
+    if confirm is None:
+        logger.warning(
+            "snapshots of leaves are left alone: neither L1 (--l1-rpc-urls) nor a followed node (--upstream-url) is "
+            "there to confirm them"
+        )
+    return confirm is not None
+
+
+def _is_begun(directory: Path, candidate: _Candidate) -> bool:
+    snapshot = candidate.snapshot
+    return isinstance(snapshot, LeafSnapshot) and is_begun(directory, candidate.network, snapshot)
+
+
+def _is_far_ahead(snapshot: Snapshot | LeafSnapshot, stored: StoredChain | None) -> bool:
     return stored is None or snapshot.l1_block_number - stored.l1_block_number >= L1_BLOCKS_AHEAD_MIN
 
 
@@ -94,32 +129,45 @@ def _go_on_unless(is_stopped: Callable[[], bool]) -> None:
         raise SnapshotError("the node stops")
 
 
-def _candidates(urls: Sequence[str], wanted: Network | None, check: Check) -> list[tuple[Location, Network, Snapshot]]:
-    """Snapshots that the locations offer, newest first."""
-    found = []
+def _candidates(urls: Sequence[str], wanted: Network | None, check: Check, *, takes_leaves: bool) -> list[_Candidate]:
+    """Snapshots that the locations offer: those of leaves first, newest first."""
+    found: list[_Candidate] = []
     for url in urls:
         try:
             location = Location.to_read(url, check)
             network = wanted or choose_network(location)
-            offered = find_snapshots(location, network)[:_TRIED_PER_LOCATION]
+            offered: list[Snapshot | LeafSnapshot] = [*find_snapshots(location, network)[:_TRIED_PER_LOCATION]]
+            if takes_leaves:
+                offered += find_leaf_snapshots(location, network)[:_TRIED_PER_LOCATION]
         except SnapshotError as error:
             logger.warning("a location of snapshots cannot be used", extra=log_facts(reason=str(error)))
             continue
-        found += [(location, network, snapshot) for snapshot in offered]
-    return sorted(found, key=lambda item: item[2].l1_block_number, reverse=True)
+        found += [_Candidate(location, network, snapshot) for snapshot in offered]
+    return sorted(
+        found,
+        key=lambda item: (isinstance(item.snapshot, LeafSnapshot), item.snapshot.l1_block_number),
+        reverse=True,
+    )
 
 
 def _restored(
     directory: Path,
-    location: Location,
-    network: Network,
-    snapshot: Snapshot,
+    candidate: _Candidate,
     confirm: Confirm | None,
+    confirm_leaves: Confirm | None,
     is_stopped: Callable[[], bool],
 ) -> bool:
-    extra = log_facts(location=location.text, block=snapshot.l2_block_number, bytes=snapshot.bytes)
+    location, network, snapshot = candidate
+    form = LEAVES if isinstance(snapshot, LeafSnapshot) else HISTORY
+    extra = log_facts(form=form, location=location.text, block=snapshot.l2_block_number, bytes=snapshot.bytes)
     logger.info("starting from a snapshot", extra=extra)
     try:
+        if isinstance(snapshot, LeafSnapshot):
+            assert confirm_leaves is not None
+            restore_leaves(
+                directory, location, network, snapshot, confirm=confirm_leaves, on_progress=_Progress(is_stopped)
+            )
+            return True
         known = {} if confirm is None else {"confirm": confirm}
         restore_snapshot(directory, location, network, snapshot, on_progress=_Progress(is_stopped), **known)
     except SnapshotError as error:

@@ -1,12 +1,13 @@
 """Verifying a downloaded snapshot in a process of its own: if its tables crash LevelDB, only that process ends.
 
-in    one JSON line: {"network": {...}, "snapshot": {...}}, as in an index
+in    one JSON line: {"network": {...}, "snapshot": {...}}, as in an index; of leaves with "parts", the list as text
 out   JSON lines: {"done": blocks, "total": blocks} ..., then {"error": reason or null}
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import selectors
@@ -22,10 +23,13 @@ import orjson
 from fastnode.errors import SnapshotError
 from fastnode.snapshots.contents import verify_contents
 from fastnode.snapshots.index import Network, Snapshot
+from fastnode.snapshots.leaf_index import LeafSnapshot, PartList
+from fastnode.snapshots.leaf_verify import verify_leaves
 from fastnode.snapshots.patience import Check
+from fastnode.storage.database_files import is_database
 from fastnode.storage.table_files import damaged_tables
 
-__all__ = ["verify_apart"]
+__all__ = ["verify_apart", "verify_leaves_apart"]
 
 #: Memory that a verification may take, besides the tables that it maps.
 MEMORY_BYTES_MAX: Final = 4 << 30
@@ -35,6 +39,7 @@ BYTES_PER_S: Final = 100_000
 #: Time between two checks whether the node is stopping, in seconds.
 _HEARING_INTERVAL_S: Final = 0.1
 _READ_BYTES: Final = 1 << 16
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def verify_apart(
@@ -44,9 +49,28 @@ def verify_apart(
 
     ``check`` is called now and then; what it raises ends the verification.
     """
-    seconds = TIME_S_MIN + snapshot.bytes // BYTES_PER_S
-    command = [sys.executable, "-m", "fastnode.snapshots.verification", str(directory), str(seconds)]
     question = {"network": network.to_json(), "snapshot": snapshot.to_json(network)}
+    _ask(directory, question, snapshot.bytes, on_progress, check)
+
+
+def verify_leaves_apart(
+    directory: Path,
+    network: Network,
+    snapshot: LeafSnapshot,
+    parts: PartList,
+    on_progress: Callable[[int, int], None],
+    check: Check,
+) -> None:
+    """``verify_leaves`` likewise: what it makes of the leaves is in ``directory`` then."""
+    question = {"network": network.to_json(), "snapshot": snapshot.to_json(network)}
+    _ask(directory, question | {"parts": parts.to_bytes().decode()}, snapshot.bytes, on_progress, check)
+
+
+def _ask(
+    directory: Path, question: dict[str, Any], size: int, on_progress: Callable[[int, int], None], check: Check
+) -> None:
+    seconds = TIME_S_MIN + size // BYTES_PER_S
+    command = [sys.executable, "-m", "fastnode.snapshots.verification", str(directory), str(seconds)]
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -105,20 +129,34 @@ def _verify(directory: Path, question: dict[str, Any]) -> str | None:
     """First fault of the databases; None for none."""
     address = {"rollupAddress": question["network"]["rollupAddress"]}
     network = Network.from_node_info(question["network"] | {"l1ContractAddresses": address})
-    snapshot = Snapshot.from_json(question["snapshot"], network)
-    for database in sorted(entry for entry in directory.iterdir() if entry.is_dir()):
+    for database in sorted(entry for entry in directory.iterdir() if is_database(entry)):
         for name, fault in damaged_tables(database).items():
             return f"its databases are wrong: the table {database.name}/{name}: {fault}"
     try:
-        verify_contents(directory, network, snapshot, on_progress=lambda done, total: _say(done=done, total=total))
+        if "parts" in question:
+            leaves = LeafSnapshot.from_json(question["snapshot"], network)
+            verify_leaves(directory, network, leaves, PartList.from_bytes(question["parts"]), on_progress=_say_progress)
+        else:
+            snapshot = Snapshot.from_json(question["snapshot"], network)
+            verify_contents(directory, network, snapshot, on_progress=_say_progress)
     except SnapshotError as error:
         return str(error)
     return None
 
 
+def _say_progress(done: int, total: int) -> None:
+    _say(done=done, total=total)
+
+
 def _say(**answer: object) -> None:
     sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _end_with_parent() -> None:
+    """Leave no process behind that holds the databases: who asks again needs them."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _main() -> None:
@@ -127,6 +165,7 @@ def _main() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _end_with_parent()
     seconds = int(sys.argv[2])
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))

@@ -20,7 +20,7 @@ import errno
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -304,6 +304,11 @@ class SharedDatabase:
         with self._writing:
             self._write(changes, sync=True)
             self._on_write(changes)
+
+    def fill(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Put entries into a database that nobody reads yet.  They last once :meth:`write` has come after them."""
+        self.require_room(sum(map(len, keys)) + sum(map(len, values)))
+        self._write(zip(keys, values, strict=True), sync=False)
 
     def repeat(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Apply a batch that the database which this one is a copy of has on disk: a snapshot that is made meanwhile

@@ -52,13 +52,16 @@ def replace_databases(directory: Path, names: tuple[str, ...]) -> None:
     _move_in(directory)
 
 
-def finish_replacement(directory: Path) -> None:
-    """Finish or remove what a crash left of a restore or a copy.  The data directory must be locked."""
+def finish_replacement(directory: Path, *, keeps_part: bool = False) -> None:
+    """Finish or remove what a crash left of a restore or a copy.  The data directory must be locked.
+
+    ``keeps_part``: what was fetched until then stays, for one who goes on from there.
+    """
     if (directory / _READY_FOLDER).is_dir():
         logger.warning("finishing to restore a snapshot", extra=log_facts(path=directory))
         _move_in(directory)
     for entry in list(directory.iterdir()):
-        if entry.name == PART_FOLDER or (entry.name.startswith(COPY_PREFIX) and entry.is_dir()):
+        if (entry.name == PART_FOLDER and not keeps_part) or (entry.name.startswith(COPY_PREFIX) and entry.is_dir()):
             _remove(entry)
 
 

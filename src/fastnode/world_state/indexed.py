@@ -138,9 +138,9 @@ class IndexedTree:
         """The leaf's content after ``block``, at or after its insertion."""
         if record.state.changed <= block:
             return record.state
-        return LeafState.unpack(self._past_state(snapshot, record.key, block))
+        return LeafState.unpack(self.past_state(snapshot, record.key, block))
 
-    def _past_state(self, snapshot: Snapshot, key: bytes, block: int) -> bytes:
+    def past_state(self, snapshot: Snapshot, key: bytes, block: int) -> bytes:
         """The stored state of a leaf after ``block``, which has another one now."""
         prefix = self._leaf_history_prefix + inverted(key)
         found = snapshot.first(prefix + u32(block + 1), prefix)
@@ -203,7 +203,7 @@ class IndexedTree:
         index = int.from_bytes(data[tail + layouts.TAIL_INDEX : tail + layouts.TAIL_INSERTED], "big")
         state = data
         if int.from_bytes(data[layouts.LEAF_CHANGED : layouts.LEAF_NEXT_INDEX], "big") > block:
-            state = self._past_state(snapshot, key, block)
+            state = self.past_state(snapshot, key, block)
         next_index = state[layouts.LEAF_NEXT_INDEX : layouts.LEAF_NEXT_KEY]
         next_key = state[layouts.LEAF_NEXT_KEY : layouts.LEAF_VALUE]
         return index, key + value + next_key + next_index.rjust(HASH_BYTES, b"\0")

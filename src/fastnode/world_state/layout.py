@@ -9,6 +9,7 @@ key order and *the greatest key not above k* is one seek.
     M"tip"                           newest block u32 | oldest block with history u32
     M"reset"                         empty; there while all trees are being removed
     M"dropped"                       bytes of dropped history that may still be on the disk, u64; absent for none
+    M"rebuilt" tree                  empty; there while the trees are made of their leaves alone: this one is whole
     B block                          block record: five trees x (root 32 | size u48), id order |
                                      block hash 32 | checkpoint number u32
     V tree leaf                      index u48 | block u32          first place of a leaf in an append-only tree
@@ -29,7 +30,8 @@ key order and *the greatest key not above k* is one seek.
 changed at or before b, else the first H or P entry with block > b.  A node that had no leaf below it at b
 is a zero node and needs no look-up, so new nodes leave no history.
 
-``predecessor`` is the low leaf at the time of insertion.  The low leaf at block b is found from the newest
+``predecessor`` is the low leaf at the time of insertion; of a leaf that came with a snapshot of leaves, the one at the
+block of that snapshot, before which nobody can ask.  The low leaf at block b is found from the newest
 one by following predecessors until one was inserted at or before b: keys are hashes, so that takes
 about ln(leaves now / leaves then) steps, however many leaves came since.
 
@@ -58,6 +60,7 @@ GENESIS_KEY = b"Mgenesis"
 TIP_KEY = b"Mtip"
 RESET_KEY = b"Mreset"
 DROPPED_KEY = b"Mdropped"
+REBUILT_KEY = b"Mrebuilt"
 
 BLOCK = b"B"
 VALUE = b"V"
@@ -73,6 +76,9 @@ INDEX_BYTES = layouts.INDEX_BYTES
 BLOCK_BYTES = layouts.NUMBER_BYTES
 HASH_BYTES = layouts.HASH_BYTES
 TREE_COUNT = 5
+
+#: Bytes of a packed leaf, by tree id: leaves.py.
+LEAF_ROW_BYTES = (38, 38, 70, 38, 38)
 
 _INVERT = bytes(255 - byte for byte in range(256))
 

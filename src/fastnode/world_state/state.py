@@ -56,6 +56,7 @@ from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.view import WorldStateView
 
 if TYPE_CHECKING:
+    from fastnode.world_state.leaves import LeavesOfBlock
     from fastnode.world_state.range_check import RangeCheck
 
 __all__ = ["WORLD_STATE_DIRECTORY", "WorldState", "open_state_database"]
@@ -420,6 +421,15 @@ class WorldState:
         from fastnode.world_state.range_check import RangeCheck  # numpy again
 
         return RangeCheck(self._forest, self.view)
+
+    def leaves_at(self, block: int) -> LeavesOfBlock:
+        """The leaves of all trees after ``block``, from which they can be made anew; BlockUnavailable as in a view.
+
+        It holds what it reads, so blocks may come and go meanwhile.
+        """
+        from fastnode.world_state.leaves import LeavesOfBlock  # numpy again
+
+        return LeavesOfBlock(self._forest, self.view, block)
 
     # ---- undo and prune ------------------------------------------------------------------------
 

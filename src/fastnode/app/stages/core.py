@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from fastnode.app.stages.gossip import Gossip
     from fastnode.app.stages.origins import Origins
     from fastnode.archiver.store import ArchiverStore
+    from fastnode.chain_data import ChainData
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
+    from fastnode.world_state.leaves import LeavesOfBlock
 
 __all__ = ["Core", "join_network"]
 
@@ -127,7 +129,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     views.subscribe(mempool.on_committed)
     source.feed(ingestor, mempool, publication, None if gossip is None else gossip.proposed)
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
-    uploads = SnapshotUploads(data.directory.path, operator.at_rest, settings.snapshot_upload_locations or ())
+    uploads = _uploads_of(settings, data, operator)
     condition = Condition(views, foundation.control, mempool)
     configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)
@@ -288,6 +290,20 @@ def _open_mempool(foundation: Foundation, source: Source, gossip: Gossip | None,
     elif mempool.limitation is not None:
         logger.warning("transactions that are sent here are refused", extra=log_facts(reason=mempool.limitation))
     return mempool
+
+
+def _uploads_of(settings: Settings, data: ChainData, operator: SyncOperator) -> SnapshotUploads:
+    def leaves() -> LeavesOfBlock:
+        from fastnode.snapshots.leaf_create import leaves_to_ship
+
+        return leaves_to_ship(data.store, data.state)
+
+    return SnapshotUploads(
+        data.directory.path,
+        operator.at_rest,
+        settings.snapshot_upload_locations or (),
+        leaves if settings.snapshot_upload_form == "leaves" else None,
+    )
 
 
 def _way_out(foundation: Foundation, source: Source, gossip: Gossip | None) -> WayOut:

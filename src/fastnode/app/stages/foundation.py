@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -239,6 +240,8 @@ def _restore_snapshot(settings: Settings, start_wait: StartWait, bus: Bus | None
             settings.data_directory,
             learn_network=lambda: _network_of_upstreams(settings, start_wait, bus, lineage),
             confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, start_wait, contents),
+            form=settings.snapshots_form,
+            confirm_leaves=_confirmation_of_leaves(settings, start_wait, bus, lineage),
             is_stopped=start_wait.interruption.is_set,
         )
     if directory is not None and not (is_restored or is_given or has_databases(directory)):
@@ -258,6 +261,28 @@ def _ask_l1(settings: Settings, start_wait: StartWait, contents: Contents) -> No
             origins.confirm(contents)
     finally:
         origins.close()
+
+
+def _confirmation_of_leaves(
+    settings: Settings, start_wait: StartWait, bus: Bus | None, lineage: Lineage
+) -> Callable[[Contents], None] | None:
+    """L1 says whether the chain of a snapshot of leaves is its own, or else a followed node; None without either."""
+    if settings.l1_rpc_urls is not None:
+        return lambda contents: _ask_l1(settings, start_wait, contents)
+    if settings.upstream_url is None and bus is None:
+        return None
+
+    def ask_nodes(contents: Contents) -> None:
+        from fastnode.app.stages.origins import Origins
+
+        origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
+        try:
+            with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
+                origins.confirm_by_nodes(contents)
+        finally:
+            origins.close()
+
+    return ask_nodes
 
 
 def _announced_snapshots(settings: Settings, start_wait: StartWait, bus: Bus, lineage: Lineage) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
@@ -384,6 +385,26 @@ class Origins:
             raise SnapshotError(what)
         shown = log_facts(checkpoint=claim.number, l1_block=claim.l1_block_number)
         logger.info("the newest checkpoint of the snapshot is the one on L1", extra=shown)
+
+    def confirm_by_nodes(self, contents: Contents) -> None:
+        """SnapshotError unless a followed node has the oldest block to which a snapshot's state can go back."""
+        number, reasons = contents.oldest_block_number, []
+        for upstream in self.upstreams.all:
+            try:
+                upstream.make_healthy()
+                header = BlockHeader.from_json(upstream.call("node_getBlockHeader", number), "header")
+            except (UpstreamError, DecodeError) as error:
+                reasons.append(f"{upstream.name}: {error}")
+                continue
+            found = f"0x{header.hash().hex()}"
+            if found != contents.oldest_block_hash:
+                raise SnapshotError(
+                    f"its block {number} is {contents.oldest_block_hash}, that of {upstream.name} is {found}"
+                )
+            shown = log_facts(block=number, node=upstream.name)
+            logger.info("the block of the snapshot is the one of a followed node", extra=shown)
+            return
+        raise SnapshotError(f"no followed node says whether it is true: {'; '.join(reasons)}")
 
     def hand_on_blobs(self, blobs: Mapping[bytes, bytes]) -> None:
         """Put blobs of a proposal, by their versioned hashes, where other nodes find them."""
