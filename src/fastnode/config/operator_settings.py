@@ -140,7 +140,7 @@ class OperatorSettings:
         SNAPSHOTS,
         "Snapshots that a start prefers: of leaves, which bring the state of one block, for L1 or a followed node to "
         "confirm; or only those with the history of the state.",
-        needs=needs.PARTIAL_SYNC,
+        needs=needs.SNAPSHOT_LOCATION,
     )
     snapshot_upload_form: str = setting(
         "history",
