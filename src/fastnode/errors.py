@@ -139,6 +139,23 @@ class BlockUnavailable(Refused):
     """The state at a block that is not here yet, or no longer."""
 
 
+class BlockPruned(Refused):
+    """An answer needs the body of a block that is not kept: blocks from ``oldest`` on have theirs.
+
+    ``number``: the block, where it is known.  ``what`` names what is asked for; None: the block.
+    """
+
+    def __init__(self, number: int | None, oldest: int, what: str | None = None) -> None:
+        place = "in blocks before" if number is None else f"in block {number}, before"
+        told = f"Block {number} is pruned" if what is None else f"{what} pruned ({place} {oldest})"
+        super().__init__(
+            f"{told}: this node keeps the bodies and logs of blocks from {oldest} on (--keep-blocks); ask a node that "
+            f"keeps them all",
+            data={"code": "BLOCK_PRUNED", "oldestBlock": oldest} | ({} if number is None else {"blockNumber": number}),
+        )
+        self.number, self.oldest = number, oldest
+
+
 class UpstreamVerdict(Refused):
     """Another node refused: ``code``, message and data are its own."""
 

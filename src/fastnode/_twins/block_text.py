@@ -10,6 +10,7 @@ from collections.abc import Callable, Container
 from typing import Any, Final, TypeAlias
 
 from fastnode._ext.storage import layouts
+from fastnode.errors import BlockPruned
 
 __all__ = ["EMPTY_ARCHIVE", "BlockQuestion", "Blocks", "Form", "TxQuestion", "block", "header", "mined"]
 
@@ -43,8 +44,10 @@ class Blocks:
         checkpointed: int = 0,
         proven: int = 0,
         finalized: int = 0,
+        oldest_body: int = 1,
         results: tuple[bytes, ...] = (),
     ) -> None:
+        self.oldest_body = oldest_body
         self._get, self.tip, self.results = get, tip, results
         self._tips = {b"finalized": finalized, b"proven": proven, b"checkpointed": checkpointed}
         self._kept: dict[bytes, bytes] = {}
@@ -60,7 +63,9 @@ class Blocks:
         return found
 
     def text(self, form: Form, number: int, options: Container[str] = ()) -> bytes | None:
-        return _block(_checked(form), number, self._get, options) if 0 <= number <= self.tip else None
+        if not 0 <= number <= self.tip:
+            return None
+        return _block(_checked(form), number, self._get, options, self.oldest_body)
 
     def number_by_hash(self, block_hash: bytes) -> int | None:
         return self._number(_hash_key(b"H", block_hash))
@@ -105,8 +110,8 @@ class BlockQuestion:
         if block is None or not 0 <= block <= blocks.tip:
             return None
         if options is not None:
-            return _block(self._named_form, block, blocks.read, options)
-        return _block(form, block, blocks.read, ())
+            return _block(self._named_form, block, blocks.read, options, blocks.oldest_body)
+        return _block(form, block, blocks.read, (), blocks.oldest_body)
 
 
 def header(record: bytes) -> bytes:
@@ -114,7 +119,7 @@ def header(record: bytes) -> bytes:
 
 
 def block(form: Form, number: int, get: Callable[[bytes], bytes | None], options: Container[str] = ()) -> bytes | None:
-    return _block(_checked(form), number, get, options)
+    return _block(_checked(form), number, get, options, 1)
 
 
 def _checked(form: Form) -> Form:
@@ -129,7 +134,14 @@ def _checked(form: Form) -> Form:
     return form
 
 
-def _block(form: Form, number: int, get: Callable[[bytes], bytes | None], options: Container[str]) -> bytes | None:
+def _require_body(number: int, oldest_body: int) -> None:
+    if 0 < number < oldest_body:
+        raise BlockPruned(number, oldest_body)
+
+
+def _block(
+    form: Form, number: int, get: Callable[[bytes], bytes | None], options: Container[str], oldest_body: int
+) -> bytes | None:
     record = get(_NUMBER_KEY.pack(b"b", number))
     if record is None:
         raise LookupError(f"no block {number}")
@@ -150,6 +162,7 @@ def _block(form: Form, number: int, get: Callable[[bytes], bytes | None], option
         if option is not None and option not in options:
             continue
         if part == layouts.PART_BODY:
+            _require_body(number, oldest_body)
             known[part] = b'{"txEffects":[%b]}' % b",".join(_effect(number, tx, get) for tx in range(tx_count))
         elif layouts.PART_L1 <= part <= layouts.PART_KNOWN_ATTESTATIONS:
             found = _of_checkpoint(part, _checkpoint(checkpoint, get))
@@ -237,6 +250,7 @@ def mined(form: Form, tx_hash: bytes, blocks: Blocks) -> bytes | None:
     text = b""
     for before, part, _ in form:
         if part == layouts.PART_EFFECT:
+            _require_body(number, blocks.oldest_body)
             known[part] = _effect(number, index, blocks.read)
         elif part == layouts.PART_EXECUTION_RESULT:
             if revert_code >= len(blocks.results):

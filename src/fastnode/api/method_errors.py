@@ -30,6 +30,24 @@ _COMMON: Final[dict[str, dict[str, Any]]] = {
 
 #: Errors of every method: the chain is not loaded yet, or the answer would be too long.
 _ANY: Final = ("RESPONSE_TOO_LARGE",)
+#: Methods about the bodies and logs of blocks, which a node need not keep.
+_OF_BODIES: Final = (
+    "node_getBlock",
+    "node_getBlockByHash",
+    "node_getBlockByArchive",
+    "node_getBlocks",
+    "node_getCheckpointedBlocks",
+    "node_getCheckpoint",
+    "node_getCheckpoints",
+    "node_getTxEffect",
+    "node_getPrivateLogsByTags",
+    "node_getPublicLogsByTagsFromContract",
+    "node_getPublicLogs",
+    "node_getContractClassLogs",
+    "fastnode_getPublicEvents",
+    "fastnode_traceTransaction",
+    "fastnode_traceBlock",
+)
 _UPSTREAM: Final = ("NO_UPSTREAM", "UPSTREAM_REJECTED")
 _SLASHING: Final = ("SLASHER_NOT_ENABLED", *_UPSTREAM)
 _POOL: Final = ("NULLIFIER_CONFLICT", "INSUFFICIENT_FEE_PAYER_BALANCE", "LOW_PRIORITY_FEE")
@@ -67,7 +85,7 @@ def error_components() -> dict[str, Any]:
 def errors_of(method: str, *, takes_parameters: bool) -> list[dict[str, Any]]:
     """The errors that a method may answer; each code once."""
     names = ([_INVALID_PARAMS] if takes_parameters else []) + [_INTERNAL_ERROR, _RATE_LIMITED]
-    codes = [*_ANY, *_CODES.get(method, ())]
+    codes = [*_ANY, *(["BLOCK_PRUNED"] if method in _OF_BODIES else []), *_CODES.get(method, ())]
     cannot = {
         "code": ServerError.code,
         "message": "The request is well formed but cannot be answered; the text says why",

@@ -20,7 +20,7 @@ import orjson
 from fastnode.archiver import layout
 from fastnode.archiver.entries import Entries, block_entries, checkpoint_entries, message_entries
 from fastnode.archiver.queries import ChainView
-from fastnode.archiver.records import BlockInfo, StoredCheckpoint
+from fastnode.archiver.records import BlockInfo, StoredCheckpoint, StoredTransaction
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.archiver.store import UNREADABLE, ArchiverStore, check_genesis_hash, genesis_entries
 from fastnode.archiver.verification import CheckpointVerifier, Verification, check_messages, require
@@ -32,8 +32,11 @@ from fastnode.protocol.checkpoint import (
     CommitteeAttestation,
     L1PublishedData,
     PublishedCheckpoint,
+    block_headers_hash,
 )
-from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader
+from fastnode.protocol.messages import in_hash
+from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash
 from fastnode.records import dataclass
 
 __all__ = ["DAMAGE", "CheckReport", "check_database"]
@@ -49,6 +52,8 @@ _KINDS: Final = {
     layout.KEY_GENESIS: "the genesis record",
     layout.KEY_TIPS: "the tips",
     layout.KEY_UNDO: "the mark of an interrupted undo",
+    layout.KEY_OLDEST_BODY: "the number of the oldest block with a body",
+    layout.KEY_DROPPED: "the count of pruned bytes",
     layout.CLASS: "contract class",
     layout.INSTANCE: "contract instance",
     layout.BLOCK: "block record",
@@ -124,6 +129,8 @@ class _Check:
     def run(self) -> None:
         with self._noting("the genesis"):
             self._check_genesis()
+        with self._noting("the oldest block with a body"):
+            self._check_oldest_body()
         for _, group in groupby(self._block_infos(), key=lambda info: info.checkpoint_number):
             self._check_run(list(group))
         with self._noting("the tips"):
@@ -164,6 +171,18 @@ class _Check:
         check_genesis_hash(genesis)
         self._compare("the genesis", genesis_entries(chain, genesis))
 
+    def _check_oldest_body(self) -> None:
+        """It is the first block of a checkpoint, also above the final ones: an operator's rollback lowers those."""
+        oldest = self._view.oldest_body
+        if self._view.get(layout.KEY_OLDEST_BODY) is None:
+            return
+        self._report.notes.append(f"bodies and logs are kept of blocks from {oldest} on; those before are pruned")
+        if not 1 <= oldest <= self._view.tip_number + 1:
+            self._problem(f"the oldest block with a body: it is {oldest}, the newest block is {self._view.tip_number}")
+        info = self._view.block_info(oldest)
+        if info is not None:
+            require(f"block {oldest}, the oldest with a body", "indexWithinCheckpoint", info.index_within_checkpoint, 0)
+
     def _block_infos(self) -> Iterator[BlockInfo]:
         """Blocks 1 to the tip; one that is missing is a problem and leaves a gap."""
         tip = self._view.tip_number
@@ -191,6 +210,9 @@ class _Check:
             messages = view.l1_to_l2_messages(number)
             check_messages(number, messages)
             self._compare(f"checkpoint {number}", message_entries(number, messages))
+            if infos[0].number < view.oldest_body:
+                self._check_pruned(infos, messages)
+                return
             blocks = tuple(self._check_block(info, verifier) for info in infos)
             if number <= view.tips.checkpointed.checkpoint.number:
                 self._check_checkpoint(number, blocks, messages, verifier)
@@ -206,6 +228,72 @@ class _Check:
         self._report.blocks += 1
         self._report.transactions += info.tx_count
         return block
+
+    # ---- pruned blocks -------------------------------------------------------------------
+
+    def _check_pruned(self, infos: Sequence[BlockInfo], messages: Sequence[bytes]) -> None:
+        """A checkpoint without its bodies: what is left of it agrees with its headers."""
+        number = infos[0].checkpoint_number
+        stored = self._view.checkpoint(number)
+        if stored is None:
+            raise BlockRejected(f"checkpoint {number}: its {_KINDS[layout.CHECKPOINT]} is missing")
+        for info in infos:
+            self._check_pruned_block(info)
+        where = f"checkpoint {number}"
+        header = CheckpointHeader.from_json(orjson.loads(stored.header_json), f"{where}.header")
+        require(where, "header hash", header.hash(), stored.header_hash)
+        require(where, "blocks", (infos[0].number, len(infos)), (stored.start_block, stored.block_count))
+        in_header = block_headers_hash([info.hash for info in infos], self._view.chain.release.separators.block_headers)
+        require(where, "header.blockHeadersHash", header.block_headers_hash, in_header)
+        require(where, "header.inHash", header.in_hash, in_hash(messages))
+        out_hash = checkpoint_out_hash([self._view.l2_to_l1_messages_of_block(info.number) or [] for info in infos])
+        require(where, "header.epochOutHash", header.epoch_out_hash, self._epoch_out_hash(header, out_hash))
+        require(where, "out hash", stored.out_hash, out_hash)
+        slot = {layout.slot_key(header.slot_number): layout.encode_number(number)}
+        self._compare(where, slot | {layout.checkpoint_key(number): stored.encode()})
+        self._report.checkpoints += 1
+        self._newest_complete = number
+
+    def _check_pruned_block(self, info: BlockInfo) -> None:
+        """Its header has the hash that everything names; its transactions are those of the list, in order."""
+        where, number = f"block {info.number}", info.number
+        block = self._view.block(number)
+        assert block is not None
+        header = BlockHeader.from_json(orjson.loads(block.header_json), f"{where}.header")
+        variables = header.global_variables
+        require(where, "hash", header.hash(), info.hash)
+        require(where, "header.globalVariables.blockNumber", variables.block_number, number)
+        require(where, "slot", info.slot_number, variables.slot_number)
+        require(where, "timestamp", info.timestamp, variables.timestamp)
+        archive = AppendOnlyTreeSnapshot.from_json(orjson.loads(block.archive_json), f"{where}.archive")
+        require(where, "archive root", info.archive_root, archive.root)
+        parent = self._view.block_info(number - 1)
+        assert parent is not None
+        require(where, "header.lastArchive.root", header.last_archive.root, parent.archive_root)
+        hashes = self._view.tx_hashes(number) or []
+        require(where, "number of transactions", len(hashes), info.tx_count)
+        stored = layout.encode_number(number)
+        self._compare(where, {layout.BLOCK_BY_HASH + info.hash: stored, layout.BLOCK_BY_ARCHIVE + archive.root: stored})
+        self._expected.update((layout.BLOCK, layout.TX_HASHES, layout.L2_TO_L1))
+        for index, tx_hash in enumerate(hashes):
+            self._expected[layout.TRANSACTION] += 1
+            record = self._view.get(layout.TRANSACTION + tx_hash)
+            if record is None or StoredTransaction.decode(record)[:2] != (number, index):
+                self._problem(
+                    f"{where}: its {_KINDS[layout.TRANSACTION]} is {'missing' if record is None else 'wrong'}"
+                )
+        self._report.blocks += 1
+        self._report.transactions += info.tx_count
+
+    def _epoch_out_hash(self, header: CheckpointHeader, out_hash: bytes) -> bytes:
+        """Hash over the epoch's checkpoints up to the one with this out hash, which comes next."""
+        epoch = header.slot_number // self._view.chain.epoch_duration
+        if epoch != self._epoch:
+            self._epoch, self._out_hashes = epoch, []
+        self._out_hashes.append(out_hash)
+        return epoch_out_hash(self._out_hashes)
+
+    # ---- checkpoints ---------------------------------------------------------------------
 
     def _check_checkpoint(
         self, number: int, blocks: tuple[L2Block, ...], messages: Sequence[bytes], verifier: CheckpointVerifier
@@ -245,6 +333,8 @@ class _Check:
         for key, _ in self._view.scan():
             if key[0] < _RESERVED_FROM:
                 found[key[:1]] += 1
+        for mark in (layout.KEY_OLDEST_BODY, layout.KEY_DROPPED):
+            found.pop(mark, 0)
         if found.pop(layout.KEY_UNDO, 0):
             self._report.notes.append("an undo was interrupted; the next start finishes it")
         if self._report.problems:

@@ -84,3 +84,7 @@ class IndexWriter(Protocol):
     def undo(self, batch: WriteBatch, block: L2Block) -> None:
         """Take back exactly what ``write`` did for this block; called from the newest block down."""
         ...
+
+    def prune(self, batch: WriteBatch, block: L2Block) -> int:
+        """Drop what only this block needs; called from the oldest block up, and never undone.  Bytes that go, about."""
+        ...

@@ -31,6 +31,7 @@ from fastnode.archiver.entries import (
 from fastnode.archiver.gathered_run import GatheredBlock, GatheredRun, RunSize
 from fastnode.archiver.hooks import IndexWriter, StateApplier
 from fastnode.archiver.progress import IngestionProgress
+from fastnode.archiver.pruning import prune_step
 from fastnode.archiver.queries import stored_block, stored_info
 from fastnode.archiver.records import BlockInfo
 from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, TipsRecord
@@ -157,6 +158,12 @@ class Ingestor:
             self._return_to_chain(self._state)
             self._state.settle(self.view.tips.finalized.block.number)
             start = self._state.block_number
+            if start < tip and start + 1 < self.view.oldest_body:
+                raise DatabaseError(
+                    f"the state trees are at block {start} and cannot catch up: bodies of blocks are kept from block "
+                    f"{self.view.oldest_body} on (--keep-blocks); restore a snapshot, or sync again into an empty data "
+                    f"directory"
+                )
             if start < tip:
                 log.info("state trees are at block %d, the chain at %d: catching up", start, tip)
             number = start
@@ -553,6 +560,18 @@ class Ingestor:
         finally:
             self._lock.release()
 
+    def prune_bodies(self, keep: int) -> bool:
+        """Drop the bodies of some blocks below the newest ``keep`` up to the finalized one; False if there is none.
+
+        To be called :meth:`between_blocks`.  Nothing goes while the state trees are behind: they catch up from bodies.
+        """
+        if self._run is not None or (self._state is not None and self._state.block_number != self.view.tip_number):
+            return False
+        if not prune_step(self._store, self.view, self._index_writers, keep):
+            return False
+        self.view = self._store.open_view()
+        return True
+
     # ---- undo ----------------------------------------------------------------------------
 
     def undo_above(self, block_number: int) -> int:
@@ -569,6 +588,7 @@ class Ingestor:
             count = self.view.tip_number - block_number
             if count <= 0:
                 return 0
+            self._require_bodies_above(block_number)
             if self._state is not None:
                 self._state.undo_above(block_number)
             self._undo_in_steps(block_number)
@@ -587,6 +607,7 @@ class Ingestor:
             return self.undo_above(block_number)
         with self._lock:
             self.flush()
+            self._require_bodies_above(0)
             count = self.view.tip_number - block_number
             self._state.reset()
             self._undo_in_steps(block_number)
@@ -594,6 +615,17 @@ class Ingestor:
             self.progress.add_undo(count)
             self._announce(undone=range(block_number + 1, block_number + count + 1))
             return count
+
+    def _require_bodies_above(self, block_number: int) -> None:
+        """DatabaseError unless all blocks above have their bodies, with those of the checkpoint that is cut."""
+        view = self.view
+        first = stored_info(view, block_number + 1)
+        if first.number - first.index_within_checkpoint < view.oldest_body:
+            needed = "it needs" if block_number else "the state trees are rebuilt, which needs"
+            raise DatabaseError(
+                f"cannot go back: {needed} the bodies of blocks from {first.number} on, and they are kept from block "
+                f"{view.oldest_body} on (--keep-blocks); restore a snapshot, or sync again into an empty data directory"
+            )
 
     def _undo_in_steps(self, target: int) -> None:
         self._open_checkpoint = None

@@ -11,6 +11,8 @@ values with a head are drawn in ``records.py``; *JSON* means bytes ready to be s
     G                          JSON of the genesis record as the chain file has it
     T                          tips (records.py): the newest block is the one named here
     U                          block number of an undo that was interrupted; absent otherwise
+    O                          the oldest block with a body, the first of its checkpoint; absent: 1, nothing is pruned
+    D                          bytes that were pruned and may still be on the disk, u64; absent: none
     K  class id 32             JSON of a contract class of the genesis
     N  address 32              JSON of a contract instance of the genesis
 
@@ -29,6 +31,9 @@ values with a head are drawn in ``records.py``; *JSON* means bytes ready to be s
     x  L1->L2 message hash 32  leaf index in the message tree, u64
 
     0x80..0xff                 reserved for index writers (logs, contracts); never read here
+
+Of blocks 1 to before ``O`` there is no ``e``, and the log index has none of their logs (log_index/layout.py).
+Everything else stays: headers, hashes, checkpoints, messages both ways, receipts.
 
 A block is one synced write batch that includes ``T``, so that a crash at any instant leaves
 whole blocks.  Bodies are keyed by number and not by transaction hash: a class registration is
@@ -56,6 +61,8 @@ KEY_GENESIS: Final = b"G"
 KEY_TIPS: Final = b"T"
 KEY_RELEASE: Final = b"R"
 KEY_UNDO: Final = b"U"
+KEY_OLDEST_BODY: Final = b"O"
+KEY_DROPPED: Final = b"D"
 
 CLASS: Final = b"K"
 INSTANCE: Final = b"N"

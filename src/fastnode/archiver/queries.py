@@ -29,7 +29,7 @@ from fastnode.archiver.records import (
     decode_block_info,
 )
 from fastnode.archiver.rendering import DETAILED_EXECUTION_RESULTS, EXECUTION_RESULTS
-from fastnode.errors import DatabaseError
+from fastnode.errors import BlockPruned, DatabaseError
 from fastnode.kernels import block_text, encode
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.genesis import genesis_tips
@@ -115,11 +115,13 @@ class ChainView:
     view raises :class:`DatabaseError`.
     """
 
-    __slots__ = ("_database", "_snapshot", "_tip", "blocks", "chain", "get", "tips", "tips_json")
+    __slots__ = ("_database", "_snapshot", "_tip", "blocks", "chain", "get", "oldest_body", "tips", "tips_json")
 
     tips: L2Tips
     tips_json: bytes
     chain: ChainInfo
+    #: The oldest block whose transactions' effects and logs are there, but for the genesis; 1: those of all are.
+    oldest_body: int
     #: The value of a raw key at this view's moment; the kernel's own, so that nothing stands between it and a reader.
     get: Callable[[bytes], bytes | None]
 
@@ -131,6 +133,8 @@ class ChainView:
         self.chain = chain
         stored = self.stored_tips()
         self._tip = stored.proposed_block
+        oldest = self.get(layout.KEY_OLDEST_BODY)
+        self.oldest_body = 1 if oldest is None else layout.decode_number(oldest)
         self.tips = self._resolve_tips(stored)
         self.tips_json = orjson.dumps(self.tips.to_json())
         #: Source from which kernels read blocks and transactions.
@@ -140,6 +144,7 @@ class ChainView:
             checkpointed=self.tips.checkpointed.block.number,
             proven=self.tips.proven.block.number,
             finalized=self.tips.finalized.block.number,
+            oldest_body=self.oldest_body,
             results=DETAILED_EXECUTION_RESULTS if chain.detailed_execution_results else EXECUTION_RESULTS,
         )
 
@@ -240,11 +245,17 @@ class ChainView:
         block = self.block(number)
         return None if block is None else block.archive_json
 
+    def require_body(self, number: int) -> None:
+        """BlockPruned for a block whose body is not kept."""
+        if 0 < number < self.oldest_body:
+            raise BlockPruned(number, self.oldest_body)
+
     def body_json(self, number: int) -> bytes | None:
-        """Body: ``{"txEffects":[...]}``."""
+        """Body: ``{"txEffects":[...]}``.  BlockPruned when it is not kept."""
         info = self.block_info(number)
         if info is None:
             return None
+        self.require_body(number)
         effects = [self._required(layout.effect_key(number, index)) for index in range(info.tx_count)]
         return b'{"txEffects":[' + b",".join(effects) + b"]}"
 
@@ -256,7 +267,7 @@ class ChainView:
 
     def load_block(self, number: int) -> L2Block | None:
         """A block of number >= 1 as a protocol object, decoded from its stored JSON.  Slow path:
-        for catching up, undoing and checking, not for answers."""
+        for catching up, undoing and checking, not for answers.  BlockPruned when its body is not kept."""
         block = self.block(number)
         if block is None or number == 0:
             return None
@@ -317,7 +328,8 @@ class ChainView:
         return None if transaction is None else TxLocation(transaction.block_number, transaction.index_in_block)
 
     def effect_json(self, block_number: int, tx_index: int) -> bytes:
-        """TxEffect of a transaction that is there."""
+        """TxEffect of a transaction that is there.  BlockPruned when the body of its block is not kept."""
+        self.require_body(block_number)
         return self._required(layout.effect_key(block_number, tx_index))
 
     def tx_receipt_json(self, tx_hash: bytes) -> bytes | None:
@@ -426,7 +438,7 @@ def stored_info(view: ChainView, number: int) -> BlockInfo:
 
 
 def stored_block(view: ChainView, number: int) -> L2Block:
-    """A block that must be there; DatabaseError when it is not."""
+    """A block that must be there; DatabaseError when it is not, BlockPruned when its body is not kept."""
     block = view.load_block(number)
     if block is None:
         raise DatabaseError(f"block {number} is missing from the chain database; run `fastnode db check`")

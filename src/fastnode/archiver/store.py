@@ -23,6 +23,7 @@ from fastnode.protocol import releases
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.protocol.releases import Release
 from fastnode.storage.database import DatabaseMemory, SharedDatabase, WriteBatch
+from fastnode.storage.giving_back import GivingBack
 from fastnode.storage.migration import bring_up_to_date
 
 __all__ = ["ARCHIVER_DIRECTORY", "UNREADABLE", "ArchiverStore", "check_genesis_hash", "genesis_entries"]
@@ -47,6 +48,8 @@ class ArchiverStore:
         #: The record that :attr:`_chain` was read from.
         self._chain_record = b""
         self._closed = False
+        #: Bodies of blocks that were dropped and are still on the disk.
+        self.giving_back = GivingBack(database, layout.KEY_DROPPED)
 
     @classmethod
     def open(cls, data_directory: Path, *, create: bool = True, memory: DatabaseMemory | None = None) -> ArchiverStore:
@@ -194,6 +197,10 @@ class ArchiverStore:
         if self._closed:
             raise DatabaseError(f"the database {self.path} is closed")
         return ChainView(self._database, self.chain)
+
+    def end_giving_back(self) -> None:
+        """Write that :attr:`giving_back` has merged everything; to be called while nothing else is written."""
+        self._database.write([self.giving_back.end()])
 
     def write_batch(self) -> WriteBatch:
         """An empty batch."""

@@ -17,7 +17,7 @@ __all__ = ["status"]
 
 _TIPS: Final = ("proposed", "checkpointed", "proven", "finalized")
 #: Line of a component that is called as the line about the node itself.
-_NAMES: Final = {"state": "history"}
+_NAMES: Final = {"chain": "blocks", "state": "history"}
 
 
 @click.command(short_help="Say how a running node is.")

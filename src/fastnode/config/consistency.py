@@ -117,6 +117,8 @@ def _check_locations(settings: Settings) -> None:
 
 
 def _check_local_network(settings: Settings) -> None:
+    if settings.keep_blocks:
+        raise SettingError("--keep-blocks: a local network goes back to any of its blocks; leave it out")
     if settings.upstream_url is not None:
         raise SettingError("--local-network builds its own chain: leave --upstream-url out, or --local-network")
     if settings.bus_url is not None and not settings.bus_publish:

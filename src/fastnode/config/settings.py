@@ -194,6 +194,13 @@ class Settings(
         "which then takes less time and disk.",
         commands=(START, IMPORT),
     )
+    keep_blocks: int = setting(
+        0,
+        Integer(0, 1_000_000_000),
+        CHAIN,
+        "Keep the bodies and logs of so many blocks, the newest up to the finalized one; 0 keeps all. Older ones are "
+        "dropped while the node serves, for good; headers, receipts, messages, contracts and the state stay.",
+    )
     tag_filter_mb: int = setting(
         16,
         Integer(1, 1 << 14),

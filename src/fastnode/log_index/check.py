@@ -82,7 +82,7 @@ class _Check:
         self._digest = 0
 
     def run(self, progress: Progress | None) -> None:
-        for number in range(1, self._chain.tip_number + 1):
+        for number in range(self._chain.oldest_body, self._chain.tip_number + 1):
             block = self._chain.load_block(number)
             if block is not None:
                 self._check_logs(block)
@@ -91,9 +91,10 @@ class _Check:
                 progress(number, self._chain.tip_number)
             if len(self.problems) >= PROBLEMS_MAX:
                 return
+        self._count_pruned()
         for prefix in (layout.PRIVATE_COUNT, layout.PUBLIC_COUNT):
             for key, count in self._chain.scan(prefix, layout.after_prefix(prefix)):
-                self._check_tag(layout.tag_key_of_count(key), layout.decode_number(count))
+                self._check_tag(layout.tag_key_of_count(key), layout.TagCount.decode(count))
         if self._digest:
             self.problems.append("the logs of all tags together are not those of the blocks")
         self._check_keys()
@@ -115,9 +116,29 @@ class _Check:
         for key, value in entries.published:
             if key not in self._published:
                 self._published.add(key)
-                self._compare(block.number, key, value)
+                if not self._is_of_pruned(key):
+                    self._compare(block.number, key, value)
         for key, value in entries.updates:
             self._compare(block.number, key, value)
+
+    def _is_of_pruned(self, key: bytes) -> bool:
+        """True if a pruned block has published this contract before: it is counted with those."""
+        if self._chain.oldest_body == 1:
+            return False
+        stored = self._chain.get(key)
+        return stored is not None and layout.decode_number(stored[: layout.BLOCK_BYTES]) < self._chain.oldest_body
+
+    def _count_pruned(self) -> None:
+        """Contracts that pruned blocks have published: nothing is left to work them out from."""
+        oldest = self._chain.oldest_body
+        if oldest == 1:
+            return
+        for prefix in (layout.CONTRACT_CLASS, layout.CONTRACT_INSTANCE):
+            for _, value in self._chain.scan(prefix, layout.after_prefix(prefix)):
+                self._expected[prefix] += layout.decode_number(value[: layout.BLOCK_BYTES]) < oldest
+        prefix = layout.INSTANCE_UPDATE
+        for key, _ in self._chain.scan(prefix, layout.after_prefix(prefix)):
+            self._expected[prefix] += layout.block_of_inverted(key) < oldest
 
     def _compare(self, number: int, key: bytes, value: bytes) -> None:
         self._expected[key[:1]] += 1
@@ -128,16 +149,20 @@ class _Check:
 
     # ---- tags ----------------------------------------------------------------------------
 
-    def _check_tag(self, tag_key: bytes, count: int) -> None:
-        if count == 0:
-            self.problems.append(f"log tag 0x{tag_key.hex()}: is counted and has no log")
+    def _check_tag(self, tag_key: bytes, count: layout.TagCount) -> None:
+        self._expected[layout.count_key(tag_key)[:1]] += 1
+        if count.logs == 0 or count.pruned > count.logs or (count.pruned and self._chain.oldest_body == 1):
+            self.problems.append(f"log tag 0x{tag_key.hex()}: counts {count.logs} logs, {count.pruned} of them pruned")
+        if count.pruned >= count.logs:
+            return
         newest = 0
-        for page in range(-(-count // LOGS_PER_PAGE)):
+        for page in range(count.pruned // LOGS_PER_PAGE, -(-count.logs // LOGS_PER_PAGE)):
             stored = self._chain.get(layout.page_key(tag_key, page))
-            logs = [] if stored is None else logs_of_page(stored)
-            if stored is not None and stored != join_pages(b"", logs):
+            pruned = count.pruned_of_page(page)
+            logs = [] if stored is None else logs_of_page(stored.removeprefix(layout.CUT_PAGE))
+            if stored is not None and stored != (layout.CUT_PAGE if pruned else b"") + join_pages(b"", logs):
                 self.problems.append(f"log tag 0x{tag_key.hex()}: page {page} is no array")
-            if len(logs) != min(LOGS_PER_PAGE, count - page * LOGS_PER_PAGE):
+            if len(logs) != min(LOGS_PER_PAGE, count.logs - page * LOGS_PER_PAGE) - pruned:
                 self.problems.append(f"log tag 0x{tag_key.hex()}: page {page} has {len(logs)} logs, of {count} in all")
             for log in logs:
                 self._digest -= _digest_of(tag_key, log)
@@ -147,7 +172,6 @@ class _Check:
                     self.problems.append(f"log tag 0x{tag_key.hex()}: page {page} is not in order")
                 newest = number
             self._expected[layout.page_key(tag_key, page)[:1]] += 1
-        self._expected[layout.count_key(tag_key)[:1]] += 1
 
     # ---- keys ----------------------------------------------------------------------------
 

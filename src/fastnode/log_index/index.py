@@ -1,7 +1,8 @@
 """Writing and undoing what a block's logs add to the database.  Keys are drawn in ``layout.py``.
 
 The pages of a tag only grow at their end, so adding a log touches the count and the last page of its
-tag, and undoing a block cuts exactly as many logs off that end as the block put there.
+tag, and undoing a block cuts exactly as many logs off that end as the block put there.  Pruning the oldest
+block that has logs here cuts as many off the other end, and the count says how many those are.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from fastnode.errors import DatabaseError
 from fastnode.log_index import layout
 from fastnode.log_index.head import IndexHead
 from fastnode.log_index.known_tags import KnownTags
-from fastnode.log_index.layout import LOGS_PER_PAGE, Place
-from fastnode.log_index.rendering import TxLogRenderer, first_logs, join_pages
+from fastnode.log_index.layout import LOGS_PER_PAGE, Place, TagCount
+from fastnode.log_index.rendering import TxLogRenderer, first_logs, join_pages, logs_of_page
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import ZERO_FIELD
@@ -23,6 +24,10 @@ from fastnode.records import dataclass
 from fastnode.storage.database import WriteBatch
 
 __all__ = ["LogEntries", "LogIndexWriter", "log_entries"]
+
+
+#: Bytes that a log takes on the disk, about, or a page that has only one as most have.
+LOG_BYTES: Final = 800
 
 
 class LogIndexWriter:
@@ -54,46 +59,95 @@ class LogIndexWriter:
         for key in keys.places:
             batch.delete(key)
 
+    def prune(self, batch: WriteBatch, block: L2Block) -> int:
+        """Drop the logs of a block: the oldest that has any here."""
+        keys = _keys_of(block)
+        dropped_bytes = LOG_BYTES * len(keys.logs)
+        for tag_key, count in keys.tagged.items():
+            dropped_bytes += LOG_BYTES * _drop(batch, tag_key, count)
+        for key in keys.logs:
+            batch.delete(key)
+        for key in keys.places:
+            batch.delete(key)
+        return dropped_bytes
+
     def _append(self, batch: WriteBatch, tag_key: bytes, logs: list[bytes]) -> None:
         count_key = layout.count_key(tag_key)
         stored = None if self._known_tags.is_unknown(tag_key) else batch.get(count_key)
-        count = 0 if stored is None else layout.decode_number(stored)
+        count = TagCount(0) if stored is None else TagCount.decode(stored)
         self._known_tags.add(tag_key)
-        batch.put(count_key, layout.encode_number(count + len(logs)))
+        batch.put(count_key, count._replace(logs=count.logs + len(logs)).encode())
         written = 0
         while written < len(logs):
-            page, used = divmod(count + written, LOGS_PER_PAGE)
+            page, used = divmod(count.logs + written, LOGS_PER_PAGE)
             added = logs[written : written + LOGS_PER_PAGE - used]
-            key = layout.page_key(tag_key, page)
-            batch.put(key, join_pages(_page(batch, key) if used else b"", added))
+            pruned = count.pruned_of_page(page)
+            before = _page(batch, tag_key, page) if used > pruned else b""
+            _put_page(batch, tag_key, page, join_pages(before, added), is_cut=pruned > 0)
             written += len(added)
 
 
 def _cut(batch: WriteBatch, tag_key: bytes, count: int) -> None:
     """Take the newest ``count`` logs of a tag away."""
-    count_key = layout.count_key(tag_key)
-    before = layout.decode_number(batch.get(count_key) or b"")
-    left = before - count
-    if left < 0:
-        raise DatabaseError(f"log tag {tag_key.hex()} has {before} logs, {count} were to be undone")
+    before = _count(batch, tag_key)
+    left = before.logs - count
+    if left < before.pruned:
+        raise DatabaseError(
+            f"log tag {tag_key.hex()} has {before.logs} logs, {before.pruned} of them pruned; {count} were to be undone"
+        )
     kept_pages, used = divmod(left, LOGS_PER_PAGE)
     if left:
-        batch.put(count_key, layout.encode_number(left))
+        batch.put(layout.count_key(tag_key), before._replace(logs=left).encode())
     else:
-        batch.delete(count_key)
-    if used:
-        key = layout.page_key(tag_key, kept_pages)
-        batch.put(key, first_logs(_page(batch, key), used))
+        batch.delete(layout.count_key(tag_key))
+    pruned = before.pruned_of_page(kept_pages)
+    if used > pruned:
+        page = first_logs(_page(batch, tag_key, kept_pages), used - pruned)
+        _put_page(batch, tag_key, kept_pages, page, is_cut=pruned > 0)
         kept_pages += 1
-    for page in range(kept_pages, -(-before // LOGS_PER_PAGE)):
-        batch.delete(layout.page_key(tag_key, page))
+    for number in range(kept_pages, -(-before.logs // LOGS_PER_PAGE)):
+        batch.delete(layout.page_key(tag_key, number))
 
 
-def _page(batch: WriteBatch, key: bytes) -> bytes:
+def _drop(batch: WriteBatch, tag_key: bytes, count: int) -> int:
+    """Take the oldest ``count`` logs of a tag away that are there; returns how many pages went."""
+    before = _count(batch, tag_key)
+    after = before._replace(pruned=before.pruned + count)
+    if after.pruned > after.logs:
+        raise DatabaseError(
+            f"log tag {tag_key.hex()} has {before.logs} logs, {before.pruned} of them pruned; {count} were to be too"
+        )
+    batch.put(layout.count_key(tag_key), after.encode())
+    first, last = before.pruned // LOGS_PER_PAGE, after.pruned // LOGS_PER_PAGE
+    dropped = 0
+    for number in range(first, last + 1):
+        lacks, will_lack = before.pruned_of_page(number), after.pruned_of_page(number)
+        has = min(LOGS_PER_PAGE, after.logs - number * LOGS_PER_PAGE)
+        if will_lack >= has > lacks:
+            batch.delete(layout.page_key(tag_key, number))
+            dropped += 1
+        elif will_lack > lacks:
+            logs = logs_of_page(_page(batch, tag_key, number))[will_lack - lacks :]
+            _put_page(batch, tag_key, number, join_pages(b"", logs), is_cut=True)
+    return dropped
+
+
+def _count(batch: WriteBatch, tag_key: bytes) -> TagCount:
+    stored = batch.get(layout.count_key(tag_key))
+    return TagCount(0) if stored is None else TagCount.decode(stored)
+
+
+def _page(batch: WriteBatch, tag_key: bytes, number: int) -> bytes:
+    """JSON of the logs that a page has."""
+    key = layout.page_key(tag_key, number)
     page = batch.get(key)
     if page is None:
         raise DatabaseError(f"the chain database lacks the log page {key.hex()}")
-    return page
+    return page.removeprefix(layout.CUT_PAGE)
+
+
+def _put_page(batch: WriteBatch, tag_key: bytes, number: int, page: bytes, *, is_cut: bool) -> None:
+    batch.put(layout.page_key(tag_key, number), layout.CUT_PAGE + page if is_cut else page)
 
 
 # ---- what a block has -------------------------------------------------------------------------

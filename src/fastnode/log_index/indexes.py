@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
-from fastnode.errors import DatabaseError
+from fastnode.errors import DatabaseError, DataDirectoryError
 from fastnode.log_index import layout
 from fastnode.log_index.contracts import ContractIndexWriter
 from fastnode.log_index.index import LogIndexWriter
@@ -69,6 +69,7 @@ class ChainIndexes:
             if head.version == layout.LAYOUT_VERSION and is_of_this_chain:
                 return head.block_number
             log.warning("the index of %s does not fit the chain; building it anew", writer.head.name)
+        _require_bodies(store, view, writer)
         _remove_all(store, view, writer)
         return 0
 
@@ -101,6 +102,15 @@ class ChainIndexes:
         Call it when ingestion has stopped, with its last view.
         """
         return self.known_tags.save(path, view)
+
+
+def _require_bodies(store: ArchiverStore, view: ChainView, writer: _Writer) -> None:
+    """DataDirectoryError when an index cannot be built: it needs the bodies of all blocks."""
+    if view.oldest_body > 1:
+        raise DataDirectoryError(
+            f"the index of {writer.head.name} in {store.path} does not fit the chain and cannot be built anew: bodies "
+            f"are kept from block {view.oldest_body} on; restore a snapshot, or sync again"
+        )
 
 
 def _remove_all(store: ArchiverStore, view: ChainView, writer: _Writer) -> None:

@@ -126,7 +126,7 @@ class KnownTags:
         if view.block_number_by_hash(stored.block_hash) != stored.block_number:
             return False
         missing = range(stored.block_number + 1, view.tip_number + 1)
-        if len(missing) > CATCH_UP_BLOCKS_MAX:
+        if len(missing) > CATCH_UP_BLOCKS_MAX or missing.start < view.oldest_body:
             return False
         # Into the filter in use: the writer may be adding to it, and nothing of that may get lost.
         self._filter.merge(stored.bits)

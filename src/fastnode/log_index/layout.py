@@ -6,9 +6,11 @@ where a log is; the last two of it are a *place* in a block.  JSON is stored as 
     key                                        value
     ------------------------------------------------------------------------------------------------
     tags
-    0x80  tag 32                               logs of this private tag so far, u32
-    0x81  contract 32  tag 32                  logs of this public tag so far, u32
-    0x82  tag 32  page u32                     JSON array of at most ten TxScopedL2Log
+    0x80  tag 32                               logs of this private tag so far, u32; if some are pruned,
+                                               their number u32
+    0x81  contract 32  tag 32                  logs of this public tag so far, the same
+    0x82  tag 32  page u32                     JSON array of at most ten TxScopedL2Log; if the first of the page are
+                                               pruned, a zero byte and the JSON array of the others
     0x83  contract 32  tag 32  page u32        the same for public logs
 
     public logs by position
@@ -35,14 +37,17 @@ where a log is; the last two of it are a *place* in a block.  JSON is stored as 
 
 An inverted position has all its bits flipped, so that the newest one sorts first.
 
-Only the last page of a tag ever changes.  The counts are small and lie together, so reading all of
-them gives all known tags without touching a page.
+Logs of blocks whose bodies are pruned are not there, in none of the rows above 0x81: those of a tag are its first.
+Classes, instances and updates stay.
+
+Only the last page of a tag ever changes, but for what is pruned.  The counts are small and lie together, so reading
+all of them gives all known tags without touching a page.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 __all__ = [
     "CONTRACT_PREFIXES",
@@ -52,6 +57,7 @@ __all__ = [
     "PAGE_MAX",
     "Place",
     "Position",
+    "TagCount",
 ]
 
 #: (tx index in the block, log index in the tx)
@@ -102,6 +108,8 @@ LOGS_PER_PAGE: Final = 10
 PAGE_MAX: Final = 0xFFFFFFFF
 #: The largest index of a transaction in its block, and of a log in its transaction.
 INDEX_MAX: Final = 0xFFFF
+#: Before a page whose first logs are pruned; no JSON begins with it.
+CUT_PAGE: Final = b"\0"
 
 TAG_BYTES: Final = 32
 BLOCK_BYTES: Final = 4
@@ -142,11 +150,42 @@ def page_key(tag_key: bytes, page: int) -> bytes:
     return (PRIVATE_PAGE if len(tag_key) == TAG_BYTES else PUBLIC_PAGE) + tag_key + _NUMBER.pack(page)
 
 
+def tag_key_of_page(key: bytes) -> tuple[bytes, int]:
+    """The inverse of :func:`page_key`."""
+    return key[_PREFIX_BYTES:-BLOCK_BYTES], decode_number(key[-BLOCK_BYTES:])
+
+
+class TagCount(NamedTuple):
+    """Logs of a tag so far, and how many of them, the first ones, are pruned."""
+
+    logs: int
+    pruned: int = 0
+
+    def encode(self) -> bytes:
+        return _NUMBER.pack(self.logs) + (_NUMBER.pack(self.pruned) if self.pruned else b"")
+
+    @classmethod
+    def decode(cls, value: bytes) -> TagCount:
+        """ValueError for what is none."""
+        if len(value) not in (_NUMBER.size, 2 * _NUMBER.size):
+            raise ValueError(f"a count of logs of {len(value)} bytes")
+        return cls(decode_number(value[: _NUMBER.size]), decode_number(value[_NUMBER.size :]))
+
+    def pruned_of_page(self, page: int) -> int:
+        """Number of logs that the page lacks."""
+        return max(0, min(LOGS_PER_PAGE, self.pruned - page * LOGS_PER_PAGE))
+
+
 # ---- positions --------------------------------------------------------------------------------
 
 
 def inverted_position_key(prefix: bytes, position: Position) -> bytes:
     return prefix + bytes(byte ^ 0xFF for byte in _POSITION.pack(*position))
+
+
+def block_of_inverted(key: bytes) -> int:
+    """Block of the position in an :func:`inverted_position_key`."""
+    return decode_number(key[-POSITION_BYTES:-PLACE_BYTES]) ^ 0xFFFFFFFF
 
 
 def log_key(prefix: bytes, position: Position) -> bytes:

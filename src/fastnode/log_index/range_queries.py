@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastnode.errors import DatabaseError
+from fastnode.errors import BlockPruned, DatabaseError
 from fastnode.log_index import layout
 from fastnode.log_index.layout import Position
 from fastnode.log_index.rendering import read_class_log
@@ -19,7 +19,16 @@ from fastnode.log_index.rendering import read_class_log
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
 
-__all__ = ["AnswerLimits", "FoundLogs", "Span", "find_class_logs", "find_public_logs", "span_of_blocks", "span_of_tx"]
+__all__ = [
+    "AnswerLimits",
+    "FoundLogs",
+    "Span",
+    "find_class_logs",
+    "find_public_logs",
+    "require_logs",
+    "span_of_blocks",
+    "span_of_tx",
+]
 
 #: After this many logs a scan gives the interpreter to waiting threads.
 LOGS_PER_SLICE: Final = 32
@@ -38,6 +47,13 @@ class Span(NamedTuple):
     def from_after(self, position: Position) -> Span:
         """The part of it behind ``position``."""
         return self._replace(start=max(self.start, _encode(_number(position) + 1)))
+
+
+def require_logs(chain: ChainView, span: Span) -> None:
+    """BlockPruned for a span that reaches into blocks whose logs are pruned: what is left of it would look whole."""
+    number = max(1, int.from_bytes(span.start[: layout.BLOCK_BYTES], "big"))  # the genesis block has no logs
+    if span.start < span.stop and number < chain.oldest_body:
+        raise BlockPruned(number, chain.oldest_body, f"Logs from block {number} on are")
 
 
 class AnswerLimits(NamedTuple):
@@ -77,7 +93,8 @@ def _encode(number: int) -> bytes:
 def find_public_logs(
     chain: ChainView, span: Span, limits: AnswerLimits, *, contract: bytes | None = None, tag: bytes | None = None
 ) -> FoundLogs:
-    """``{"id":LogId,"log":{contractAddress, fields}}`` of the span; ``tag`` is the first field."""
+    """``{"id":LogId,"log":{contractAddress, fields}}`` of the span; ``tag`` is the first field.  BlockPruned."""
+    require_logs(chain, span)
     if contract is not None and tag is not None:
         row = layout.PUBLIC_BY_CONTRACT_AND_TAG + contract + tag
     elif contract is not None:
@@ -90,7 +107,8 @@ def find_public_logs(
 
 
 def find_class_logs(chain: ChainView, span: Span, limits: AnswerLimits, *, contract: bytes | None = None) -> FoundLogs:
-    """``{"id":LogId,"log":{contractAddress, fields:{fields}, emittedLength}}`` of the span."""
+    """``{"id":LogId,"log":{contractAddress, fields:{fields}, emittedLength}}`` of the span.  BlockPruned."""
+    require_logs(chain, span)
     if contract is None:
         records = _scan_all(chain, layout.CLASS_LOG, span)
     else:

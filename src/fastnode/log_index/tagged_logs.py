@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import orjson
 
 from fastnode.archiver.queries import stored_info
-from fastnode.errors import DatabaseError
+from fastnode.errors import BlockPruned, DatabaseError
 from fastnode.kernels import encode
 from fastnode.log_index import layout
 from fastnode.log_index.known_tags import KnownTags
-from fastnode.log_index.layout import LOGS_PER_PAGE, Position
+from fastnode.log_index.layout import LOGS_PER_PAGE, Position, TagCount
 from fastnode.log_index.range_queries import AnswerLimits, Span, find_public_logs, span_of_blocks, span_of_tx
 from fastnode.log_index.rendering import logs_of_page
 
@@ -80,6 +80,8 @@ class TaggedLogs:
         is_empty = after is None and query.tx is None and query.first >= query.end
         if is_empty or self._known.is_unknown(query.contract + tag):
             return
+        start = query.first if after is None else after[0]
+        self._require_kept(tag, start if query.tx is None else query.tx[0])
         logs = self._public(tag, after) if query.contract else self._private(tag, after)
         for count, log in enumerate(logs, 1):
             size += len(log) + 1
@@ -87,6 +89,14 @@ class TaggedLogs:
             yield log
             if count >= query.limit:
                 return
+
+    def _require_kept(self, tag: bytes, first: int) -> None:
+        """BlockPruned if logs of the tag are pruned, and blocks from ``first`` on may have had some of them."""
+        chain = self._chain
+        key = layout.count_key(self._query.contract + tag)
+        stored = chain.get(key) if first < chain.oldest_body else None
+        if stored is not None and TagCount.decode(stored).pruned:
+            raise BlockPruned(None, chain.oldest_body, f"Logs with tag {encode.to_hex(tag).decode()} are")
 
     # ---- private logs ------------------------------------------------------------------------
 
@@ -121,8 +131,9 @@ class TaggedLogs:
     def _entries_from(self, tag: bytes, first: int) -> Iterator[bytes]:
         """The tag's logs from the page on that has the first one of block ``first`` or later."""
         stored = self._chain.get(layout.count_key(tag))
-        pages = 0 if stored is None else -(-layout.decode_number(stored) // LOGS_PER_PAGE)
-        low, high = 0, pages
+        count = TagCount(0) if stored is None else TagCount.decode(stored)
+        pages = 0 if count.pruned >= count.logs else -(-count.logs // LOGS_PER_PAGE)
+        low, high = count.pruned // LOGS_PER_PAGE, pages
         while low < high:
             middle = (low + high) // 2
             if _block_of(self._page(tag, middle)[-1]) < first:
@@ -137,7 +148,7 @@ class TaggedLogs:
         page = self._chain.get(layout.page_key(tag, number))
         if page is None:
             raise DatabaseError(f"the chain database lacks a page of the tag {tag.hex()}; run `fastnode db check`")
-        return logs_of_page(page)
+        return logs_of_page(page.removeprefix(layout.CUT_PAGE))
 
     def _tx_index(self, entry: bytes) -> int:
         digits = entry[_TX_HASH_START : _TX_HASH_START + _HASH_DIGITS]
@@ -157,6 +168,8 @@ class TaggedLogs:
             span = Span(max(whole.start, of_tx.start), min(whole.stop, of_tx.stop))
         if after is not None:
             span = span.from_after(after)
+        # No log of this tag was pruned in the blocks before.
+        span = span._replace(start=max(span.start, span_of_blocks(self._chain.oldest_body, query.end).start))
         if span.start >= span.stop:
             return
         limits = AnswerLimits(logs=query.limit, size=_ANY_SIZE)

@@ -346,6 +346,8 @@ def _chain(view: View | None, recent: RecentBlocks, sync: dict[str, Any] | None)
         for newest in recent.newest(view, 1):
             text = "When the newest block was made, in seconds since 1970."
             yield _gauge("chain_tip_timestamp_seconds", text, newest.timestamp)
+        text = "Oldest block with transactions' effects and logs."
+        yield _gauge("chain_oldest_body_block", text, view.chain.oldest_body)
         if view.state is not None:
             yield _gauge("state_tip_block", "Newest block in the state trees.", view.state.tip.number)
     if sync is not None:

@@ -566,6 +566,7 @@ def _checkpoint_of(view: ChainView, number: int) -> StoredCheckpoint | None:
 
 
 def _bodies(view: ChainView, info: BlockInfo) -> list[bytes]:
+    view.require_body(info.number)
     bodies = view.values(layout.effect_key(info.number, 0), layout.effect_key(info.number, info.tx_count))
     if len(bodies) != info.tx_count:
         raise DatabaseError(

@@ -91,6 +91,16 @@ def _require_blocks(view: ChainView, first: int, last: int) -> None:
         raise StartError(f"blocks {first} to {last} cannot be exported: the chain has blocks 1 to {view.tip_number}")
 
 
+def _require_bodies(view: ChainView, missing: Sequence[tuple[int, int]]) -> None:
+    """StartError when a partition that is to be written begins before the oldest block that is kept whole."""
+    pruned = [blocks for blocks in missing if blocks[0] < view.oldest_body]
+    if pruned:
+        raise StartError(
+            f"blocks {pruned[0][0]} to {pruned[0][1]} cannot be exported: bodies are kept from block "
+            f"{view.oldest_body} on (--keep-blocks); begin there with --from, in a folder of its own"
+        )
+
+
 class _Export:
     def __init__(
         self,
@@ -157,6 +167,7 @@ class _Export:
         # The last one is written anew when it grows; one that lost a file, too.
         kept = [item for item in true if (item.first, item.last) in ranges and not self._sizes_differ(item)]
         missing = [blocks for blocks in ranges if blocks not in [(item.first, item.last) for item in kept]]
+        _require_bodies(self._view, missing)
         again = [item for item in kept if self._wanted.verify_all or not item.is_verified] if self._verifier else []
         self._total = sum(blocks[1] - blocks[0] + 1 for blocks in missing) * (2 if self._verifier else 1)
         self._total += sum(item.last - item.first + 1 for item in again)

@@ -27,7 +27,7 @@ from fastnode.archiver.layout import effect_key
 from fastnode.errors import InvalidParams
 from fastnode.kernels import encode
 from fastnode.log_index import layout
-from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
+from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, require_logs, span_of_blocks
 from fastnode.log_index.rendering import logs_of_page
 from fastnode.serving.events import block_told
 from fastnode.serving.seen_blocks import Cursor, block_id
@@ -77,8 +77,12 @@ class Feed:
         """Something of this must be in a block that has something for this feed."""
         return ((self.topic, b""),)
 
+    def require_kept(self, _chain: ChainView, first: int) -> None:
+        """BlockPruned if there may have been something from block ``first`` on that is pruned."""
+
     def next_block(self, _chain: ChainView, first: int, _last: int) -> int | None:
-        """The first block from ``first`` to ``last`` that may have something; None: there is none."""
+        """The first block from ``first`` to ``last`` that may have something; None: there is none.  BlockPruned as
+        :meth:`require_kept`."""
         return first
 
     def items(self, chain: ChainView, number: int) -> list[bytes]:
@@ -134,10 +138,17 @@ class Receipts(Feed):
         return [*filter(None, map(chain.tx_receipt_json, self.values))]
 
 
-class PublicLogs(Feed):
+class _Logs(Feed):
+    event = "logs"
+
+    def require_kept(self, chain: ChainView, first: int) -> None:
+        require_logs(chain, span_of_blocks(first, first + 1))
+
+
+class PublicLogs(_Logs):
     """``values``: a contract and a tag, each empty for any."""
 
-    topic, event = "publicLogs", "logs"
+    topic = "publicLogs"
 
     def __init__(self, values: Sequence[bytes] = (), *, with_names: bool = False) -> None:
         super().__init__(values)
@@ -159,6 +170,7 @@ class PublicLogs(Feed):
         return (("log", contract + tag) if contract or tag else ("log", b""),)
 
     def next_block(self, chain: ChainView, first: int, last: int) -> int | None:
+        self.require_kept(chain, first)
         row = self._row
         prefix = layout.PUBLIC_LOG if row is None else row
         for key, _ in chain.scan(layout.block_key(prefix, first), layout.block_key(prefix, last + 1)):
@@ -171,13 +183,14 @@ class PublicLogs(Feed):
         return find_public_logs(chain, span, _NO_LIMITS, contract=contract or None, tag=tag or None).logs
 
 
-class PrivateLogs(Feed):
-    topic, event = "privateLogs", "logs"
+class PrivateLogs(_Logs):
+    topic = "privateLogs"
 
     def wants(self) -> Iterable[Key]:
         return (("private", tag) for tag in self.values)
 
     def next_block(self, chain: ChainView, first: int, last: int) -> int | None:
+        self.require_kept(chain, first)
         found: int | None = None
         for tag in self.values:
             number = next((number for number, _ in _tagged_from(chain, tag, first)), None)
@@ -198,15 +211,20 @@ class PrivateLogs(Feed):
 def _tagged_from(chain: ChainView, tag: bytes, first: int) -> Iterator[tuple[int, bytes]]:
     """Private logs with a tag, and their blocks, in order, from a block on."""
     stored = chain.get(layout.count_key(tag))
-    pages = 0 if stored is None else -(-layout.decode_number(stored) // layout.LOGS_PER_PAGE)
+    count = layout.TagCount(0) if stored is None else layout.TagCount.decode(stored)
+    # Pages with logs: what is pruned is before ``first``, which :meth:`Feed.require_kept` holds.
+    pages = range(0)
+    if count.pruned < count.logs:
+        pages = range(count.pruned // layout.LOGS_PER_PAGE, -(-count.logs // layout.LOGS_PER_PAGE))
 
     def logs_of(page: int) -> list[tuple[int, bytes]]:
-        logs = logs_of_page(chain.get(layout.page_key(tag, page)) or b"[]")
+        stored_page = chain.get(layout.page_key(tag, page)) or b"[]"
+        logs = logs_of_page(stored_page.removeprefix(layout.CUT_PAGE))
         return [(_block_of(log), log) for log in logs if log]
 
     # The last page that begins before the block, or the first one.
-    page = max(0, bisect_left(range(pages), first, key=lambda number: logs_of(number)[0][0]) - 1)
-    while page < pages:
+    page = pages.start + max(0, bisect_left(pages, first, key=lambda number: logs_of(number)[0][0]) - 1)
+    while page < pages.stop:
         for number, log in logs_of(page):
             if number >= first:
                 yield number, log

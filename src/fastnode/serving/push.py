@@ -28,6 +28,7 @@ import orjson
 from fastnode import interpreter
 from fastnode.artifacts.naming import Naming
 from fastnode.errors import (
+    BlockPruned,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
@@ -466,9 +467,13 @@ class Push:
         if cursors is not None:
             assert self._seen is not None
             try:
-                self._seen.place_of(chain, cursors)
+                place = self._seen.place_of(chain, cursors)
+                if place is not None:
+                    feed.require_kept(chain, place.number + 1)
             except ValueError as error:
                 raise InvalidParams(f"Invalid params: from: {error}") from None
+            except BlockPruned as error:
+                raise ServerError(error.message, data=error.data) from None
         try:
             self.budget.take(_cost_of(feed))
         except NodeBusy:
@@ -542,7 +547,11 @@ class Push:
             subscription.cursors = None
             self._join_live(client)
             return False
-        number = feed.next_block(chain, place.number + 1, chain.tip_number)
+        try:
+            number = feed.next_block(chain, place.number + 1, chain.tip_number)
+        except BlockPruned as error:  # it is slower than blocks are pruned
+            client.close(CloseReason.POLICY_VIOLATION, f"block {error.number} is pruned")
+            return False
         if number is None:
             subscription.cursors = [Cursor.at(seen.tip)]
             return True

@@ -27,7 +27,7 @@ import orjson
 
 from fastnode import interpreter
 from fastnode.artifacts.naming import Naming
-from fastnode.errors import InvalidParams, SettingError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import BlockPruned, InvalidParams, SettingError, UpstreamFault, UpstreamUnavailable
 from fastnode.files import make_folder, read_checked_file, replace_checked_file, system_reason
 from fastnode.log import log_facts
 from fastnode.loop import Loop
@@ -211,14 +211,14 @@ class Webhook:
                 if text and not self._send(event_of(text)):
                     return self._pause()
                 self._keep(cursor, self._sent_count + bool(text))
-        except ValueError as error:
+        except (ValueError, BlockPruned) as error:
             self._note(str(error))
             return self._pause()
         return 0.0
 
     def _messages(self, chain: ChainView) -> Iterator[tuple[Cursor, bytes]]:
         """Messages from where the hook is to the tip, and the cursor behind each; empty ones move the cursor alone.
-        ValueError for cursors of another chain."""
+        ValueError for cursors of another chain, BlockPruned for logs that are not kept."""
         seen = self._advanced(chain)
         cursors = self._where(chain)
         feed, tip = self.hook.feed, chain.tip_number

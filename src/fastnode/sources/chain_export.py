@@ -98,6 +98,11 @@ def _start_of_export(view: ChainView, first_block: int, last_block: int) -> int:
         )
     info = view.block_info(first_block)
     assert info is not None
+    if first_block < view.oldest_body:
+        raise StartError(
+            f"blocks {first_block} to {last_block} cannot be exported: bodies are kept from block {view.oldest_body} "
+            f"on (--keep-blocks); give a later first block"
+        )
     return first_block - info.index_within_checkpoint
 
 

@@ -28,10 +28,11 @@ from fastnode.api.lookups import block_of_tip
 from fastnode.archiver import forms
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
-from fastnode.errors import DecodeError, Refused, RpcError
+from fastnode.errors import BlockPruned, DecodeError, Refused, RpcError
 from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.kernels import encode
 from fastnode.log_index import layout
+from fastnode.log_index.layout import TagCount, count_key
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks, span_of_tx
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.protocol.constants import NOTE_HASH_TREE_ID, NULLIFIER_TREE_ID
@@ -104,8 +105,8 @@ class Explorer:
             if view is None:
                 raise _NoAnswer("The node has not loaded its chain yet.")
             found = list(_Search(self._table, view, self._name_of, self._artifacts).meanings(query))
-            message = None if found else "Nothing on this chain has this hash or address."
-        except _NoAnswer as error:
+            message = None if found else _nothing_on(view)
+        except (_NoAnswer, BlockPruned) as error:
             found, message = [], str(error)
         shown = [asdict(finding) for finding in found]
         return orjson.dumps({"query": _printable(query[:QUERY_MAX]), "found": shown, "message": message})
@@ -146,8 +147,14 @@ class Explorer:
         return found
 
     def block(self, view: View | None, number: int) -> bytes | None:
-        """A block with the effects of all its transactions, as JSON; None if there is none."""
+        """A block with the effects of all its transactions, as JSON; None if there is none.  BlockPruned."""
         return None if view is None else view.chain.blocks.text(forms.JOINT_BLOCK, number)
+
+
+def _nothing_on(view: View) -> str:
+    first = view.chain.oldest_body
+    pruned = "" if first == 1 else f" Logs of blocks before {first} are pruned, and were not looked through."
+    return f"Nothing on this chain has this hash or address.{pruned}"
 
 
 class _NoAnswer(Exception):  # noqa: N818 - said to a person
@@ -313,6 +320,8 @@ class _Search:
         yield Fact("Checkpoint", of_checkpoint, f"checkpoint {info.checkpoint_number}" if is_complete else None)
         yield Fact("Archive root after it", hex_of(info.archive_root))
         yield Fact("Transactions", str(info.tx_count))
+        if 0 < info.number < self._chain.oldest_body:
+            yield Fact("Pruned", f"effects and logs: they are kept from block {self._chain.oldest_body} on")
         hashes = self._chain.tx_hashes(info.number) or []
         for index, tx_hash in enumerate(hashes[:TXS_LISTED]):
             yield Fact(f"Transaction {index}", hex_of(tx_hash), hex_of(tx_hash))
@@ -335,6 +344,8 @@ class _Search:
             Fact("Block", number, number),
             Fact("Index in block", str(location.index_in_block)),
         ]
+        if location.block_number < self._chain.oldest_body:
+            facts.append(Fact("Pruned", f"effects and logs: they are kept from block {self._chain.oldest_body} on"))
         documents = self._ask("node_getTxReceipt", text) + self._ask("node_getTxEffect", text)
         for document in documents[:1]:
             receipt = orjson.loads(document.json or "{}")
@@ -441,7 +452,8 @@ class _Search:
 
     def _found_logs(self, title: str, *, contract: bytes | None = None, tag: bytes | None = None) -> Finding | None:
         """The first logs: newer ones may be many, and are found by block on the public port."""
-        span = span_of_blocks(0, self._chain.tip_number + 1)
+        first = self._chain.oldest_body
+        span = span_of_blocks(first, self._chain.tip_number + 1)
         limits = AnswerLimits(LOGS_LISTED, LOGS_BYTES)
         found = find_public_logs(self._chain, span, limits, contract=contract, tag=tag)
         if not found.logs:
@@ -457,13 +469,17 @@ class _Search:
             ]
             rows.append([*cells, Fact("Fields", str(len(fields)))])
         logs = '{"logs":[' + b",".join(found.logs).decode() + "]}"
-        asked = {
+        asked: dict[str, Any] = {
             name: hex_of(value) for name, value in (("contractAddress", contract), ("tag", tag)) if value is not None
         }
         documents = [Document("node_getPublicLogs", [asked], logs, len(logs))]
         count = f"the first {len(found.logs)}" if found.is_cut else str(len(found.logs))
         table = Table(["Log", "Contract", "Event", "Transaction", "Fields"], rows)
-        return Finding("logs", title, [Fact("Shown", count)], documents, table=table)
+        facts = [Fact("Shown", count)]
+        if first > 1:
+            asked["fromBlock"] = first
+            facts.append(Fact("Pruned", f"logs of blocks before {first}"))
+        return Finding("logs", title, facts, documents, table=table)
 
     def _message(self, message: bytes) -> Finding | None:
         index = self._chain.l1_to_l2_message_index(message)
@@ -492,6 +508,10 @@ class _Search:
     def _private_tag(self, tag: bytes) -> Finding | None:
         documents = self._ask("node_getPrivateLogsByTags", [hex_of(tag)])
         logs = orjson.loads(documents[0].json or "[[]]")[0] if documents else []
+        stored = None if logs else self._chain.get(count_key(tag))
+        if stored is not None:
+            facts = [Fact("Logs", str(TagCount.decode(stored).logs)), Fact("Pruned", "some or all of them")]
+            return Finding("tag", "Private logs with this tag", facts)
         if not logs:
             return None
         facts = [Fact("On the first page", str(len(logs)))]

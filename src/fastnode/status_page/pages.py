@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from fastnode.errors import Refused
+from fastnode.errors import BlockPruned, Refused
 from fastnode.http.messages import Response, header_fields
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.files import CAUTION, FOLDER, NOT_KEPT, Document, page_files, respond
@@ -145,6 +145,8 @@ class StatusPage:
 
         try:
             return await asyncio.get_running_loop().run_in_executor(executor, make)
+        except BlockPruned as error:
+            return Response(HTTPStatus.GONE, _JSON, orjson.dumps({"message": error.message}))
         except Refused as error:  # there is no room for it
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON, orjson.dumps({"message": error.message}))
 

@@ -52,9 +52,13 @@ def touching_txs(
     looked = not_kept = 0
     following: tuple[int, int] | None = None
     last = start[0]
+    is_pruned = False
     for info, index, tx_hash in txs_below(chain, *start):
         if len(rows) == ROWS_MAX or looked == TXS_LOOKED or (looked and time.monotonic() > until):
             following = info.number, max(0, index)
+            break
+        if info.number < chain.oldest_body:
+            is_pruned = True
             break
         looked += 1
         last = info.number
@@ -73,7 +77,11 @@ def touching_txs(
                 ]
             )
     facts = [Fact("Contract", naming.contract(address) or text, text)]
-    facts.append(Fact("Looked through", f"{looked} transactions, down to block {0 if following is None else last}"))
+    facts.append(
+        Fact("Looked through", f"{looked} transactions, down to block {last if following or is_pruned else 0}")
+    )
+    if is_pruned:
+        facts.append(Fact("Pruned", f"effects of blocks before {chain.oldest_body}"))
     if not_kept:
         facts.append(Fact("Calls not known", f"of {not_kept} transactions, which this node does not keep (--keep-txs)"))
     older = "" if following is None else "calls {} {}.{}".format(text, *following)

@@ -7,6 +7,7 @@ cdef class Blocks:
         object get
         readonly uint32_t tip
         uint32_t checkpointed, proven, finalized    # last blocks
+        uint32_t oldest_body    # of blocks before it there are headers
         tuple results           # of an execution, by revert code
         dict kept               # what was read last, by key
 

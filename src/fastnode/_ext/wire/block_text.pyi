@@ -30,7 +30,8 @@ class Blocks:
     """The blocks of one view up to ``tip``; ``get`` reads its snapshot.
 
     ``checkpointed``, ``proven`` and ``finalized`` are the last blocks of these tips, ``results`` what a receipt says of
-    an execution, by revert code.  Up to 1 MB of what was read last is kept: one block is asked for in several forms, by
+    an execution, by revert code.  Forms with the body of a block from 1 to before ``oldest_body`` are BlockPruned, and
+    so are effects in it.  Up to 1 MB of what was read last is kept: one block is asked for in several forms, by
     its number and by its hash, and a receipt until it says what its reader waits for.
     """
 
@@ -42,6 +43,7 @@ class Blocks:
         checkpointed: int = 0,
         proven: int = 0,
         finalized: int = 0,
+        oldest_body: int = 1,
         results: tuple[bytes, ...] = (),
     ) -> None: ...
     @property

@@ -18,6 +18,8 @@ from fastnode._ext.storage.layouts cimport (
 from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
 from fastnode._ext.numbers cimport read_number, write_number
 
+from fastnode.errors import BlockPruned
+
 cdef enum:
     # Number and length of kept texts at most: 1 MB.
     KEPT_MAX = 128
@@ -49,9 +51,10 @@ cdef struct Parts:
 cdef class Blocks:
     def __init__(
         self, get, uint32_t tip, *, uint32_t checkpointed=0, uint32_t proven=0, uint32_t finalized=0,
-        tuple results not None=(),
+        uint32_t oldest_body=1, tuple results not None=(),
     ):
         self.get = get
+        self.oldest_body = oldest_body
         self.tip = tip
         self.checkpointed, self.proven, self.finalized = checkpointed, proven, finalized
         self.results = results
@@ -69,7 +72,7 @@ cdef class Blocks:
 
     def text(self, tuple form not None, number, options=()):
         cdef int64_t place = self._place_of(number)
-        return None if place < 0 else _block(_checked(form), <uint32_t>place, self.get, options)
+        return None if place < 0 else _block(_checked(form), <uint32_t>place, self.get, options, self.oldest_body)
 
     cdef int64_t _place_of(self, object number) except -2:
         """The number of a block, or -1 for a number that no block has."""
@@ -127,8 +130,8 @@ cdef class BlockQuestion:
         if number < 0:
             return None
         if options is not None:
-            return _block(self.named_form, <uint32_t>number, blocks, options)
-        return _block(form, <uint32_t>number, blocks, ())
+            return _block(self.named_form, <uint32_t>number, blocks, options, blocks.oldest_body)
+        return _block(form, <uint32_t>number, blocks, (), blocks.oldest_body)
 
 
 def header(bytes record not None):
@@ -141,7 +144,7 @@ cdef inline bytes _header_text(bytes record):
 
 
 def block(tuple form not None, uint32_t number, get, options=()):
-    return _block(_checked(form), number, get, options)
+    return _block(_checked(form), number, get, options, 1)
 
 
 cdef tuple _checked(tuple form):
@@ -167,7 +170,13 @@ cdef inline int _begin(Parts *parts, tuple segment):
     return <int>segment[1]
 
 
-cdef bytes _block(tuple form, uint32_t number, object source, object options):
+cdef inline int _require_body(uint32_t number, uint32_t oldest_body) except -1:
+    if 0 < number < oldest_body:
+        raise BlockPruned(number, oldest_body)
+    return 0
+
+
+cdef bytes _block(tuple form, uint32_t number, object source, object options, uint32_t oldest_body):
     cdef bytes record = _read(source, _number_key(BLOCK_LETTER, number))
     cdef bytes checkpoint = None
     cdef const uint8_t *head
@@ -198,6 +207,7 @@ cdef bytes _block(tuple form, uint32_t number, object source, object options):
         elif part == PART_ARCHIVE or part == PART_SENT_ARCHIVE:
             _add(&parts, archive.start, archive.length)
         elif part == PART_BODY:
+            _require_body(number, oldest_body)
             effects = _effects(number, read_number(head + BLOCK_TX_COUNT, 4), source)
             _add_literal(&parts, b'{"txEffects":[')
             parts.before = parts.count
@@ -421,6 +431,7 @@ cdef bytes _mined(tuple form, bytes tx_hash, Blocks blocks):
         elif part == PART_EXECUTION_RESULT:
             _add_result(&parts, head[TX_REVERT_CODE], blocks.results)
         elif part == PART_EFFECT:
+            _require_body(number, blocks.oldest_body)
             effect = _effect(number, index, blocks)
             _add_bytes(&parts, effect)
         elif part == PART_STORED_RECEIPT:

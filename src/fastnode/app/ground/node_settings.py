@@ -6,7 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
-from fastnode.archiver.queries import ChainInfo
+from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError
@@ -25,6 +25,7 @@ __all__ = [
     "check_release",
     "limits_of",
     "log_block_budget",
+    "log_bodies",
     "log_history",
     "memory_budget_of",
     "worker_count",
@@ -96,6 +97,16 @@ def log_block_budget(settings: Settings, chain: ChainInfo) -> None:
         )
         facts = log_facts(l2_gas=budget.l2_gas, da_gas=budget.da_gas, blocks_max=budget.blocks_max)
     logger.info("budget of a block", extra=facts)
+
+
+def log_bodies(settings: Settings, chain: ChainView) -> None:
+    """Say from which block on bodies are kept, if not all are: what is pruned does not come back."""
+    if settings.keep_blocks or chain.oldest_body > 1:
+        kept = f"of {settings.keep_blocks} final blocks" if settings.keep_blocks else "all from there on"
+        logger.info("bodies of blocks", extra=log_facts(oldest_block=chain.oldest_body, kept=kept))
+        if not settings.keep_blocks:
+            reason = "pruned before, by another --keep-blocks or where a snapshot was made; only a new sync has them"
+            logger.warning("not all blocks have bodies", extra=log_facts(oldest_block=chain.oldest_body, reason=reason))
 
 
 def log_history(settings: Settings, state: WorldStateView, *, is_followed: bool, runs_follow: bool) -> None:

@@ -106,6 +106,7 @@ def _open_upkeep(core: Core) -> Upkeep:
         ingestor,
         core.foundation.data.state,
         core.foundation.control,
+        keep_blocks=core.foundation.settings.keep_blocks,
         on_pruned=lambda: views.publish(ChainCommit(ingestor.view)),
     )
     core.condition.mention(upkeep.troubles)

@@ -91,8 +91,11 @@ class Condition:
 
     def _history(self) -> dict[str, str]:
         view = self._views.newest
-        state = None if view is None else view.state
-        return {} if state is None else {"state": f"kept of blocks {state.oldest} to {state.tip.number}"}
+        if view is None:
+            return {}
+        chain, state = view.chain, view.state
+        kept = {"chain": f"bodies kept of blocks {min(chain.oldest_body, chain.tip_number)} to {chain.tip_number}"}
+        return kept if state is None else kept | {"state": f"kept of blocks {state.oldest} to {state.tip.number}"}
 
     def _notes(self) -> dict[str, str]:
         notes = dict(self.missing) | ({"sync": "paused"} if self._control.is_paused else {})

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fastnode.app.ground.effects import configuration_of, connect_mempool
-from fastnode.app.ground.node_settings import check_network, check_release, log_block_budget, log_history
+from fastnode.app.ground.node_settings import check_network, check_release, log_block_budget, log_bodies, log_history
 from fastnode.app.ground.sample import NO_BLOCKS
 from fastnode.app.ground.views import Views
 from fastnode.app.ground.way_out import WayOut
@@ -117,6 +117,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     publication = Publication(views.publish)
     ingestor = data.open_ingestor(verify=settings.verify, on_commit=publication)
     log_history(settings, data.state.view, is_followed=origins is not None, runs_follow=ingestor.takes_runs)
+    log_bodies(settings, ingestor.view)
     local = _open_local_network(foundation, ingestor, beginning, lambda: mempool)
     views.show(ingestor.view)
     source = source_of(views, foundation, local)

@@ -1,7 +1,8 @@
-"""Upkeep of the disk while the node serves: old history is dropped, and its room given back.
+"""Upkeep of the disk while the node serves: old history and bodies are dropped, and their room given back.
 
-    a step     drops some blocks' history, if blocks are not being written and nobody has paused the node
-    when no block is left to drop, and what was dropped is a fair part of the database:
+    a step     drops some blocks' history, or some blocks' bodies, if blocks are not being written and nobody has paused
+               the node
+    when no block is left to drop, and what was dropped is a fair part of a database:
     a step     merges some tables, with no lock held; reads and new blocks go on beside it
 
 Each step ends within about a second, and is followed by a pause that is longer than it took.
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import DatabaseFull, DatabaseUnreadable, DatabaseUnwritable
 from fastnode.log import log_facts
 from fastnode.loop import Loop
@@ -38,11 +40,19 @@ REFUSED_S: Final = 60.0
 
 
 class Upkeep:
-    """``on_pruned`` is called when history was dropped, before its room is given back: it publishes a view without."""
+    """``keep_blocks``: bodies of so many blocks stay, up to the finalized one; 0: all.  ``on_pruned`` is called when
+    something was dropped, before its room is given back: it publishes a view without."""
 
     def __init__(
-        self, ingestor: Ingestor, state: WorldState, control: SyncControl, *, on_pruned: Callable[[], None]
+        self,
+        ingestor: Ingestor,
+        state: WorldState,
+        control: SyncControl,
+        *,
+        keep_blocks: int = 0,
+        on_pruned: Callable[[], None],
     ) -> None:
+        self._keep_blocks = keep_blocks
         self._ingestor = ingestor
         self._state = state
         self._control = control
@@ -81,18 +91,23 @@ class Upkeep:
         with self._control.aside() as may_write, self._ingestor.between_blocks() as is_free:
             if not (may_write and is_free):
                 return None if may_write else False
-            if self._state.prune():
+            if self._state.prune() or (self._keep_blocks and self._ingestor.prune_bodies(self._keep_blocks)):
                 self._has_pruned = True
                 return True
             if self._has_pruned:
                 self._has_pruned = False
-                logger.info("history dropped", extra=log_facts(oldest_block=self._state.view.oldest))
+                oldest = {"oldest_block": self._state.view.oldest, "oldest_body": self._ingestor.view.oldest_body}
+                logger.info("history dropped", extra=log_facts(**oldest))
             return False
 
     def _give_back(self) -> bool | None:
-        giving_back = self._state.giving_back
-        if not giving_back.is_due:
-            return False
+        for owner in (self._state, self._ingestor.store):
+            if owner.giving_back.is_due:
+                return self._give_back_of(owner)
+        return False
+
+    def _give_back_of(self, owner: WorldState | ArchiverStore) -> bool | None:
+        giving_back = owner.giving_back
         if not giving_back.has_begun:
             with self._ingestor.between_blocks() as is_free:
                 if not is_free:
@@ -103,5 +118,5 @@ class Upkeep:
         with self._control.aside() as may_write, self._ingestor.between_blocks() as is_free:
             if not (may_write and is_free):
                 return None
-            self._state.end_giving_back()
+            owner.end_giving_back()
         return True

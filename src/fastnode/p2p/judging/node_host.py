@@ -149,7 +149,7 @@ class NodeHost:
 
     def block(self, number: int) -> bytes | None:
         view = self.view()
-        if view is None or number > view.chain.tip_number:
+        if view is None or not view.chain.oldest_body <= number <= view.chain.tip_number:
             return None
         block = view.chain.load_block(number)
         return None if block is None else block.to_buffer()
