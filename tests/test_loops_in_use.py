@@ -437,7 +437,11 @@ def give_room_back(parts: Parts) -> Iterator[Case]:
         view=SimpleNamespace(oldest=1),
     )
     source: Any = parts.tried(state)
-    ingestor: Any = SimpleNamespace(between_blocks=lambda: nullcontext(True))
+    ingestor: Any = SimpleNamespace(
+        between_blocks=lambda: nullcontext(True),
+        view=SimpleNamespace(oldest_body=1),
+        store=SimpleNamespace(giving_back=giving_back),
+    )
     upkeep = Upkeep(ingestor, source, SyncControl(), on_pruned=lambda: None)
     yield Case(
         source=source,

@@ -96,6 +96,7 @@ class Upkeep:
                 return True
             if self._has_pruned:
                 self._has_pruned = False
+                self._on_pruned()  # so that what is told of the node is so without a new block, too
                 oldest = {"oldest_block": self._state.view.oldest, "oldest_body": self._ingestor.view.oldest_body}
                 logger.info("history dropped", extra=log_facts(**oldest))
             return False
