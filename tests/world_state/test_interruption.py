@@ -34,6 +34,7 @@ HEAD = """
     from fastnode.archiver.ingest import Ingestor
     from fastnode.archiver.source import GenesisRecord
     from fastnode.archiver.store import ArchiverStore
+    from fastnode.protocol.releases import FOUR
     from fastnode.world_state.state import WorldState
 
     def say(*_):
