@@ -90,6 +90,7 @@ def fill(store: ArchiverStore) -> dict[str, Any]:
     with resources.as_file(resources.files("fastnode") / "data" / "sample_chain.jsonl.xz") as path:
         adopt_chain_file(store, path)
     indexes = ChainIndexes()
+    indexes.catch_up(store)
     with store.open_view() as view:
         indexes.load_filter(view)
     chain = LogChain(TAGS)
@@ -292,6 +293,7 @@ def test_a_block_written_and_undone(bench: Bench, benchmark: Callable[..., Any])
     """Behind the last block of the whole database, which is left as it was.  A round is one block; the table
     shows writing, the line above it undoing."""
     indexes = ChainIndexes()
+    indexes.catch_up(bench.store)
     indexes.load_filter(bench.view)
     made = LogChain(TAGS).make_more(bench.facts["private_tags"], bench.facts["public_tags"])
     blocks: list[L2Block] = []
