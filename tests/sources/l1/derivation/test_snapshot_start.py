@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.snapshots.conftest import import_checkpoints
+from tests.snapshots.conftest import create_leaves, import_checkpoints
 from tests.sources.l1.derivation.deriving import Deriving
 from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish
 from tests.sources.made_chain import SHAPE, MadeChain
@@ -43,15 +43,25 @@ def derived(node: Any) -> int:
     return count
 
 
+@pytest.mark.parametrize("form", ["history", "leaves"])
 def test_a_node_begins_with_a_snapshot_and_goes_on_from_l1(
-    tmp_path: Path, start_node: Callable[..., Any], sample_chain: Path, sample: list[Any], recorded: RecordedL1
+    tmp_path: Path,
+    start_node: Callable[..., Any],
+    sample_chain: Path,
+    sample: list[Any],
+    recorded: RecordedL1,
+    form: str,
 ) -> None:
     made = import_checkpoints(sample_chain, CHECKPOINTS, tmp_path / "made" / "data")
-    create_snapshot(made, Location.to_write(f"file://{tmp_path}/location"), nullcontext())
+    if form == "leaves":
+        create_leaves(made, tmp_path / "location")
+    else:
+        create_snapshot(made, Location.to_write(f"file://{tmp_path}/location"), nullcontext())
     node = start(start_node, tmp_path, recorded)
     node.wait_for_line("caught up")
     node.wait_until_serving()
-    assert node.wait_for_line("starting from a snapshot")["block"] == 16
+    begun = node.wait_for_line("starting from a snapshot")
+    assert (begun["block"], begun["form"]) == (16, form)
     assert node.call("node_getBlockNumber")["result"] == TIP
     assert node.call("node_getL2Tips")["result"]["checkpointed"] == sample[-1]["tips"]["checkpointed"]
     assert derived(node) == ALL_CHECKPOINTS - CHECKPOINTS
