@@ -460,6 +460,29 @@ def test_a_class_that_makes_itself_makes_what_it_inherits_from() -> None:
     assert half_made == []
 
 
+#: Also in programs that tests keep as text.
+_IMPORT = re.compile(r"^[ \t]+from (fastnode[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+
+
+def test_what_programs_in_tests_import_of_the_package_is_there() -> None:
+    """Most of these programs are started only to be killed, and no other check reads them."""
+
+    def is_there(module: str, name: str) -> bool:
+        found = importlib.import_module(module)
+        return hasattr(found, name) or (
+            hasattr(found, "__path__") and importlib.util.find_spec(f"{module}.{name}") is not None
+        )
+
+    missing = [
+        f"{path.name}: {module}.{name}"
+        for path in sorted((PROJECT / "tests").rglob("*.py"))
+        for module, names in _IMPORT.findall(path.read_text(encoding="utf-8"))
+        for name in (text.split()[0] for text in names.split(","))
+        if not is_there(module, name)
+    ]
+    assert missing == []
+
+
 def test_what_benchmarks_import_of_the_package_and_its_tests_is_there() -> None:
     """No other test runs them, and they are not type-checked."""
     missing = []

@@ -82,7 +82,8 @@ def test_a_node_that_serves_is_ready_and_names_its_tips(start_node: Callable[...
     found = json.loads(status("--json", FASTNODE_URL=node.url.removeprefix("http://")).stdout)
     assert (found["ok"], found["ready"], found["tips"]) == (True, True, tips)
     assert found["sync"]["state"] == "serving"
-    assert found["components"]["chain"] == {"ok": True}
+    bodies = f"bodies kept of blocks 1 to {tips['proposed']['number']}"
+    assert found["components"]["chain"] == {"ok": True, "state": bodies}
     kept = f"kept of blocks 0 to {tips['proposed']['number']}"
     assert found["components"]["state"] == {"ok": True, "state": kept}
     assert lines["history"] == kept

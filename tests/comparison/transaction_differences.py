@@ -102,7 +102,7 @@ def explanation(case: Json, name: str, here: Json, there: Json) -> str | None:
     if case["op"] == "message":  # each fault alone is in tests/p2p/bent_messages.py
         are_rejected = all(item["verdict"].startswith("reject") for item in (here, there))
         return "Points for several faults" if are_rejected else None
-    if case["op"] == "record" and any(text in here.get("refused", "") for text in ("left over", "does not fit")):
+    if case["op"] == "record" and any(text in here.get("refused", "") for text in ("left over", "is above")):
         return "Forms of numbers in records"
     if case["op"] == "recordJson":
         return "Forms of numbers in records" if "refused" in here else None

@@ -74,6 +74,8 @@ def of_base64(value: str) -> bytes:
 
 
 def digest(answer: Json) -> str:
+    """Short form of an answer, for recordings; the words of a refusal are ours and may change."""
+    answer = answer | {"refused": True} if "refused" in answer else answer
     return hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -387,7 +387,8 @@ def test_a_client_is_told_of_the_methods_that_it_may_call(
         (one,) = answer if isinstance(answer, list) else [answer]
         return everything - {method["name"] for method in one["result"]["methods"]}
 
-    names = {method.name for method in method_documentation.all_methods()}
+    served = (method for method in method_documentation.all_methods() if method.signature("both") is not None)
+    names = {method.name for method in served}
     # The document does not describe the method that gives it, nor what the admin port alone has on such a node.
     elsewhere = {"rpc.discover", "fastnode_registerArtifact"}
     everything = {name for name in names if not name.startswith("nodeAdmin_")} - elsewhere

@@ -12,6 +12,7 @@ import pytest
 
 from fastnode.errors import Refused
 from fastnode.mempool.mirror import PAGE_TXS, PendingTxMirror
+from fastnode.protocol.releases import FOUR
 
 
 class Now:
@@ -38,6 +39,8 @@ class OtherPool:
 
 
 class OwnPool:
+    release = FOUR
+
     def __init__(self, refusing: bool) -> None:
         self.pool = self
         self.received: list[str] = []

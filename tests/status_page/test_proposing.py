@@ -76,10 +76,12 @@ def proposer_site(open_site: Site, proposing: dict[str, Any]) -> Iterator[Site]:
 @contextmanager
 def writing(site: Site, proposing: dict[str, Any]) -> Iterator[None]:
     """The node has a part for each of these."""
-    parts = tuple(SimpleNamespace(describe=lambda item=item: dict([item])) for item in proposing.items())
-    object.__setattr__(site.node.equipment, "parts", parts)
+    parts = site.node.equipment.parts
+    before = parts._parts
+    made: Any = [SimpleNamespace(describe=lambda item=item: dict([item])) for item in proposing.items()]
+    parts._parts = [*before, *made]
     yield
-    object.__setattr__(site.node.equipment, "parts", ())
+    parts._parts = before
 
 
 def test_the_overview_says_it_in_json_and_a_node_that_writes_nothing_says_nothing(

@@ -36,7 +36,7 @@ DERIVE = textwrap.dedent(
     """
     import sys, threading
     from pathlib import Path
-    from fastnode.app.stages.origins import Following
+    from fastnode.app.stages.origins import Origins
     from fastnode.chain_data import ChainData
     from fastnode.config.settings import Settings
     from fastnode.sources.publication import Publication
@@ -58,7 +58,7 @@ DERIVE = textwrap.dedent(
     )
     with ChainData.open(directory) as data:
         store = data.store
-        following = Following(settings, lambda: store.chain if store.has_chain else None)
+        following = Origins(settings, lambda: store.chain if store.has_chain else None)
         if not store.has_chain:
             store.adopt_chain(*following.learn_chain())
         say()
