@@ -356,7 +356,7 @@ def test_a_client_that_does_not_keep_up_is_told_where_it_was(running: RunningSer
             client.wait_for("txs", lambda data, last=said - 1: int(data[-1]["txHash"], 16) == last)
         assert sum(len(told["data"]) for told in client.told) == said
         last_words, data = b"slow: too little was taken; go on from 106-", b""
-        # What is read at once may end anywhere, also where a message ends.
+        # A read may end anywhere, also where a message ends.
         while last_words not in data and (more := stuck.socket.recv(65536)):
             data = (data + more)[-200:]
         assert last_words in data
