@@ -1,4 +1,4 @@
-"""The third stage of a node: it answers requests on its ports, and the chain is fed from its sources."""
+"""The fourth stage of a node: it answers requests on its ports, and the chain is fed from its sources."""
 
 from __future__ import annotations
 
