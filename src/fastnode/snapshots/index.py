@@ -44,6 +44,8 @@ __all__ = [
     "Snapshot",
     "can_read",
     "checksum_of",
+    "index_bytes",
+    "read_entries",
 ]
 
 INDEX_FILE: Final = "index.json"
@@ -181,20 +183,30 @@ class Index:
         return type(self)(self.network, (snapshot, *self.snapshots))
 
     def to_bytes(self) -> bytes:
-        snapshots = [snapshot.to_json(self.network) for snapshot in self.snapshots]
-        return orjson.dumps(self.network.to_json() | {"snapshots": snapshots}, option=orjson.OPT_INDENT_2)
+        return index_bytes(self.network, [snapshot.to_json(self.network) for snapshot in self.snapshots])
 
     @classmethod
     def from_bytes(cls, text: bytes, network: Network) -> Self:
         """SnapshotError: damaged, or of another network than ``network``."""
-        try:
-            value = orjson.loads(text)
-            found = {key: value[key] for key in network.to_json()}
-            snapshots = list(value["snapshots"])
-        except (orjson.JSONDecodeError, TypeError, KeyError) as error:
-            raise SnapshotError(f"the index is damaged: {type(error).__name__}") from error
-        if found != network.to_json():
-            theirs = ", ".join(f"{key} {item}" for key, item in found.items())
-            ours = ", ".join(f"{key} {item}" for key, item in network.to_json().items())
-            raise SnapshotError(f"the snapshots are of another network ({theirs}) than wanted ({ours})")
-        return cls(network, tuple(Snapshot.from_json(item, network) for item in snapshots))
+        entries = read_entries(text, network)
+        return cls(network, tuple(Snapshot.from_json(item, network) for item in entries))
+
+
+def index_bytes(network: Network, entries: list[Any]) -> bytes:
+    """An index: the network, and an entry for each of its snapshots."""
+    return orjson.dumps(network.to_json() | {"snapshots": entries}, option=orjson.OPT_INDENT_2)
+
+
+def read_entries(text: bytes, network: Network, kind: str = "") -> list[Any]:
+    """Entries of an index; SnapshotError: damaged, or of another network.  ``kind``: " of leaves", for messages."""
+    try:
+        value = orjson.loads(text)
+        found = {key: value[key] for key in network.to_json()}
+        entries = list(value["snapshots"])
+    except (orjson.JSONDecodeError, TypeError, KeyError) as error:
+        raise SnapshotError(f"the index{kind} is damaged: {type(error).__name__}") from error
+    if found != network.to_json():
+        theirs = ", ".join(f"{key} {item}" for key, item in found.items())
+        ours = ", ".join(f"{key} {item}" for key, item in network.to_json().items())
+        raise SnapshotError(f"the snapshots{kind} are of another network ({theirs}) than wanted ({ours})")
+    return entries

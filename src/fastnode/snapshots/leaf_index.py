@@ -32,7 +32,7 @@ from fastnode.archiver.layout import SCHEMA_VERSION as ARCHIVER_SCHEMA
 from fastnode.errors import SnapshotError
 from fastnode.records import dataclass
 from fastnode.snapshots.archive import ArchiveFacts
-from fastnode.snapshots.index import Network, checksum_of
+from fastnode.snapshots.index import Network, checksum_of, index_bytes, read_entries
 from fastnode.storage.database_files import DATABASE_FILE
 from fastnode.world_state.layout import LEAF_ROW_BYTES
 from fastnode.world_state.trees import ARCHIVE, TREES
@@ -196,23 +196,15 @@ class LeafIndex:
         return type(self)(self.network, (snapshot, *self.snapshots))
 
     def to_bytes(self) -> bytes:
-        snapshots = [snapshot.to_json(self.network) for snapshot in self.snapshots]
-        return orjson.dumps(self.network.to_json() | {"snapshots": snapshots}, option=orjson.OPT_INDENT_2)
+        return index_bytes(self.network, [snapshot.to_json(self.network) for snapshot in self.snapshots])
 
     @classmethod
     def from_bytes(cls, text: bytes, network: Network) -> Self:
         """SnapshotError: damaged, or of another network than ``network``."""
-        try:
-            value = orjson.loads(text)
-            found = {key: value[key] for key in network.to_json()}
-            snapshots = list(value["snapshots"])
-        except (orjson.JSONDecodeError, TypeError, KeyError) as error:
-            raise SnapshotError(f"the index of leaves is damaged: {type(error).__name__}") from error
-        if found != network.to_json():
-            raise SnapshotError(f"the snapshots of leaves are of another network than {network.folder}")
-        if len(snapshots) > _SNAPSHOTS_MAX:
+        entries = read_entries(text, network, " of leaves")
+        if len(entries) > _SNAPSHOTS_MAX:
             raise SnapshotError(f"the index of leaves has more than {_SNAPSHOTS_MAX} snapshots")
-        return cls(network, tuple(LeafSnapshot.from_json(item, network) for item in snapshots))
+        return cls(network, tuple(LeafSnapshot.from_json(item, network) for item in entries))
 
 
 def facts_of(content: bytes) -> ArchiveFacts:
