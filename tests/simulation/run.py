@@ -28,6 +28,8 @@ from pathlib import Path  # noqa: E402
 from typing import Final  # noqa: E402
 
 import click  # noqa: E402
+from tests.simulation.peer_story import PEER_KINDS, PEER_NODES_MAX, PeerStory  # noqa: E402
+from tests.simulation.peer_world import PeerWorld, put_peers_in_place  # noqa: E402
 from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
 from tests.simulation.world import World, put_in_place  # noqa: E402
 
@@ -40,6 +42,11 @@ START_CPU_S: Final = 60
 UNUSED: Final = frozenset({"development", "cli", "testing", "pytest_plugin", "__main__", "local_network", "parquet"})
 
 
+#: Kinds of trouble of each network, and how many nodes it has at most.
+NETWORKS: Final = {"followers": (KINDS, NODES_MAX), "peers": (PEER_KINDS, PEER_NODES_MAX)}
+ALL_KINDS: Final = tuple(dict.fromkeys(KINDS + PEER_KINDS))
+
+
 @dataclass(frozen=True)
 class Plan:
     """``kinds`` of trouble."""
@@ -48,17 +55,20 @@ class Plan:
     minutes: float
     nodes: int | None = None
     kinds: tuple[str, ...] = KINDS
+    network: str = "followers"
 
     def command(self) -> str:
         parts = [f"scripts/simulate --seed {self.seed} --minutes {self.minutes:g}"]
+        if self.network != "followers":
+            parts.append(f"--network {self.network}")
         if self.nodes is not None:
             parts.append(f"--nodes {self.nodes}")
-        parts += [f"--without {kind}" for kind in KINDS if kind not in self.kinds]
+        parts += [f"--without {kind}" for kind in NETWORKS[self.network][0] if kind not in self.kinds]
         return " ".join(parts)
 
     def smaller(self) -> Iterator[Plan]:
         """Plans with less in them."""
-        for nodes in range(1, self.nodes or NODES_MAX):
+        for nodes in range(1, self.nodes or NETWORKS[self.network][1]):
             yield replace(self, nodes=nodes)
         for kind in self.kinds:
             yield replace(self, kinds=tuple(each for each in self.kinds if each != kind))
@@ -83,9 +93,7 @@ def play(plan: Plan, tell: Callable[[str], None]) -> bool:
     directory = Path(tempfile.mkdtemp(prefix=f"simulation-{os.getpid()}-"))
     begun = time.process_time()
     try:
-        world = World(plan.seed, directory, tell)
-        put_in_place(world)
-        story = Story(world, plan.minutes, plan.nodes, plan.kinds)
+        world, story = _opened(plan, directory, tell)
         try:
             world.scheduler.run(story.run)
         except (AssertionError, StandstillError) as error:
@@ -99,6 +107,17 @@ def play(plan: Plan, tell: Callable[[str], None]) -> bool:
     finally:
         print(f"{time.process_time() - begun:.1f} s of CPU", file=sys.stderr, flush=True)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _opened(plan: Plan, directory: Path, tell: Callable[[str], None]) -> tuple[World, Story]:
+    if plan.network == "peers":
+        among_peers = PeerWorld(plan.seed, directory, tell)
+        put_in_place(among_peers)
+        put_peers_in_place(among_peers)
+        return among_peers, PeerStory(among_peers, plan.minutes, plan.nodes, plan.kinds)
+    world = World(plan.seed, directory, tell)
+    put_in_place(world)
+    return world, Story(world, plan.minutes, plan.nodes, plan.kinds)
 
 
 def in_child(plan: Plan, tell: Callable[[str], None]) -> bool:
@@ -144,8 +163,20 @@ def _say(line: str) -> None:
 @click.option("--count", "seeds", type=int, default=1, show_default=True, help="So many seeds, from --seed on.")
 @click.option("--forever", is_flag=True, help="All seeds from --seed on, until one does not hold.")
 @click.option("--minutes", type=float, default=30.0, show_default=True, help="Simulated minutes of each.")
+@click.option(
+    "--network",
+    type=click.Choice(tuple(NETWORKS)),
+    default="followers",
+    show_default=True,
+    help="Nodes that follow L1 and each other, or a committee of peers that proposes and attests.",
+)
 @click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Number of nodes; as the seed says by default.")
-@click.option("--without", type=click.Choice(KINDS), multiple=True, help="A kind of trouble that there is not.")
+@click.option(
+    "--without",
+    type=click.Choice(tuple(dict.fromkeys(KINDS + PEER_KINDS))),
+    multiple=True,
+    help="A kind of trouble that there is not.",
+)
 @click.option("--quiet", is_flag=True, help="Tell of each seed only whether it held.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for less that does not hold either.")
 def simulate(
@@ -153,6 +184,7 @@ def simulate(
     seeds: int,
     forever: bool,
     minutes: float,
+    network: str,
     nodes: int | None,
     without: Sequence[str],
     quiet: bool,
@@ -162,10 +194,14 @@ def simulate(
 
     The trace tells what happened, when and to whom; the same seed tells the same again.
     """
+    if network == "peers" and os.environ.get("PYTHONHASHSEED") != "0":
+        # Peers are members of sets by their ids, which are texts: their order is that of the hashes.
+        arguments = [sys.executable, "-m", "tests.simulation.run", *sys.argv[1:]]
+        os.execve(sys.executable, arguments, os.environ | {"PYTHONHASHSEED": "0"})
     read_modules()
-    kinds = tuple(kind for kind in KINDS if kind not in without)
+    kinds = tuple(kind for kind in NETWORKS[network][0] if kind not in without)
     for number in count(seed) if forever else range(seed, seed + seeds):
-        plan = Plan(number, minutes, nodes, kinds)
+        plan = Plan(number, minutes, nodes, kinds, network)
         has_held = in_child(plan, _say_outcome if quiet else _say)
         if not has_held:
             _say(f"it does not hold: {plan.command()}")

@@ -455,12 +455,18 @@ class _Future(asyncio.Future):  # type: ignore[type-arg]
 class Loop(asyncio.BaseEventLoop):
     """asyncio's own loop on the clock of the world; its sockets are those of the world's network."""
 
+    #: What has listeners and connections of asyncio; None: nothing in this world is connected that way.
+    peers: ClassVar[Any] = None
+
     def __init__(self) -> None:
         super().__init__()
         self._selector = _Selector()
         #: What is called when something arrives at a listening socket.
         self.readers: dict[Any, Callable[[], None]] = {}
         self.set_task_factory(lambda loop, coroutine, **more: _Task(coroutine, loop=loop, **more))
+
+    def time(self) -> float:
+        return the_world().look()
 
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(loop=self)
@@ -473,7 +479,9 @@ class Loop(asyncio.BaseEventLoop):
 
     def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
         self.readers[fd] = lambda: callback(*args)
-        fd.on_arrival = lambda: self.call_soon_threadsafe(self._arrived, fd)
+        fd.on_arrival = lambda: None if self.is_closed() else self.call_soon_threadsafe(self._arrived, fd)
+        if getattr(fd, "has_waiting", False):
+            self.call_soon(self._arrived, fd)
 
     def _arrived(self, fd: Any) -> None:
         reader = self.readers.get(fd)
@@ -490,6 +498,12 @@ class Loop(asyncio.BaseEventLoop):
         transport = sock.open_transport(self, protocol)
         protocol.connection_made(transport)
         return transport, protocol
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        return await self.peers.listen(self, protocol_factory, host, port)
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        return await self.peers.dial(self, protocol_factory, host, port)
 
     async def getaddrinfo(self, *_: Any, **__: Any) -> Any:
         raise socket.gaierror("the world has no names")

@@ -1,0 +1,111 @@
+"""The simulation of peers: a committee over several nodes, told again from a number, and what its parts promise."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from tests.simulation.peer_wire import PathFaults, PeerWire
+from tests.simulation.scheduler import Loop, Scheduler
+from tests.simulation.test_simulation import is_long, on_tried_python, simulate
+
+SHORT = ("--network", "peers", "--nodes", "3", "--minutes", "0.5", "--no-shrink")
+
+
+@on_tried_python
+def test_a_committee_of_peers_holds_and_a_number_tells_the_same_story_twice() -> None:
+    first = simulate("--seed", "1", *SHORT, hash_seed=1)
+    assert first.returncode == 0, first.stdout[-3000:] + first.stderr[-3000:]
+    again = simulate("--seed", "1", *SHORT, hash_seed=2)
+    assert again.stdout == first.stdout
+    for line in ("node-1     serves", "L1         has checkpoint", "3 slots of calm are on L1, and all nodes agree"):
+        assert line in first.stdout
+
+
+@on_tried_python
+@pytest.mark.skipif(not is_long, reason="FASTNODE_LONG=1 plays more seeds")
+def test_more_seeds_of_peers_hold() -> None:
+    played = simulate("--network", "peers", "--seed", "100", "--count", "20", "--quiet", hash_seed=0)
+    assert played.returncode == 0, played.stdout[-5000:]
+
+
+# ---- the ways between peers ----------------------------------------------------------------------
+
+
+class Hears(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.heard = b""
+        self.is_over = False
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_over = True
+
+
+def carried(seed: int, faults: PathFaults, *, is_parted: bool = False) -> tuple[bytes, bool, float]:
+    """Forty words from one loop to another; what came, whether the end did, and when all was over."""
+    world = Scheduler(seed)
+    wire = PeerWire(random.Random(seed), lambda: "here", faults, {"10.0.0.2": "there"})
+    hears, found, errors = Hears(), list[bytes](), list[BaseException]()
+    world.on_error = lambda _task, error: errors.append(error)
+
+    async def listen() -> None:
+        await asyncio.get_running_loop().create_server(lambda: hears, "10.0.0.2", 1)
+        while not hears.is_over:
+            await asyncio.sleep(0.1)
+
+    async def speak() -> None:
+        await asyncio.sleep(1)
+        transport, _ = await asyncio.get_running_loop().create_connection(Hears, "10.0.0.2", 1)
+        if is_parted:
+            wire.part("here", "there")
+        for number in range(40):
+            transport.write(b"%d " % number)
+        transport.close()
+        await asyncio.sleep(30)
+        found.append(hears.heard)
+        wire.part("here", "there", is_parted=False)
+
+    def run(work: Any) -> None:
+        loop = Loop()
+        loop.run_until_complete(work())
+        loop.close()
+
+    def begin() -> None:
+        Loop.peers = wire
+        world.spawn("carrier", wire.carry)
+        for work in (listen, speak):
+            world.spawn(work.__name__, lambda work=work: run(work))  # type: ignore[misc]
+        world.sleep(100)
+
+    try:
+        world.run(begin)
+    finally:
+        Loop.peers = None
+    assert errors == []
+    assert found == [b"" if is_parted else hears.heard]
+    return hears.heard, hears.is_over, world.now
+
+
+WORDS = b"".join(b"%d " % number for number in range(40))
+
+
+def test_bytes_of_a_connection_come_in_order_however_late_they_are() -> None:
+    faults = PathFaults(delay_s=0.5, slow=0.3, lost=0.3)
+    assert carried(1, faults)[:2] == (WORDS, True)
+    assert carried(1, faults) == carried(1, faults)
+
+
+def test_what_is_sent_between_parted_hosts_comes_when_they_are_joined_again() -> None:
+    assert carried(2, PathFaults(), is_parted=True)[:2] == (WORDS, True)
+
+
+def test_a_line_that_breaks_ends_both_sides() -> None:
+    heard, is_over, _ = carried(3, PathFaults(broken=0.1))
+    assert is_over
+    assert WORDS.startswith(heard)
+    assert heard != WORDS
