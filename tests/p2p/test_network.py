@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +23,8 @@ from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.judging.host import Judgement
 from fastnode.p2p.judging.standing import Penalty
-from fastnode.p2p.messages.request_forms import AuthRequest, AuthResponse
+from fastnode.p2p.messages.request_forms import AuthRequest, AuthResponse, StatusMessage
+from fastnode.p2p.node.dialling import Candidate
 from fastnode.p2p.node.known_back_offs import KnownBackOffs
 from fastnode.p2p.node.options import StaticPeer
 from fastnode.p2p.node.peer import Peer
@@ -102,6 +104,41 @@ def test_a_node_of_another_network_is_left(start: Start) -> None:
     other = start(first, host=FakeHost("00-1-00000000-1-00000000-00000000"))
     other.wait_until(lambda snapshot: snapshot.events.get("left wrong_network", 0) >= 1)
     assert first.network.snapshot.mesh["tx"] == 0
+
+
+class SlowHost(FakeHost):
+    """It says how it is when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_asked, self.may_answer = threading.Event(), threading.Event()
+
+    def status(self) -> StatusMessage:
+        if threading.current_thread().name.startswith("p2p-answering"):
+            self.was_asked.set()
+            assert self.may_answer.wait(PATIENCE_S)
+        return super().status()
+
+
+def test_a_connection_that_is_lost_before_the_peer_is_known_leaves_the_other_one_to_it(start: Start) -> None:
+    host = SlowHost()
+    first = start(host=host)
+    second = start(first)
+    assert host.was_asked.wait(PATIENCE_S)
+    overlay, loop = second.network._overlay, second.network._loop
+    assert overlay is not None
+    assert loop is not None
+    again = Candidate(first.address, is_static=False, found_at=0.0)
+    asyncio.run_coroutine_threadsafe(overlay.swarm.dial(again), loop).result(PATIENCE_S)
+    (peer,) = second.peers()
+    used, other = peer.links
+    loop.call_soon_threadsafe(used.close, "it is lost")
+    second.wait_until(lambda _: peer.links == [other])
+    host.may_answer.set()
+    second.wait_for_mesh(1)
+    first.wait_for_mesh(1)
+    assert "left wrong_network" not in second.network.snapshot.events
+    assert peer.links == [other]
 
 
 def test_missing_transactions_of_a_block_are_fetched(start: Start) -> None:

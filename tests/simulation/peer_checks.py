@@ -26,6 +26,8 @@ __all__ = ["PeerChecks"]
 
 #: Seconds for a node to read what L1 has.
 _READ_S: Final = 12.0
+#: Seconds after which nobody is silent any more because of who was parted or has died.
+_SILENT_S: Final = 20.0
 #: Below this score a peer does not get what is published.
 _SCORE_MIN: Final = -500.0
 
@@ -86,7 +88,10 @@ class PeerChecks(Checks):
             return
         here, other = self._host(), self._world.hosts.get(peer.id)
         self._world.say(here, f"leaves {other}: {goodbye.name.lower()}, {reason}")
-        is_punished = goodbye in (Goodbye.BANNED, Goodbye.LOW_SCORE)
+        is_reached = the_world().now - self._world.peers.changed_at > _SILENT_S
+        is_punished = goodbye in (Goodbye.BANNED, Goodbye.LOW_SCORE) or (
+            goodbye is Goodbye.WRONG_NETWORK and is_reached
+        )
         if is_punished and self._is_honest(here) and self._is_honest(other):
             self._see(f"{here} leaves {other}, which is honest: {reason}")
 
@@ -125,10 +130,12 @@ class PeerChecks(Checks):
             root = json.loads(view.chain.checkpoint(at).archive_json)["root"]
             if root != "0x" + l1.head.archives[at].hex():
                 return f"has another checkpoint {at} than L1"
+        if not self._is_honest(node.name):
+            return None  # others may have left it
         health = self._health(node)
         if health.failing or health.not_ready:
             return f"is where L1 is, and says {health.failing} {health.not_ready}"
-        if not self.scores_of(node):
+        if len(self._world.nodes) > 1 and not self.scores_of(node):
             return "has no peer"
         return None
 

@@ -36,7 +36,7 @@ class Hostile:
     """Bends what ``node`` says, in whichever of its lives, while there is some mischief chosen."""
 
     def __init__(self, world: PeerWorld, node: PeerNode) -> None:
-        self._world, self._node = world, node
+        self._world, self.node = world, node
         node.is_hostile = True
         self.key = world.keys[node.place]
         self._chance = world.chance("hostile")
@@ -61,7 +61,7 @@ class Hostile:
 
     def choose(self, dice: random.Random) -> None:
         self._mischief = dice.choice(MISCHIEF)
-        self._world.say(self._node.name, f"is up to no good: {self._mischief}")
+        self._world.say(self.node.name, f"is up to no good: {self._mischief}")
         self._world.count(f"hostile {self._mischief}")
 
     def rest(self) -> None:
@@ -135,5 +135,5 @@ class Hostile:
     def _bend_on_l1(self, sent: Sent, call: bytes) -> bytes:
         if sent.sender != address_of(self.key) or self._mischief != "few on L1":
             return call
-        self._world.say(self._node.name, "gives L1 a checkpoint with too few signatures")
+        self._world.say(self.node.name, "gives L1 a checkpoint with too few signatures")
         return without_signatures(call, self._world.members, kept=2)

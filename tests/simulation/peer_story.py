@@ -23,7 +23,7 @@ from tests.simulation.network import Faults
 from tests.simulation.peer_checks import PeerChecks
 from tests.simulation.peer_hostile import Hostile
 from tests.simulation.peer_wire import PathFaults
-from tests.simulation.peer_world import PeerNode, PeerWorld
+from tests.simulation.peer_world import VALIDATORS, PeerNode, PeerWorld
 from tests.simulation.scheduler import EPOCH, the_world
 from tests.simulation.story import CALM_S, LOOK_S, Story
 from tests.simulation.world import PORT, Violation
@@ -176,6 +176,7 @@ class PeerStory(Story):
             world.wire.faults = self._faults(dice)
         world.l1.crowded = dice.choice([0.0, 0.0, 0.2])
         self._is_calm = False
+        self._mischief(dice)
         troubles = list(self._troubles())
         end = min(world.now + dice.uniform(*NIGHT_S), max(self.end_s, world.now + 60))
         while world.now < end:
@@ -263,7 +264,7 @@ class PeerStory(Story):
             self._hostile.rest()
         world.wire.faults, world.wire.cut = Faults(), set()
         world.peers.faults = PathFaults()
-        world.peers.cut.clear()
+        world.peers.join()
         world.l1.crowded = 0.0
         for provider in world.providers.values():
             provider.fails, provider.lag, provider.stands = 0.0, 0, False
@@ -290,7 +291,7 @@ class PeerStory(Story):
             while not self._send_in_calm():
                 self._rest(1)
             self._rest((slot + 1) * SLOT_S - L1_SLOT_S - 2 - world.now)
-            if slot not in self._slots_on_l1():
+            if slot not in self._slots_on_l1() and not self._is_hostile_in(slot):
                 raise Violation(f"slot {slot} has no checkpoint on L1, and nothing was wrong: {self._states()}")
         self._rest(1)
         if not self.checks.are_equal():
@@ -300,6 +301,10 @@ class PeerStory(Story):
         world.say(
             "story", f"{QUIET_SLOTS} slots of calm are on L1, and all nodes agree on checkpoint {l1.head.pending}"
         )
+
+    def _is_hostile_in(self, slot: int) -> bool:
+        """True if others may have left the slot's proposer."""
+        return self._hostile is not None and slot % VALIDATORS == self._hostile.node.place
 
     def _slots_on_l1(self) -> set[int]:
         l1 = self.world.l1

@@ -86,6 +86,8 @@ class PeerWire:
     listening: dict[Address, Listener] = field(default_factory=dict)
     datagrams: dict[Address, UdpSocket] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    #: Time at which hosts were parted or joined, or one of them died, the last time.
+    changed_at: float = 0.0
     _ends: list[End] = field(default_factory=list)
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _carrier: Task | None = None
@@ -134,13 +136,21 @@ class PeerWire:
         return (one, other) in self.cut or (other, one) in self.cut
 
     def part(self, one: str, other: str, *, is_parted: bool = True) -> None:
+        self.changed_at = the_world().now
         if is_parted:
             self.cut.add((one, other))
         else:
             self.cut -= {(one, other), (other, one)}
 
+    def join(self) -> None:
+        """All hosts reach each other."""
+        if self.cut:
+            self.changed_at = the_world().now
+        self.cut.clear()
+
     def forget(self, host: str) -> None:
         """Its process is killed: the system tells the other ends, or is gone too."""
+        self.changed_at = the_world().now
         for listener in [each for each in self.listening.values() if each.host == host]:
             listener.close()
         for bound in [each for each in self.datagrams.values() if each.host == host]:

@@ -43,7 +43,7 @@ from fastnode.publishing import envelope
 from fastnode.sequencing import l1_publication
 from fastnode.world_state.genesis import genesis_of
 
-__all__ = ["PeerNode", "PeerWorld", "put_peers_in_place"]
+__all__ = ["VALIDATORS", "PeerNode", "PeerWorld", "put_peers_in_place"]
 
 P2P_PORT: Final = 40_400
 VALIDATORS: Final = 4

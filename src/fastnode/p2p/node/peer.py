@@ -99,6 +99,10 @@ class Peer:
         # Several streams may wait at once: those beyond the next second's share wait for later ones.
         return (self._rpcs - 1) // rpcs_per_s_max * (self._rpcs_since + 1 - now)
 
+    def uses(self, link: Link) -> bool:
+        """True while this connection is the one that is used."""
+        return self.links[:1] == [link]
+
     @property
     def link(self) -> Link:
         """PeerUnavailable once it is gone."""

@@ -329,7 +329,7 @@ class Swarm:
         self.peers[peer.id] = peer
         self.counts["connected"] += 1
         logger.info("peer connected", extra=log_facts(**_facts(peer)))
-        self.spawn(self._introduce(peer))
+        self.spawn(self._introduce(peer, link))
 
     def _lost(self, link: Link, reason: str) -> None:
         self._links.discard(link)
@@ -342,7 +342,7 @@ class Swarm:
             if was_used:
                 self._on_gone(peer)
                 peer.is_known_to_gossip = asyncio.Event()
-                self.spawn(self._introduce(peer))
+                self.spawn(self._introduce(peer, peer.link))
             return
         del self.peers[peer.id]
         self._requests.forget(peer.id)
@@ -354,9 +354,13 @@ class Swarm:
 
     # ---- the beginning -----------------------------------------------------------------------
 
-    async def _introduce(self, peer: Peer) -> None:
+    async def _introduce(self, peer: Peer, link: Link) -> None:
+        """Over one connection.  When that is lost, what it did not bring is no reason to leave a peer that is connected
+        by another: it is introduced anew over that."""
+        if not peer.uses(link):
+            return
         await asyncio.gather(self._tried(self._identify(peer)), self._tried(self._ask_status(peer)))
-        if not peer.links:
+        if not peer.uses(link):
             return
         if self.options.checks_status and (peer.status is None or peer.status.version != self._version):
             other = "it gives no status" if peer.status is None else f"its network is {peer.status.version}"
@@ -365,7 +369,7 @@ class Swarm:
         stream = peer.link.open_stream()
         async with asyncio.timeout(self.options.request_timeout_s):
             await stream.select([MESH], is_dialer=True)
-        if peer.id in self.peers:
+        if peer.uses(link):
             self._on_peer(peer, stream)
             peer.is_known_to_gossip.set()
 
