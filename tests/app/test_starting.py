@@ -7,6 +7,7 @@ import http.client
 import json
 import logging
 import random
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,13 +15,17 @@ from typing import Any
 
 import pytest
 from tests.attacks import hasty_node
-from tests.conftest import NodeProcess
+from tests.conftest import PATIENCE_S, NodeProcess
 from tests.http_stand_in import HttpStandIn, answer
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
 from fastnode.app.ground import start_wait as start_wait
 from fastnode.app.ground.start_wait import Interruption, StartWait
+from fastnode.app.process.node import Node
+from fastnode.app.stages.ingestion import IngestionThread
+from fastnode.config.settings import Settings
+from fastnode.storage.database import databases_without_seal
 
 Start = Callable[..., NodeProcess]
 
@@ -165,6 +170,37 @@ def test_a_cancelled_start_interrupts_its_thread_and_waits_for_it() -> None:
 
     asyncio.run(run())
     assert ended == [True]
+
+
+def test_a_stop_that_comes_as_the_start_ends_closes_the_node(
+    tmp_path: Path, short_chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last thing that a start does is to begin with the chain."""
+    settings = Settings(
+        port=0,
+        admin_port=0,
+        metrics_port=0,
+        data_directory=tmp_path / "data",
+        chain_file=short_chain,
+        disable_admin_api_key=True,
+    )
+    begin = IngestionThread.start
+
+    async def run() -> None:
+        starting = asyncio.ensure_future(Node.start(settings))
+
+        def begin_and_stop(thread: IngestionThread) -> None:
+            begin(thread)
+            asyncio.get_running_loop().call_soon(starting.cancel)
+
+        monkeypatch.setattr(IngestionThread, "start", begin_and_stop)
+        await asyncio.wait((starting,))
+        if not starting.cancelled():  # it was over before
+            await starting.result().stop()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+    assert [path for path in databases_without_seal() if tmp_path in path.parents] == []
+    assert "fastnode-ingestion" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_an_interruption_calls_what_is_registered_also_when_it_came_first() -> None:

@@ -9,10 +9,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import orjson
 import uvloop
+from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 
 from fastnode.http.limits import Limits
@@ -39,13 +40,16 @@ class Workshop:
         self.gate = threading.Event()
         self.waiting = threading.Semaphore(0)
         self.filled = 0
+        #: Methods that the loop has called, in this order.
+        self.called: list[str] = []
 
     def double(self, context: Context, number: int) -> bytes:
+        self.called.append("double")
         return b"%d" % (2 * number)
 
     def wait(self, context: Context, number: int) -> bytes:
         self.waiting.release()
-        assert self.gate.wait(10)
+        assert self.gate.wait(PATIENCE_S)
         return b"%d" % number
 
     def fill(self, context: Context, size: int) -> bytes:
@@ -53,8 +57,13 @@ class Workshop:
         return b'"%b"' % (b"field " * (size // 6))
 
     def hold_up(self, context: Context, milliseconds: int) -> bytes:
+        self.called.append("hold_up")
         time.sleep(milliseconds / 1000)
         return b"%d" % milliseconds
+
+    def hold(self, context: Context, number: int) -> bytes:
+        """Hold the loop up until the gate is open."""
+        return self.wait(context, number)
 
     def methods(self) -> list[Method]:
         number = Parameter("number", Integer(minimum=0))
@@ -63,24 +72,35 @@ class Workshop:
             Method(name="test_doubleInThread", summary="", handler=self.double, in_thread=True, **common("n", number)),
             Method(name="test_wait", summary="", handler=self.wait, in_thread=True, **common("number", number)),
             Method(name="test_fill", summary="", handler=self.fill, **common("string", number)),
+            Method(name="test_hold", summary="", handler=self.hold, **common("number", number)),
             Method(name="test_holdUp", summary="", handler=self.hold_up, **common("number", number)),
         ]
 
 
-class RunningServer:
-    """A server on a loop in a thread of its own."""
+class TimedLoop(uvloop.Loop):
+    """Its time, by which clients are late, is a test's; it sleeps by that of the system."""
 
-    def __init__(self, limits: Limits, **options: Any) -> None:
+    clock: Clock | None = None
+
+    def time(self) -> float:
+        return super().time() if self.clock is None else self.clock()
+
+
+class RunningServer:
+    """A server on a loop in a thread of its own.  ``clock``: the time of its clients; None: that of the system."""
+
+    def __init__(self, limits: Limits, *, clock: Clock | None = None, **options: Any) -> None:
+        self._clock = clock
         self.workshop = Workshop()
         engine = Engine(MethodTable(self.workshop.methods()), lambda: None, limits=limits)
         self.server = RpcServer(engine, host="127.0.0.1", port=0, headers=[VERSION], **options)
         self._stop_requested: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
-        self._grace = 5.0
+        self._grace = PATIENCE_S
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,))
         self._thread.start()
-        assert started.wait(5)
+        assert started.wait(PATIENCE_S)
 
     def _run(self, started: threading.Event) -> None:
         async def main() -> None:
@@ -91,10 +111,11 @@ class RunningServer:
             await self._stop_requested.wait()
             await self.server.stop(grace_seconds=self._grace)
 
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=TimedLoop) as runner:
+            cast("TimedLoop", runner.get_loop()).clock = self._clock
             runner.run(main())
 
-    def request_stop(self, grace: float = 5.0) -> None:
+    def request_stop(self, grace: float = PATIENCE_S) -> None:
         self._grace = grace
         self._loop.call_soon_threadsafe(self._stop_requested.set)
 

@@ -212,7 +212,8 @@ def test_a_client_that_takes_nothing_between_heartbeats_is_dropped(
             streams.on_pending(number.to_bytes(32, "big"))
         while not streams.dropped["stuck"]:
             client.read()
-        assert client.heartbeats > 1
+        while client.heartbeats < 2:  # those that were said meanwhile
+            client.read()
     wait_until(lambda: streams.client_count == 0)
 
 

@@ -32,14 +32,13 @@ def test_others_are_answered_between_the_calls_of_a_batch(serve: Callable[..., R
     running = serve(Limits())
     with running.connect() as greedy, running.connect() as modest:
         assert modest.ask(post(call())).json == RIGHT
-        greedy.send(batch(*[call("test_holdUp", 10)] * 100))
-        time.sleep(0.05)
-        assert modest.ask(post(call())).json == RIGHT
-        greedy.socket.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            greedy.socket.recv(1)
-        greedy.socket.setblocking(True)
+        greedy.send(batch(call("test_hold"), *[call("test_holdUp", 10)] * 99))
+        assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        modest.send(post(call()))  # it is there before the second call of the batch
+        running.workshop.gate.set()
+        assert modest.read().json == RIGHT
         assert len(greedy.read().json) == 100
+    assert running.workshop.called[1:].index("double") < 50
 
 
 def test_others_are_answered_between_pipelined_requests(serve: Callable[..., RunningServer]) -> None:
@@ -47,11 +46,13 @@ def test_others_are_answered_between_pipelined_requests(serve: Callable[..., Run
     count = 100
     with running.connect() as greedy, running.connect() as modest:
         assert modest.ask(post(call())).json == RIGHT
-        greedy.send(post(call("test_holdUp", 10)) * (count - 1) + post(call("test_fill", 600)))
-        time.sleep(0.05)
-        assert modest.ask(post(call())).json == RIGHT
-        assert running.workshop.filled == 0
+        greedy.send(post(call("test_hold")) + post(call("test_holdUp", 10)) * (count - 1))
+        assert running.workshop.waiting.acquire(timeout=PATIENCE_S)
+        modest.send(post(call()))
+        running.workshop.gate.set()
+        assert modest.read().json == RIGHT
         assert [greedy.read().status for _ in range(count)] == [200] * count
+    assert running.workshop.called[1:].index("double") < 50
 
 
 def test_the_shortest_slice_is_enough_for_a_step(serve: Callable[..., RunningServer]) -> None:

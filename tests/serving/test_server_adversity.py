@@ -8,10 +8,10 @@ import re
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import uvloop
+from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 from tests.serving.sockets import QUICK, RIGHT, Connection, RunningServer, call, chunked, post, request, wait_until
 
@@ -48,7 +48,10 @@ def test_a_body_that_is_announced_too_large_is_refused_before_it_is_sent(connect
     assert answer.status == 413
 
 
-def test_the_refusal_of_a_large_body_reaches_a_client_that_goes_on_sending(running: RunningServer) -> None:
+def test_the_refusal_of_a_large_body_reaches_a_client_that_goes_on_sending(
+    running: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastnode.http.patience.LINGER_S", PATIENCE_S)
     with running.connect() as connection:
         connection.send(post(b" " * 1_000_000))
         assert connection.read().status == 413
@@ -273,7 +276,7 @@ def test_an_answer_in_a_thread_holds_back_only_those_behind_it(running: RunningS
         connection.socket.settimeout(0.1)
         with pytest.raises(TimeoutError):
             connection.socket.recv(1)
-        connection.socket.settimeout(10)
+        connection.socket.settimeout(PATIENCE_S)
         running.workshop.gate.set()
         assert [connection.read().json["id"] for _ in range(2)] == [2, 3]
 
@@ -427,7 +430,7 @@ def test_trickling_bytes_does_not_extend_the_time_for_the_headers(serve: Callabl
                 except BlockingIOError:
                     pass
                 finally:
-                    connection.socket.settimeout(10)
+                    connection.socket.settimeout(PATIENCE_S)
 
 
 def test_half_a_request_behind_a_long_call_is_timed_out_too(serve: Callable[..., RunningServer]) -> None:
@@ -442,16 +445,17 @@ def test_half_a_request_behind_a_long_call_is_timed_out_too(serve: Callable[...,
 
 
 def test_a_stream_of_pipelined_requests_is_not_taken_for_a_slow_one(serve: Callable[..., RunningServer]) -> None:
-    limits = replace(QUICK, head_time_s=1.5)  # a test that is held up for less is not taken for a slow client
-    running = serve(limits)
+    clock = Clock()
+    running = serve(QUICK, clock=clock)
     whole = post(call())
     with running.connect() as connection:
-        started = time.monotonic()
         connection.send(whole[:20])
-        while time.monotonic() - started < 2 * limits.head_time_s:
+        end = clock.now + 4 * QUICK.head_time_s
+        while clock.now < end:
             connection.send(whole[20:] + whole[:20])  # each read ends in the middle of the next head
             assert connection.read().json == RIGHT
-            time.sleep(0.02)
+            clock.now += QUICK.head_time_s / 4
+            time.sleep(server_module.SWEEP_INTERVAL_S)
 
 
 def test_an_idle_connection_is_closed_without_a_word(serve: Callable[..., RunningServer]) -> None:
@@ -475,16 +479,18 @@ def test_a_call_may_take_longer_than_any_time_for_the_client(serve: Callable[...
 def test_a_client_that_reads_slowly_gets_its_whole_answer(
     serve: Callable[..., RunningServer], lines: list[str]
 ) -> None:
-    running = serve(QUICK)
+    clock = Clock()
+    running = serve(QUICK, clock=clock)
     with running.connect(receive_buffer=65536) as connection:
         connection.send(post(call("test_fill", LARGE), *lines))
-        started, received = time.monotonic(), 0
+        started, received = clock.now, 0
         while received < LARGE:
             data = connection.socket.recv(100_000)
-            assert data, f"cut off after {received} bytes and {time.monotonic() - started:.1f} s"
+            assert data, f"cut off after {received} bytes and {clock.now - started:.1f} s"
             received += len(data)
+            clock.now += 0.02
             time.sleep(0.02)
-        assert time.monotonic() - started > 2 * QUICK.write_time_s
+        assert clock.now - started > 2 * QUICK.write_time_s
 
 
 @pytest.mark.parametrize("lines", [[], ["Connection: close"]])

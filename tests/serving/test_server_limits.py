@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 from tests.serving.sockets import QUICK, RIGHT, SMALL, Connection, RunningServer, call, chunked, post, wait_until
 
@@ -157,16 +158,22 @@ def test_an_idle_connection_is_closed_after_its_time_and_not_before(
 
 
 def test_a_request_that_arrived_while_the_server_was_held_up_is_answered(start: Callable[..., RunningServer]) -> None:
-    running = start(replace(QUICK, idle_time_s=0.4))  # 0.7 s in all, less than it is held up
+    clock = Clock()
+    running = start(QUICK, clock=clock)
+    workshop = running.workshop
     with running.connect() as connection, running.connect() as other:
         for _ in range(3):
             assert connection.ask(post(call())).json == RIGHT
             # Reading comes last in a turn of the loop: the next turn begins with what is due.
-            other.send(post(call("test_holdUp", 800)))
-            time.sleep(0.1)
+            workshop.gate.clear()
+            other.send(post(call("test_hold")))
+            assert workshop.waiting.acquire(timeout=PATIENCE_S)
             connection.send(post(call()))  # in time, but the loop sees the end of the idle time first
+            clock.now += 10
+            time.sleep(2 * server_module.SWEEP_INTERVAL_S)
+            workshop.gate.set()
             assert connection.read().json == RIGHT
-            assert other.read().json["result"] == 800
+            assert other.read().json["result"] == 21
 
 
 class LateConnection:
@@ -193,7 +200,7 @@ def test_many_connections_whose_time_is_over_do_not_keep_requests_waiting(runnin
             await asyncio.sleep(0)
         running.server._connections.difference_update(late)  # type: ignore[arg-type]
 
-    asyncio.run_coroutine_threadsafe(take_turns(), running._loop).result(10)
+    running.run(take_turns())
     told = Counter(each.told_at for each in late)
     assert max(told.values()) <= server_module.DEADLINES_PER_TURN
     assert told.total() == 300
@@ -212,7 +219,9 @@ def test_a_client_that_does_not_read_holds_one_answer_above_the_mark(start: Call
         running.wait_until_connections(1)
         most, stopped_at = 0, float("inf")
         patience = time.monotonic() + PATIENCE_S
-        while time.monotonic() < min(stopped_at + 1, patience):
+        while time.monotonic() < min(stopped_at + 1, patience) or (
+            most <= limits.write_buffer_bytes_max and time.monotonic() < patience
+        ):
             try:
                 requests = requests[connection.socket.send(requests) :]
             except BlockingIOError:

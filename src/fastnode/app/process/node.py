@@ -70,8 +70,7 @@ class Node:
             await stack.aclose()
             raise
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            telling.cancel()  # not awaited: a stop that came here would close nothing
         return cls(foundation=foundation, core=core, equipment=equipment, service=service, reset=reset, stack=stack)
 
     async def wait_for_failure(self) -> None:

@@ -83,7 +83,7 @@ async def serve(equipment: Equipment, stack: AsyncExitStack) -> Service:
         stack.push_async_callback(server.stop, grace_seconds=grace_s)
     for part in equipment.parts:
         stack.push_async_callback(asyncio.to_thread, part.stop)
-        await asyncio.to_thread(part.start, public)
+        await core.foundation.start_wait.in_thread(part.start, public)  # none is stopped while it starts
     stack.push_async_callback(_announce_stop, equipment)
     if core.chain_file is None:
         logger.info("serving the stored chain", extra=log_facts(tip=core.ingestor.view.tip_number))
