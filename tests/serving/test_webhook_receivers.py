@@ -11,6 +11,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import orjson
@@ -231,10 +232,12 @@ def test_a_receiver_that_answers_anything_gets_every_block_in_order_once_it_beha
         tracemalloc.stop()
         exchanges.close()
         receiver.close()
-    assert receiver.numbers == [*range(first, view.chain.tip_number + 1)]
-    assert len(set(receiver.ids)) == len(receiver.ids)
+    # Whoever is held up for longer than an exchange may take gets a block again, under the same id.
+    deliveries = [delivery for delivery, _ in groupby(zip(receiver.numbers, receiver.ids, strict=True))]
+    assert [number for number, _ in deliveries] == [*range(first, view.chain.tip_number + 1)]
+    assert len({name for _, name in deliveries}) == len(deliveries)
     assert receiver.tries > len(receiver.numbers) + 20
-    assert hook.delivered == len(receiver.numbers)
+    assert hook.delivered == len(deliveries)
     assert hook.trouble is None
     assert peak < MEMORY_MAX
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from fastnode.errors import SnapshotError
+from fastnode.snapshots import patience
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.patience import in_time, without_stall
@@ -36,8 +38,9 @@ def test_an_error_arrives_as_it_was_raised() -> None:
         next(items)
 
 
-def test_what_brings_nothing_any_more_is_given_up_and_named() -> None:
+def test_what_brings_nothing_any_more_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     forever = threading.Event()
+    monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: 0.0))  # until the first has come
 
     def stall() -> Iterator[int]:
         yield 1
@@ -45,6 +48,7 @@ def test_what_brings_nothing_any_more_is_given_up_and_named() -> None:
 
     items = without_stall("the place", stall, go_on, limit_s=0.2)
     assert next(items) == 1
+    monkeypatch.undo()
     with pytest.raises(SnapshotError, match=r"the place has brought nothing for 0\.2 seconds"):
         next(items)
     forever.set()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.conftest import PATIENCE_S
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 
 from fastnode.errors import UpstreamError, UpstreamUnavailable
@@ -56,8 +57,10 @@ def second() -> Iterator[ScriptedL1]:
         yield l1
 
 
-def _client(network: Network, *nodes: ScriptedL1, patience: Patience = QUICK) -> L1Client:
-    limits = ClientLimits(request_time_s=1.0)
+def _client(
+    network: Network, *nodes: ScriptedL1, patience: Patience = QUICK, request_time_s: float = PATIENCE_S
+) -> L1Client:
+    limits = ClientLimits(request_time_s=request_time_s)
     return L1Client([node.url for node in nodes], network, limits=limits, patience=patience)
 
 
@@ -168,7 +171,7 @@ def test_a_node_that_stalls_is_given_up(network: Network, first: ScriptedL1, sec
         return True
 
     first.disturb = stall
-    client = _client(network, first, second)
+    client = _client(network, first, second, request_time_s=1.0)
     heights: list[int] = []
     deadline = time.monotonic() + 60
     while not heights:
