@@ -178,7 +178,7 @@ def test_a_collector_that_is_away_is_said_once_and_disturbs_nothing(
 
 
 def test_a_stop_ends_the_tries_of_collectors_that_are_away(short_chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which go on for a minute otherwise."""
+    """Tries go on for a minute otherwise."""
     away = "http://127.0.0.1:1/v1/"
     settings = settings_for(
         short_chain,
