@@ -141,6 +141,26 @@ def test_a_connection_that_is_lost_before_the_peer_is_known_leaves_the_other_one
     assert peer.links == [other]
 
 
+def test_a_peer_that_connects_anew_is_heard_over_that_and_not_over_what_is_dead(start: Start) -> None:
+    first = start()
+    before = start(first, key=b"\7" * 32)
+    first.wait_for_mesh(1)
+    (peer,) = first.peers()
+    (old,) = peer.links
+    old.opened_at -= 60
+    stands = threading.Event()
+    assert before.network._loop is not None
+    before.network._loop.call_soon_threadsafe(stands.wait, PATIENCE_S)  # as one that hangs, and closes nothing
+    try:
+        again = start(first, key=b"\7" * 32)
+        again.wait_for_mesh(1)
+        first.wait_until(lambda _: old not in peer.links)
+        first.network.publish(Topic.TX, b"a transaction")
+        again.host.wait_for(b"a transaction")
+    finally:
+        stands.set()
+
+
 def test_missing_transactions_of_a_block_are_fetched(start: Start) -> None:
     holder = start()
     asker = start(holder)

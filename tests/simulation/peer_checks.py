@@ -139,6 +139,15 @@ class PeerChecks(Checks):
             return "has no peer"
         return None
 
+    def compare_answers(self) -> None:
+        """Of honest nodes: others may have left the hostile one, and it says so."""
+        nodes = self._world.nodes
+        self._world.nodes = [node for node in nodes if self._is_honest(node.name)]
+        try:
+            super().compare_answers()
+        finally:
+            self._world.nodes = nodes
+
     def are_equal(self) -> bool:
         """True when all nodes have the same tips, and nothing is in the making."""
         tips = [node.node.view.chain.tips for node in self._world.nodes if node.node and node.node.view]

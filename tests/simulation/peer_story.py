@@ -273,12 +273,12 @@ class PeerStory(Story):
             if node.node is not None and node.node.core.condition.is_paused:
                 self._ask(node, "nodeAdmin_resumeSync")
             self._start_again(node)()
-        end = world.now + CALM_S
+        begin, end = world.now, world.now + CALM_S
         while self._first_bad() is not None or not self.checks.all_is_well():
             if world.now > end:
                 raise Violation(self.checks.what_is_missing(CALM_S) + f"; bad on L1: {self._first_bad()}")
             self._rest(LOOK_S)
-        world.say("story", f"all is well at checkpoint {world.l1.standing}")
+        world.say("story", f"all is well at checkpoint {world.l1.standing} after {world.now - begin:.0f} s")
         self._quiet()
         self._require_transactions()
 

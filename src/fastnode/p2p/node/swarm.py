@@ -51,6 +51,8 @@ _PENDING_PER_ADDRESS_MAX: Final = 8
 _DIALLED_SHARE: Final = 4
 #: New connections from one address in a second (reference).
 _ACCEPTED_PER_S: Final = 5
+#: Time within which both sides may have dialled before one knew of the other's connection, in seconds.
+_BOTH_DIAL_S: Final = 15.0
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
 _BACKLOG: Final = 128
 _TICK_S: Final = 1.0
@@ -313,9 +315,7 @@ class Swarm:
             raise PeerFault("it is this node itself")
         peer = self.peers.get(link.peer_id)
         if peer is not None:
-            if len(peer.links) > 1:
-                raise PeerFault("the peer is connected twice already")
-            peer.links.append(link)
+            self._add(peer, link)
             return
         peer = Peer(link.peer_id, link, self._loop.time())
         static = self._static.get(link.address) if link.is_dialer else None
@@ -330,6 +330,17 @@ class Swarm:
         self.counts["connected"] += 1
         logger.info("peer connected", extra=log_facts(**_facts(peer)))
         self.spawn(self._introduce(peer, link))
+
+    def _add(self, peer: Peer, link: Link) -> None:
+        """Another connection of a peer.  Who dials though it is connected here does not know of that any more: it was
+        killed, or its way here has changed.  Unless both have dialled at the same time, its old ones are dead."""
+        limit = self._loop.time() - _BOTH_DIAL_S
+        dead = [] if link.is_dialer else [old for old in peer.links if old.opened_at < limit]
+        if len(peer.links) - len(dead) > 1:
+            raise PeerFault("the peer is connected twice already")
+        peer.links.append(link)
+        for old in dead:
+            old.close("the peer has connected anew", at_once=True)
 
     def _lost(self, link: Link, reason: str) -> None:
         self._links.discard(link)
