@@ -244,7 +244,7 @@ def test_the_logs_of_a_rare_contract(bench: Bench, benchmark: Callable[..., Any]
 
     def answer() -> bytes:
         context = Context(View(bench.view), "both", 64 << 20)
-        found = method.handler(context, *method.decode([wanted]))
+        found = method.answer(context, [wanted])
         assert found is not None
         return found
 
@@ -255,7 +255,7 @@ def test_the_logs_of_a_rare_contract(bench: Bench, benchmark: Callable[..., Any]
 def test_the_first_thousand_public_logs(bench: Bench, benchmark: Callable[..., Any]) -> None:
     method = bench.engine.table.get("node_getPublicLogs")
     assert method is not None
-    answer = benchmark(lambda: method.handler(Context(View(bench.view), "both", 64 << 20), *method.decode([{}])))
+    answer = benchmark(lambda: method.answer(Context(View(bench.view), "both", 64 << 20), [{}]))
     assert answer.endswith(b'"maxLogsHit":true}')
 
 

@@ -154,7 +154,7 @@ def test_a_page_of_50_pending_txs(benchmark: BenchmarkFixture, full_node: Loaded
     method = MethodTable(tx_methods.methods(full_node.mempool)).get("node_getPendingTxs")
     assert method is not None
     after = full_node.mempool.pool.pending_hashes(limit=1)[0]
-    page = benchmark(lambda: method.handler(Context(full_node.view, "both", 64 << 20), PAGE, after))
+    page = benchmark(lambda: method.run(Context(full_node.view, "both", 64 << 20), [PAGE, after]))
     assert page is not None
     assert len(orjson.loads(page)) == PAGE
     benchmark.extra_info["megabytes"] = round(len(page) / 1e6, 1)

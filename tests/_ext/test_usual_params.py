@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fastnode.api.chain_parameters import DEVELOPMENT_BLOCK, BlockReference, BlockReferenceKind
 from fastnode.api.logs import TagList
@@ -21,30 +20,10 @@ from fastnode.values.value_type import ValueType
 TIP = 106
 ITEMS_MAX = 3
 
-hex_digits = st.text("0123456789abcdefABCDEF", min_size=0, max_size=66)
-full_hashes = st.integers(0, MODULUS - 1).map(lambda number: f"0x{number:064x}")
-odd_texts = st.sampled_from(
-    [
-        "latest",
-        "proven",
-        "Latest",
-        "0x",
-        "0X1",
-        "0x1 ",
-        "7",
-        "",
-        "0xg",
-        f"0x{MODULUS:x}",
-        f"0x{MODULUS - 1:x}",
-        "é",
-        "\\",
-    ]
-)
-texts = st.one_of(full_hashes, hex_digits.map(lambda digits: "0x" + digits), odd_texts)
-blocks = st.one_of(st.integers(-2, 10**10), texts, st.sampled_from([1.0, 1e3, None, True, {}]))
-tags = st.one_of(st.lists(st.one_of(full_hashes, texts), max_size=4), texts, st.none())
-numbers = st.one_of(st.integers(-1, 10**10), st.sampled_from([1.0, "1", None]))
-VALUES = {"b": blocks, "f": texts, "h": texts, "n": numbers, "t": tags}
+ODD_TEXTS = (
+    "latest", "proven", "Latest", "0x", "0X1", "0x1 ", "7", "", "0xg", f"0x{MODULUS:x}",
+    f"0x{MODULUS - 1:x}", "é", "\\",
+)  # fmt: skip
 TYPES: dict[str, tuple[ValueType, ...]] = {
     "b": (DEVELOPMENT_BLOCK,),
     "f": (FIELD,),
@@ -54,32 +33,48 @@ TYPES: dict[str, tuple[ValueType, ...]] = {
 }
 
 
-@st.composite
-def calls(draw: Any) -> tuple[str, str]:
+def some_field(dice: Random) -> str:
+    return f"0x{dice.randrange(MODULUS):064x}"
+
+
+def some_text(dice: Random) -> str:
+    digits = "0x" + "".join(dice.choices("0123456789abcdefABCDEF", k=dice.choice((0, 1, 5, 63, 64, 65, 66))))
+    return dice.choice((some_field(dice), digits, dice.choice(ODD_TEXTS)))
+
+
+def some_value(dice: Random, letter: str) -> Any:
+    if letter == "b":
+        return dice.choice((dice.randint(-2, 200), dice.randint(-2, 10**10), some_text(dice), 1.0, 1e3, None, True, {}))
+    if letter == "n":
+        return dice.choice((dice.randint(-1, 300), dice.randint(-1, 10**10), 1.0, "1", None))
+    if letter == "t":
+        tags = [dice.choice((some_field, some_text))(dice) for _ in range(dice.randrange(5))]
+        return dice.choice((tags, tags, tags, some_text(dice), None))
+    return some_text(dice)
+
+
+def some_call(dice: Random) -> tuple[str, str]:
     """A shape, and a text of params that hardly ever has it by chance."""
-    shape = draw(st.text("bfhnt", max_size=3))
-    values = [draw(VALUES[letter]) for letter in shape]
-    optional = draw(st.integers(0, len(shape)))
-    if optional:
-        shape = shape[: len(shape) - optional] + "|" + shape[-optional:]
-        values = values[: len(values) - draw(st.integers(0, optional))]
-    if draw(st.integers(0, 9)) == 0:
-        values.append(draw(texts))
-    blank = draw(st.sampled_from(["", "", " ", "\t\n", "\r"]))
+    letters = "".join(dice.choices("bfhnt", k=dice.randrange(4)))
+    values = [some_value(dice, letter) for letter in letters]
+    optional = dice.randint(0, len(letters))
+    shape = f"{letters[: len(letters) - optional]}|{letters[len(letters) - optional :]}" if optional else letters
+    values = values[: len(values) - dice.randint(0, optional)]
+    if dice.randrange(10) == 0:
+        values.append(some_text(dice))
+    blank = dice.choice(("", "", " ", "\t\n", "\r"))
     text = json.dumps(values, ensure_ascii=False, separators=(blank + "," + blank, ":"))
-    if draw(st.integers(0, 9)) == 0:
-        place = draw(st.integers(0, len(text)))
-        text = text[:place] + draw(st.sampled_from([" ", ",", "]", "[", '"', "0", "\\", "\x00"])) + text[place:]
+    if dice.randrange(10) == 0:
+        place = dice.randint(0, len(text))
+        text = text[:place] + dice.choice((" ", ",", "]", "[", '"', "0", "\\", "\x00")) + text[place:]
     return shape, blank + text + blank
 
 
-@given(call=calls())
-@settings(max_examples=3000)
-def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) -> None:
-    shape, text = call
+def assert_read_as_the_types_read_it(shape: str, text: str) -> bool:
+    """True if the kernel has read it."""
     values = kernel.read(shape.encode(), text.encode(), TIP, ITEMS_MAX)
     if values is None:
-        return
+        return False
     given_values = orjson.loads(text)
     letters = shape.replace("|", "")
     assert shape.find("|") in (-1, *range(len(given_values) + 1))
@@ -88,6 +83,14 @@ def test_what_is_read_is_what_the_parameter_types_read(call: tuple[str, str]) ->
         for kind in TYPES[letter]:
             decoded = kind.from_json(given_value)
             assert value == (TIP if decoded == BlockReference(BlockReferenceKind.TIP, "proposed") else decoded)
+    return True
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_read_is_what_the_parameter_types_read(seed: int) -> None:
+    dice = Random(seed)
+    read = sum(assert_read_as_the_types_read_it(*some_call(dice)) for _ in range(5_000))
+    assert 500 < read < 4_500
 
 
 def test_the_usual_forms_are_read() -> None:

@@ -95,8 +95,8 @@ def test_many_long_signatures_are_hashed_beside_the_event_loop(client: Client) -
     assert client.function_names.name_of(function_selector(signatures[2])) == "f" * 9_000
     bound = client.engine.table.get("node_registerContractFunctionSignatures")
     assert bound is not None
-    assert bound.wants_thread([signatures])
-    assert not bound.wants_thread([["f()"]])
+    assert bound.decode([signatures])[1]
+    assert not bound.decode([["f()"]])[1]
 
 
 SIGNATURES = "node_registerContractFunctionSignatures"

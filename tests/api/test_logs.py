@@ -344,9 +344,9 @@ def test_a_long_scan_runs_beside_the_event_loop(client: Client) -> None:
     for method in KINDS:
         bound = client.engine.table.get(method)
         assert bound is not None
-        assert bound.wants_thread(bound.decode([{}]))
-        assert bound.wants_thread(bound.decode([{"contractAddress": ADDRESS}]))
-        assert not bound.wants_thread(bound.decode([{"txHash": ADDRESS}]))
+        assert bound.decode([{}])[1]
+        assert bound.decode([{"contractAddress": ADDRESS}])[1]
+        assert not bound.decode([{"txHash": ADDRESS}])[1]
 
 
 def test_the_event_loop_goes_on_during_a_long_scan(client: Client) -> None:

@@ -91,7 +91,7 @@ class Client:
         assert bound is not None
         context = Context(self.view, self.table.method_set, RESPONSE_BYTES_MAX)
         try:
-            answer = bound.handler(context, *bound.decode(list(params)))
+            answer = bound.answer(context, list(params))
         except Refused as refused:
             answered = answer_to(refused)
             assert answered is not None

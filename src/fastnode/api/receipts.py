@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
-
-import orjson
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from fastnode.api.tx_json import without_proof
 from fastnode.archiver import forms
@@ -24,6 +22,12 @@ __all__ = ["NO_TXS", "FleetStanding", "Receipts", "TxKnowledge", "TxNotes", "eff
 
 #: The error of a receipt for a transaction that neither a block nor the pool has.
 _DROPPED: Final = "Tx dropped by P2P node"
+_UNKNOWN: Final = forms.Fate("dropped", _DROPPED, is_unknown=True)
+#: The receipt of such a one, before and behind its hash: as it is in the release's set, and marked.
+_UNKNOWN_RECEIPTS: Final = tuple(
+    forms.write_unmined_receipt(forms.Unmined(bytes(32), _UNKNOWN, is_marked)).split(encode.to_hex(bytes(32)))
+    for is_marked in (False, True)
+)
 _NO_OPTIONS: Final[frozenset[str]] = frozenset()
 
 
@@ -98,6 +102,8 @@ class Receipts:
                 raise LeftToStrictPath("a transaction that another node may have")
             return self._unmined(tx_hash, is_marked=is_marked)
 
+        on_loop: Callable[..., bytes | None]
+        in_thread: Callable[..., bytes | None]
         on_loop, in_thread = (
             block_text.TxQuestion(forms.MINED_RECEIPT, read) if self._notes is None else self._noted(read)
             for read in (unmined_on_loop, unmined)
@@ -114,26 +120,30 @@ class Receipts:
         known = self._known
         return not known.is_pending(tx_hash) and known.departure_of(tx_hash) is None
 
-    def _noted(self, unmined: Callable[[View, bytes], bytes]) -> Read:
+    def _noted(self, unmined: Callable[[View, bytes], bytes]) -> Callable[[View, bytes], bytes]:
         def read(view: View, tx_hash: bytes) -> bytes:
             mined = view.chain.tx_receipt_json(tx_hash)
             if mined is None:
                 return unmined(view, tx_hash)
             logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
-            return mined if logs is None else b'%b,"debugLogs":%b}' % (mined[:-1], logs)
+            return mined if logs is None else forms.with_member(mined, forms.DEBUG_LOGS, logs)
 
         return read
 
     def _unmined(self, tx_hash: bytes, *, is_marked: bool) -> bytes:
         """Receipt of a transaction outside the view's blocks."""
-        standing = self._standing(tx_hash)
-        return _receipt(tx_hash, standing, is_unknown=is_marked and standing.is_unknown)
+        fate = self._fate_of(tx_hash)
+        # Fast path. If: nobody knows it.  Then: all but the hash has been written before.
+        if fate is _UNKNOWN:
+            before, after = _UNKNOWN_RECEIPTS[is_marked]
+            return b"%b%b%b" % (before, encode.to_hex(tx_hash), after)
+        return forms.write_unmined_receipt(forms.Unmined(tx_hash, fate, is_marked))
 
-    def _standing(self, tx_hash: bytes) -> _Standing:
+    def _fate_of(self, tx_hash: bytes) -> forms.Fate:
         """The pool has a transaction until its block is final."""
         known = self._known
         if known.is_pending(tx_hash):
-            return _Standing("pending", known.waiting_reason(tx_hash))
+            return forms.Fate("pending", known.waiting_reason(tx_hash))
         reason = None if self._notes is None else self._notes.dropped_reason(tx_hash)
         if reason is None:
             reason = known.departure_of(tx_hash)
@@ -143,11 +153,11 @@ class Receipts:
             except (UpstreamError, Refused):
                 standing = None  # not known here: that is all there is to say
             if standing is not None and standing.is_pending:
-                return _Standing("pending", standing.reason)
+                return forms.Fate("pending", standing.reason)
             reason = None if standing is None else standing.reason
         if reason is None:
-            return _Standing("dropped", _DROPPED, is_unknown=True)
-        return _Standing("dropped", f"{_DROPPED}: {reason}" if reason else _DROPPED)
+            return _UNKNOWN
+        return forms.Fate("dropped", f"{_DROPPED}: {reason}" if reason else _DROPPED)
 
     # ---- release 5.x -------------------------------------------------------------------------
 
@@ -164,41 +174,28 @@ class Receipts:
             return self._mined_in_five(view.chain, tx_hash, transaction, options)
         if context is None and self._known.ask_fleet is not None and self.asks_fleet([tx_hash]):
             raise LeftToStrictPath("a transaction that another node may have")
-        standing = self._standing(tx_hash)
-        if standing.status == "dropped":
-            return _receipt(tx_hash, standing)
+        fate = self._fate_of(tx_hash)
+        if fate.status == "dropped":
+            return forms.write_dropped_receipt(forms.Unmined(tx_hash, fate))
         tx = self._known.tx_json(tx_hash) if "includePendingTx" in options else None
         if tx is not None and "includeProof" not in options:
             tx = without_proof(tx)
-        return b'{"txHash":"%b","status":"pending"%b}' % (
-            encode.to_hex(tx_hash),
-            b"" if tx is None else b',"tx":%b' % tx,
-        )
+        return forms.write_pending_receipt(forms.Unmined(tx_hash, fate, tx_json=tx))
 
     def _mined_in_five(
         self, chain: ChainView, tx_hash: bytes, transaction: StoredTransaction, options: frozenset[str]
     ) -> bytes:
         number, index = transaction.block_number, transaction.index_in_block
-        effect = b',"txEffect":%b' % chain.effect_json(number, index) if "includeTxEffect" in options else b""
-        logs = None if self._notes is None else self._notes.debug_logs_json(tx_hash)
-        return b'{"txHash":"%b","status":"%b","executionResult":"%b",%b,"slotNumber":%d,"txIndexInBlock":%d%b%b}' % (
-            encode.to_hex(tx_hash),
-            chain.block_status(number),
-            b"reverted" if transaction.revert_code else b"success",
-            transaction.receipt_json[:-1],
-            stored_info(chain, number).slot_number,
-            index,
-            effect,
-            b"" if logs is None else b',"debugLogs":%b' % logs,
+        return forms.write_mined_receipt(
+            forms.Receipt(
+                tx_hash,
+                chain.block_status(number),
+                transaction,
+                stored_info(chain, number).slot_number,
+                chain.effect_json(number, index) if "includeTxEffect" in options else None,
+                None if self._notes is None else self._notes.debug_logs_json(tx_hash),
+            )
         )
-
-
-class _Standing(NamedTuple):
-    """Fate of a transaction that no block has: ``pending`` or ``dropped``, and why."""
-
-    status: str
-    error: str | None
-    is_unknown: bool = False
 
 
 def effect_in_five(view: View, tx_hash: bytes) -> bytes | None:
@@ -208,10 +205,5 @@ def effect_in_five(view: View, tx_hash: bytes) -> bytes | None:
     text = block_text.mined(forms.INDEXED_EFFECT, tx_hash, chain.blocks)
     if location is None or text is None:
         return None
-    return b'%b,"slotNumber":%d}' % (text[:-1], stored_info(chain, location.block_number).slot_number)
-
-
-def _receipt(tx_hash: bytes, standing: _Standing, *, is_unknown: bool = False) -> bytes:
-    text = b"" if standing.error is None else b',"error":%b' % orjson.dumps(standing.error)
-    mark = b',"unknownHere":true' if is_unknown else b""
-    return b'{"txHash":"%b","status":"%b"%b%b}' % (encode.to_hex(tx_hash), standing.status.encode(), text, mark)
+    slot = stored_info(chain, location.block_number).slot_number
+    return forms.with_member(text, forms.SLOT_NUMBER, b"%d" % slot)

@@ -103,19 +103,8 @@ RECORDS: Final[dict[str, str]] = {
     **{name: forms.type_text(table) for name, table in forms.TABLES.items()},
     # ---- blocks and checkpoints
     "L1PublishInfo": "{published: boolean, blockNumber?: bigint, timestamp?: bigint, blockHash?: Fr}",
-    "CheckpointData": "{header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, checkpointOutHash: Fr, "
-    "checkpointNumber: number, startBlock: number, blockCount: number, feeAssetPriceModifier?: bigint, "
-    "l1: L1PublishedData, attestations: CommitteeAttestation[]}",
-    "CheckpointResponse": "{number: number, header: CheckpointHeader, archive: AppendOnlyTreeSnapshot, "
-    "checkpointOutHash: Fr, startBlock: number, blockCount: number, feeAssetPriceModifier: bigint, "
-    "blocks?: BlockResponse[], l1?: L1PublishInfo, attestations?: CommitteeAttestation[]}",
     "ChainTips": "{proposed: BlockId, checkpointed: TipId, proven: TipId, finalized: TipId}",
     # ---- transactions
-    "MinedTxReceipt": '{txHash: Fr, status: "proposed"|"checkpointed"|"proven"|"finalized", '
-    'executionResult: "success"|"reverted", transactionFee: bigint, blockHash: Fr, blockNumber: number, '
-    "slotNumber: number, txIndexInBlock: number, epochNumber: number, txEffect?: TxEffect, debugLogs?: any[]}",
-    "PendingTxReceipt": '{txHash: Fr, status: "pending", tx?: Tx}',
-    "DroppedTxReceipt": '{txHash: Fr, status: "dropped", error?: string}',
     "Tx": "{txHash?: Fr, data: bytes, chonkProof: bytes, contractClassLogFields: {fields: Fr[]}[], "
     "publicFunctionCalldata: {values: Fr[], hash: Fr}[]}",
     "TxValidationResult": '{result: "valid"|"invalid"|"skipped", reason?: string[]}',

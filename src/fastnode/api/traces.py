@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,9 +101,8 @@ class _Handlers:
     def transaction(self, context: Context, tx_hash: bytes, options: TraceOptions | None) -> bytes | None:
         return self._tracer.trace_transaction(context.view, tx_hash, options or _NO_OPTIONS, context.allowance.party)
 
-    def block(self, context: Context, number: int, options: TraceOptions | None) -> bytes | None:
-        traces = self._tracer.trace_block(context.view, number, options or _NO_OPTIONS, context.allowance.party)
-        return None if traces is None else context.array(traces)
+    def block(self, context: Context, number: int, options: TraceOptions | None) -> Iterable[bytes] | None:
+        return self._tracer.trace_block(context.view, number, options or _NO_OPTIONS, context.allowance.party)
 
     def decode(self, context: Context, value: dict[str, Any], options: TraceOptions | None) -> tuple[Tx, TraceOptions]:
         """In the thread of the request, while it waits for its turn."""

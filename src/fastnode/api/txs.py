@@ -5,7 +5,7 @@ Everything that decodes a transaction runs in a thread: its hash alone takes mil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -137,14 +137,16 @@ class TxMethods:
     def get(self, context: Context, tx_hash: bytes, options: frozenset[str] | None = None) -> bytes | None:
         return self._reader(context, options)(tx_hash)
 
-    def get_many(self, context: Context, tx_hashes: Sequence[bytes], options: frozenset[str] | None = None) -> bytes:
-        return context.array(map(self._reader(context, options), tx_hashes))
+    def get_many(
+        self, context: Context, tx_hashes: Sequence[bytes], options: frozenset[str] | None = None
+    ) -> Iterator[bytes | None]:
+        return map(self._reader(context, options), tx_hashes)
 
     def pending(
         self, context: Context, limit: int | None, after: bytes | None, options: frozenset[str] | None = None
-    ) -> bytes:
+    ) -> Iterator[bytes | None]:
         hashes = self._pool.pending_hashes(limit=limit, after=after)
-        return context.array(map(self._reader(context, options), hashes))
+        return map(self._reader(context, options), hashes)
 
     def _reader(self, context: Context, options: frozenset[str] | None) -> Callable[[bytes], bytes | None]:
         """Source of the transactions of the pool: as they are stored, but in 5.x without their proofs if those are not

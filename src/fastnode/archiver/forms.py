@@ -1,9 +1,10 @@
 """Forms of blocks and mined transactions: records whose parts are stored and put together when they are asked for.
 
-Each record is written once, as the table of its members: the name in JSON, the type (api/schema_language.py), and the
-part that the kernel has of it (``PART_...`` in ``_ext/storage/layouts.pxd``).  Schemas, the client and the page of
-methods follow from the table; :func:`segments` makes of it what the kernel reads.  Another release's record is another
-table.
+Each record is written once, as the table of its members: the name in JSON, the type (api/schema_language.py), and where
+its text comes from: a part that the kernel has (``PART_...`` in ``_ext/storage/layouts.pxd``), or a function of what
+the record is made of.  Schemas, the client and the page of methods follow from the table; :func:`segments` makes of it
+what the kernel reads, :func:`writer` what writes it here.  Another release's record is another table; one that the
+protocol has too takes names and types from there (:func:`rows_of`).
 
 A member of a receipt that no part has is ``stored``: a function gives it when the block is stored.  One that is added
 there is not in the databases that stand: they need a migration (archiver/layout.py).
@@ -11,28 +12,53 @@ there is not in the databases that stand: they need a migration (archiver/layout
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Container, Iterable
+from typing import Any, Final, NamedTuple
 
+import orjson
+
+from fastnode.archiver.records import StoredCheckpoint, StoredTransaction
 from fastnode.kernels import block_text, encode, layouts
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.checkpoint import Checkpoint, PublishedCheckpoint
 from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.records import Record
 
 __all__ = [
     "BLOCK_DATA",
     "BLOCK_HEADER",
     "BLOCK_RESPONSE",
     "CHECKPOINTED_BLOCK",
+    "DEBUG_LOGS",
     "INDEXED_EFFECT",
     "JOINT_BLOCK",
     "L2_BLOCK",
     "MINED_RECEIPT",
+    "SLOT_NUMBER",
     "TABLES",
+    "Confirmed",
+    "Fate",
     "Mined",
+    "Receipt",
     "Row",
+    "Unmined",
     "render_stored_receipt",
     "segments",
     "type_text",
+    "with_member",
+    "write_checkpoint_data",
+    "write_checkpoint_data_in_release",
+    "write_checkpoint_response",
+    "write_dropped_receipt",
+    "write_joint_checkpoint",
+    "write_mined_receipt",
+    "write_pending_receipt",
+    "write_published_checkpoint",
+    "write_unmined_receipt",
 ]
+
+
+# ---- what records are made of ----------------------------------------------------------------------
 
 
 class Mined(NamedTuple):
@@ -44,17 +70,68 @@ class Mined(NamedTuple):
     epoch_number: int
 
 
+class Fate(NamedTuple):
+    """Fate of a transaction that no block has: ``pending`` or ``dropped``, and why."""
+
+    status: str
+    error: str | None
+    #: True: this node has never seen it.
+    is_unknown: bool = False
+
+
+class Unmined(NamedTuple):
+    """A transaction that no block has."""
+
+    tx_hash: bytes
+    fate: Fate
+    #: True where the answer tells those that were never seen here.
+    is_marked: bool = False
+    #: The transaction in JSON; None: it is not asked for.
+    tx_json: bytes | None = None
+
+
+class Receipt(NamedTuple):
+    """A transaction of a block, as receipts of 5.x have it; the effect in JSON and the logs are None where they are not
+    asked for or not known."""
+
+    tx_hash: bytes
+    status: bytes
+    transaction: StoredTransaction
+    slot_number: int
+    effect_json: bytes | None
+    debug_logs_json: bytes | None
+
+
+class Confirmed(NamedTuple):
+    """A complete checkpoint, the blocks of its view, and the options that are true."""
+
+    checkpoint: StoredCheckpoint
+    blocks: block_text.Blocks
+    options: Container[str] = ()
+
+    def blocks_json(self, form: block_text.Form) -> bytes:
+        """Its blocks in a form."""
+        first, last = self.checkpoint.start_block, self.checkpoint.last_block
+        texts = [self.blocks.text(form, number, self.options) for number in range(first, last + 1)]
+        return b"[%b]" % b",".join(filter(None, texts))
+
+
+# ---- rows ------------------------------------------------------------------------------------------
+
+
 class Row(NamedTuple):
     """A member of a record."""
 
     json: str
     type: str
-    #: Part of the kernel; PART_NOTHING: others add the member.
+    #: Part of the kernel; PART_NOTHING: it comes from elsewhere.
     part: int = layouts.PART_NOTHING
     #: The option that asks for it; empty: it is always there.
     option: str = ""
     #: JSON of the member when the block is stored.
     stored: Callable[[Mined], bytes] | None = None
+    #: JSON of the member from what the record is made of; None: this one lacks it.
+    value: Callable[[Any], bytes | None] | None = None
     #: True where a record may lack it.
     is_optional: bool = False
     #: The record in it, where that is of the same block.
@@ -64,20 +141,30 @@ class Row(NamedTuple):
 Table = tuple[Row, ...]
 
 
+def rows_of(record: type[Record], origins: dict[str, int | Callable[[Any], bytes]]) -> Table:
+    """The table of a record of the protocol: from its members, and where each comes from by its name in JSON."""
+    rows = [Row(each.json, each.codec.type) for each in record.IN_JSON]
+    found = [(row, origins[row.json]) for row in rows]
+    return tuple([row._replace(part=it) if isinstance(it, int) else row._replace(value=it) for row, it in found])
+
+
 # ---- blocks ----------------------------------------------------------------------------------------
 
-_HEADER: Final = Row("header", "BlockHeader", layouts.PART_HEADER)
-_ARCHIVE: Final = Row("archive", "AppendOnlyTreeSnapshot", layouts.PART_ARCHIVE)
+_L2_BLOCK: Final = rows_of(
+    L2Block,
+    {
+        "archive": layouts.PART_SENT_ARCHIVE,
+        "header": layouts.PART_HEADER,
+        "body": layouts.PART_BODY,
+        "checkpointNumber": layouts.PART_CHECKPOINT_NUMBER,
+        "indexWithinCheckpoint": layouts.PART_INDEX_WITHIN_CHECKPOINT,
+    },
+)
+_SENT_ARCHIVE, _HEADER, _BODY, *_POSITION = _L2_BLOCK
+_ARCHIVE: Final = _SENT_ARCHIVE._replace(part=layouts.PART_ARCHIVE)
 _HASH: Final = Row("hash", "Fr", layouts.PART_BLOCK_HASH)
 _NUMBER: Final = Row("number", "number", layouts.PART_BLOCK_NUMBER)
-_BODY: Final = Row("body", "Body", layouts.PART_BODY)
-_CHECKPOINT_NUMBER: Final = Row("checkpointNumber", "number", layouts.PART_CHECKPOINT_NUMBER)
-_POSITION: Final = (
-    _CHECKPOINT_NUMBER,
-    Row("indexWithinCheckpoint", "number", layouts.PART_INDEX_WITHIN_CHECKPOINT),
-)
 
-_L2_BLOCK: Final = (_ARCHIVE._replace(part=layouts.PART_SENT_ARCHIVE), _HEADER, _BODY, *_POSITION)
 _BLOCK_RESPONSE: Final = (
     _HEADER,
     _ARCHIVE,
@@ -96,39 +183,142 @@ _BLOCK_RESPONSE: Final = (
 )
 _BLOCK_DATA: Final = (_HEADER, _ARCHIVE, _HASH._replace(json="blockHash"), *_POSITION)
 _CHECKPOINTED_BLOCK: Final = (
-    _CHECKPOINT_NUMBER,
+    _POSITION[0],
     Row("block", "L2Block", inner=_L2_BLOCK),
     Row("l1", "L1PublishedData", layouts.PART_L1),
     Row("attestations", "CommitteeAttestation[]", layouts.PART_ATTESTATIONS),
 )
 
 
+# ---- checkpoints -----------------------------------------------------------------------------------
+
+_CHECKPOINT: Final = rows_of(
+    Checkpoint,
+    {
+        "archive": lambda it: it.checkpoint.archive_json,
+        "header": lambda it: it.checkpoint.header_json,
+        "blocks": lambda it: it.blocks_json(L2_BLOCK),
+        "number": lambda it: b"%d" % it.checkpoint.number,
+        "feeAssetPriceModifier": lambda it: b'"%d"' % it.checkpoint.fee_asset_price_modifier,
+    },
+)
+_CHECKPOINT_ARCHIVE, _CHECKPOINT_HEADER, _, _CHECKPOINT_NUMBER, _PRICE_MODIFIER = _CHECKPOINT
+_PUBLISHED_CHECKPOINT: Final = rows_of(
+    PublishedCheckpoint,
+    {
+        "checkpoint": lambda it: write_checkpoint(it),
+        "l1": lambda it: it.checkpoint.l1_json,
+        "attestations": lambda it: it.checkpoint.attestations_json,
+    },
+)
+_, _CHECKPOINT_L1, _ATTESTATIONS = _PUBLISHED_CHECKPOINT
+_EXTENT: Final = (
+    Row("startBlock", "number", value=lambda it: b"%d" % it.checkpoint.start_block),
+    Row("blockCount", "number", value=lambda it: b"%d" % it.checkpoint.block_count),
+)
+_OUT_HASH: Final = Row("checkpointOutHash", "Fr", value=lambda it: b'"%b"' % encode.to_hex(it.checkpoint.out_hash))
+_CHECKPOINT_DATA: Final = (
+    _CHECKPOINT_HEADER,
+    _CHECKPOINT_ARCHIVE,
+    _OUT_HASH,
+    _CHECKPOINT_NUMBER._replace(json="checkpointNumber"),
+    *_EXTENT,
+    # Not in the release set.
+    _PRICE_MODIFIER._replace(is_optional=True),
+    _CHECKPOINT_L1,
+    _ATTESTATIONS,
+)
+#: Its blocks never carry L1's data or attestations: the checkpoint does.
+_CHECKPOINT_RESPONSE: Final = (
+    _CHECKPOINT_NUMBER,
+    _CHECKPOINT_HEADER,
+    _CHECKPOINT_ARCHIVE,
+    _OUT_HASH,
+    *_EXTENT,
+    _PRICE_MODIFIER,
+    Row(
+        "blocks",
+        "BlockResponse[]",
+        option="includeBlocks",
+        value=lambda it: it.blocks_json(_BLOCK_IN_CHECKPOINT),
+        is_optional=True,
+    ),
+    Row(
+        "l1",
+        "L1PublishInfo",
+        option="includeL1PublishInfo",
+        value=lambda it: b'{"published":true,%b' % it.checkpoint.l1_json[1:],
+        is_optional=True,
+    ),
+    _ATTESTATIONS._replace(option="includeAttestations", is_optional=True),
+)
+
+
 # ---- transactions ----------------------------------------------------------------------------------
 
+_TX_HASH: Final = Row("txHash", "Fr", layouts.PART_TX_HASH, value=lambda it: b'"%b"' % encode.to_hex(it.tx_hash))
+_ERROR: Final = Row(
+    "error", "string", value=lambda it: None if it.fate.error is None else orjson.dumps(it.fate.error), is_optional=True
+)
+_STORED: Final = (
+    Row("transactionFee", "bigint", stored=lambda mined: b'"%d"' % mined.effect.transaction_fee),
+    Row("blockHash", "Fr", stored=lambda mined: b'"%b"' % encode.to_hex(mined.block_hash)),
+    Row("blockNumber", "number", stored=lambda mined: b"%d" % mined.block_number),
+    Row("epochNumber", "number", stored=lambda mined: b"%d" % mined.epoch_number),
+)
+DEBUG_LOGS: Final = Row("debugLogs", "any[]", value=lambda it: it.debug_logs_json, is_optional=True)
+#: Added by release 5.x.
+SLOT_NUMBER: Final = Row("slotNumber", "number", value=lambda it: b"%d" % it.slot_number)
 _TX_RECEIPT: Final = (
-    Row("txHash", "Fr", layouts.PART_TX_HASH),
-    Row("status", '"dropped"|"pending"|"proposed"|"checkpointed"|"proven"|"finalized"', layouts.PART_TX_STATUS),
+    _TX_HASH,
+    Row(
+        "status",
+        '"dropped"|"pending"|"proposed"|"checkpointed"|"proven"|"finalized"',
+        layouts.PART_TX_STATUS,
+        value=lambda it: b'"%b"' % it.fate.status.encode(),
+    ),
     Row(
         "executionResult",
         '"success"|"reverted"|"app_logic_reverted"|"teardown_reverted"|"both_reverted"',
         layouts.PART_EXECUTION_RESULT,
         is_optional=True,
     ),
-    Row("error", "string", is_optional=True),
-    Row("transactionFee", "bigint", stored=lambda mined: b'"%d"' % mined.effect.transaction_fee, is_optional=True),
-    Row("blockHash", "Fr", stored=lambda mined: b'"%b"' % encode.to_hex(mined.block_hash), is_optional=True),
-    Row("blockNumber", "number", stored=lambda mined: b"%d" % mined.block_number, is_optional=True),
-    Row("epochNumber", "number", stored=lambda mined: b"%d" % mined.epoch_number, is_optional=True),
-    Row("debugLogs", "any[]", is_optional=True),
-    Row("unknownHere", "boolean", is_optional=True),
+    _ERROR,
+    *[row._replace(is_optional=True) for row in _STORED],
+    DEBUG_LOGS._replace(value=None),
+    Row(
+        "unknownHere",
+        "boolean",
+        value=lambda it: b"true" if it.is_marked and it.fate.is_unknown else None,
+        is_optional=True,
+    ),
 )
+_MINED_TX_RECEIPT: Final = (
+    _TX_HASH,
+    Row("status", '"proposed"|"checkpointed"|"proven"|"finalized"', value=lambda it: b'"%b"' % it.status),
+    Row(
+        "executionResult",
+        '"success"|"reverted"',
+        value=lambda it: b'"reverted"' if it.transaction.revert_code else b'"success"',
+    ),
+    *_STORED,
+    SLOT_NUMBER,
+    Row("txIndexInBlock", "number", value=lambda it: b"%d" % it.transaction.index_in_block),
+    Row("txEffect", "TxEffect", value=lambda it: it.effect_json, is_optional=True),
+    DEBUG_LOGS,
+)
+_PENDING_TX_RECEIPT: Final = (
+    _TX_HASH,
+    Row("status", '"pending"', value=lambda it: b'"pending"'),
+    Row("tx", "Tx", value=lambda it: it.tx_json, is_optional=True),
+)
+_DROPPED_TX_RECEIPT: Final = (_TX_HASH, Row("status", '"dropped"', value=lambda it: b'"dropped"'), _ERROR)
 _INDEXED_EFFECT: Final = (
     Row("l2BlockHash", "Fr", layouts.PART_BLOCK_HASH),
     Row("l2BlockNumber", "number", layouts.PART_BLOCK_NUMBER),
     Row("txIndexInBlock", "number", layouts.PART_TX_INDEX),
     Row("data", "TxEffect", layouts.PART_EFFECT),
-    # Added by release 5.x.
-    Row("slotNumber", "number", is_optional=True),
+    SLOT_NUMBER._replace(is_optional=True),
 )
 
 #: Records by their names.
@@ -136,7 +326,12 @@ TABLES: Final[dict[str, Table]] = {
     "BlockResponse": _BLOCK_RESPONSE,
     "BlockData": _BLOCK_DATA,
     "CheckpointedL2Block": _CHECKPOINTED_BLOCK,
+    "CheckpointData": _CHECKPOINT_DATA,
+    "CheckpointResponse": _CHECKPOINT_RESPONSE,
     "TxReceipt": _TX_RECEIPT,
+    "MinedTxReceipt": _MINED_TX_RECEIPT,
+    "PendingTxReceipt": _PENDING_TX_RECEIPT,
+    "DroppedTxReceipt": _DROPPED_TX_RECEIPT,
     "IndexedTxEffect": _INDEXED_EFFECT,
 }
 
@@ -179,8 +374,37 @@ def render_stored_receipt(mined: Mined) -> bytes:
     return b",".join(stored) + b"}"
 
 
+def writer(table: Iterable[Row]) -> Callable[[Any], bytes]:
+    """A function that writes a record as JSON from what it is made of; the first member is always there.
+
+    Members with an option are written if its ``options`` have it; those that are stored come from its ``transaction``.
+    """
+    rows: list[tuple[bytes, Callable[[Any], bytes | None], str]] = []
+    for row in table:
+        if row.stored is None and row.value is not None:
+            rows.append((b'%b"%b":' % (b"," if rows else b"{", row.json.encode()), row.value, row.option))
+        elif row.stored is not None and all(name != b"," for name, _, _ in rows):
+            rows.append((b",", lambda it: it.transaction.receipt_json[:-1], ""))
+
+    def write(source: Any) -> bytes:
+        parts: list[bytes] = []
+        for name, value, option in rows:
+            if not option or option in source.options:
+                text = value(source)
+                if text is not None:
+                    parts += (name, text)
+        return b"".join((*parts, b"}"))
+
+    return write
+
+
+def with_member(text: bytes, row: Row, value: bytes) -> bytes:
+    """A record with one more member behind it."""
+    return b'%b,"%b":%b}' % (text[:-1], row.json.encode(), value)
+
+
 BLOCK_HEADER: Final[block_text.Form] = ((b"", layouts.PART_HEADER, None),)
-L2_BLOCK: Final = segments(_L2_BLOCK)
+L2_BLOCK: Final[block_text.Form] = segments(_L2_BLOCK)
 #: L2Block with the members of BlockResponse that it lacks.
 JOINT_BLOCK: Final = segments((*_L2_BLOCK, _HASH, _NUMBER))
 BLOCK_RESPONSE: Final = segments(_BLOCK_RESPONSE)
@@ -189,3 +413,20 @@ BLOCK_DATA: Final = segments(_BLOCK_DATA)
 CHECKPOINTED_BLOCK: Final = segments(_CHECKPOINTED_BLOCK)
 MINED_RECEIPT: Final = segments(_TX_RECEIPT)
 INDEXED_EFFECT: Final = segments(_INDEXED_EFFECT)
+_BLOCK_IN_CHECKPOINT: Final[block_text.Form] = segments(
+    row for row in _BLOCK_RESPONSE if row.option in ("", "includeTransactions")
+)
+
+write_checkpoint: Final[Callable[[Any], bytes]] = writer(_CHECKPOINT)
+write_published_checkpoint: Final = writer(_PUBLISHED_CHECKPOINT)
+#: PublishedCheckpoint with the members of CheckpointResponse that need no option.
+write_joint_checkpoint: Final = writer(
+    (*_PUBLISHED_CHECKPOINT, *(row for row in _CHECKPOINT_RESPONSE if not row.option))
+)
+write_checkpoint_response: Final = writer(_CHECKPOINT_RESPONSE)
+write_checkpoint_data: Final = writer(_CHECKPOINT_DATA)
+write_checkpoint_data_in_release: Final = writer(row for row in _CHECKPOINT_DATA if not row.is_optional)
+write_unmined_receipt: Final = writer(row for row in _TX_RECEIPT if row.stored is None)
+write_mined_receipt: Final = writer(_MINED_TX_RECEIPT)
+write_pending_receipt: Final = writer(_PENDING_TX_RECEIPT)
+write_dropped_receipt: Final = writer(_DROPPED_TX_RECEIPT)

@@ -455,9 +455,9 @@ class MinedTxReceipt(TypedDict):
     transactionFee: BigInt
     blockHash: Fr
     blockNumber: int
+    epochNumber: int
     slotNumber: int
     txIndexInBlock: int
-    epochNumber: int
     txEffect: NotRequired[TxEffect]
     debugLogs: NotRequired[list[Any]]
 

@@ -133,16 +133,21 @@ class Engine:
         """
         if not method.is_cached or method.in_thread is True:
             return None
+        unlimited = Party()
 
         def read(view: View, params: list[Any]) -> bytes | None:
             try:
-                arguments = method.decode(params)
+                arguments, is_long = method.decode(params)
             except RpcError:
                 raise LeftToStrictPath(f"parameters of {method.name}") from None
-            if method.wants_thread(arguments):
+            if is_long:
                 raise LeftToStrictPath(f"{method.name} may take long")
             limit = min(self.limits.response_bytes_max, COLLECTED_ON_LOOP_BYTES_MAX)
-            return method.handler(Context(view, self.table.method_set, limit), *arguments)
+            allowance = Allowance(unlimited)
+            try:
+                return method.run(Context(view, self.table.method_set, limit, None, allowance), arguments)
+            finally:
+                allowance.give_back()
 
         return read
 
@@ -331,8 +336,8 @@ class Engine:
                 raise MethodNotFound(f"Method not found: {_shorten(name)}{self.table.hint_for(name)}")
             if method.for_own_pages and context.is_foreign:
                 raise Refused(_FOREIGN, data={"code": "FOREIGN_PAGE"})
-            arguments = method.decode(params)
-            if raised is None and method.in_thread is not False and method.wants_thread(arguments):
+            arguments, is_long = method.decode(params)
+            if raised is None and is_long:
                 running = self._run_in_thread(method, arguments, context)
                 return self._set_later(asked, index, outcomes, method, running, context)
             result = self._run(method, context, arguments) if raised is None else self._answer_to(raised, name)

@@ -44,16 +44,10 @@ __all__ = [
     "Signature",
     "common",
     "is_above",
-    "wants_development_record",
 ]
 
 MethodSet: TypeAlias = Literal["both", "release", "development", "5.x"]
 METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development", "5.x")
-
-
-def wants_development_record(method_set: MethodSet, options: frozenset[str] | None) -> bool:
-    """In the set ``both`` options ask for it, and so do ways to name a block that only the development set has."""
-    return options is not None if method_set == "both" else method_set != "release"
 
 
 class Context:
@@ -143,8 +137,11 @@ class Context:
         self._growing_bytes = 0
 
 
-#: ``handler(context, *arguments)``: the result as JSON, or None for nothing found.
-Handler: TypeAlias = Callable[..., bytes | None]
+#: Result of a call in JSON, or the items of an array, which are collected as long as there is room, without those that
+#: are None; None for nothing found.
+Result: TypeAlias = bytes | Iterable[bytes | None] | None
+#: ``handler(context, *arguments)``.
+Handler: TypeAlias = Callable[..., Result]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +174,18 @@ OTHER_FORM: Final = Gone()
 
 #: ``read(view, *values)``: a result that follows from the view and from what the node keeps beside it.  See
 #: :class:`Method`.
-Read: TypeAlias = Callable[..., bytes | None]
+Read: TypeAlias = Callable[..., Result]
 
 
-def _no_handler(context: Context, *values: Any) -> bytes | None:
+def _no_handler(context: Context, *values: Any) -> Result:
     raise NotImplementedError
 
 
 def _handler_of(read: Read, *, with_context: bool) -> Handler:
-    def handle(context: Context, *values: Any) -> bytes | None:
+    def handle(context: Context, *values: Any) -> Result:
         return read(context.view, *values)
 
-    def handle_long(context: Context, *values: Any) -> bytes | None:
+    def handle_long(context: Context, *values: Any) -> Result:
         return read(context.view, *values, context=context)
 
     return handle_long if with_context else handle
@@ -203,8 +200,9 @@ class Method:
     values from JSON, the fast one from the bytes received, where a block is its number and an array of field elements
     its bytes.  Reads are given by method set where they differ.
 
-    A read that may take long (``in_thread``) is given ``context`` on the strict path, from which it asks for room.
-    Without one it is called on the event loop, and leaves what takes long to the strict path: LeftToStrictPath.
+    A read with a shape that may take long (``in_thread``) is given ``context`` on the strict path, from which it asks
+    for room.  Without one it is called on the event loop, and leaves what takes long to the strict path:
+    LeftToStrictPath.
 
     Others give a ``handler``.
     """
@@ -290,7 +288,7 @@ class BoundMethod:
         self.summary = method.summary
         self.read = read = method.read_in(method_set)
         self.shape = method.shape
-        has_context = method.in_thread is not False
+        has_context = method.in_thread is not False and method.shape is not None
         self.handler = method.handler if read is None else _handler_of(read, with_context=has_context)
         self.signature = signature
         self.parameters = signature.parameters
@@ -308,19 +306,21 @@ class BoundMethod:
         """The most items of an array among the parameters; 0 without one."""
         return max((getattr(parameter.type, "length_max", None) or 0 for parameter in self.parameters), default=0)
 
-    def wants_thread(self, arguments: Sequence[Any]) -> bool:
-        decide = self.in_thread
-        return decide if isinstance(decide, bool) else decide(arguments)
-
-    def run(self, context: Context, arguments: list[Any]) -> bytes | None:
+    def run(self, context: Context, arguments: Sequence[Any]) -> bytes | None:
         """The handler's result, for which there is room in the response; errors of both."""
-        result = self.handler(context, *arguments)
+        found = self.handler(context, *arguments)
+        result = found if found is None or isinstance(found, bytes) else context.array(found)
         if result is not None:
             context.add_result(len(result))
         return result
 
-    def decode(self, values: Any) -> list[Any]:
-        """The handler's arguments from the parameters of a request.
+    def answer(self, context: Context, params: list[Any]) -> bytes | None:
+        """The result of a call, in the calling thread; errors of both."""
+        arguments, _ = self.decode(params)
+        return self.run(context, arguments)
+
+    def decode(self, values: Any) -> tuple[list[Any], bool]:
+        """The handler's arguments from the parameters of a request, and True if it takes long with them.
 
         ``null`` is an optional parameter that is left out.  Raises
         :class:`~fastnode.errors.InvalidParams`, which names the parameter or the limit.
@@ -344,7 +344,8 @@ class BoundMethod:
             except Reject as error:
                 label = self._label(index, error.path)
                 raise InvalidParams(f"Invalid params: {label} {error.reason}") from None
-        return arguments
+        is_long = self.in_thread
+        return arguments, is_long if isinstance(is_long, bool) else is_long(arguments)
 
     def _label(self, index: int, path: str = "") -> str:
         return f"{self.parameters[index].name}{path} (parameter {index + 1})"

@@ -338,6 +338,8 @@ class Record:
     __slots__ = ()
 
     MEMBERS: ClassVar[tuple[Member, ...]]
+    #: The same in the order of the JSON.
+    IN_JSON: ClassVar[tuple[Member, ...]]
     INNER: ClassVar[tuple[Inner, ...]]
     #: Name in schemas, where that is not the name of the class.
     known_as: ClassVar[str] = ""
@@ -346,7 +348,6 @@ class Record:
     #: Names of the members in the order of the binary form, where that is not the order of the class.
     buffer_order: ClassVar[tuple[str, ...]] = ()
 
-    _in_json: ClassVar[tuple[Member, ...]]
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _readers: ClassVar[tuple[tuple[Callable[..., Any], str], ...]]
     _writers: ClassVar[tuple[tuple[str, Callable[[Any], Any]], ...]]
@@ -373,7 +374,7 @@ class Record:
     @classmethod
     def _nested(cls, flat: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
-        for row in cls._in_json:
+        for row in cls.IN_JSON:
             place = made if row.within is None else made.setdefault(row.within.key, {})
             if row.json in flat:
                 place[row.json] = flat[row.json]
@@ -447,7 +448,7 @@ class Record:
     def types(cls) -> dict[str, str]:
         """The record, and the objects in it that have no class of their own, in the language of schemas."""
         made: dict[str, dict[str, str]] = {cls.schema_name(): {}}
-        for row in cls._in_json:
+        for row in cls.IN_JSON:
             name = cls.schema_name()
             if row.within is not None:
                 made[name][row.within.key] = f"{row.within.key}: {row.within.type}"
@@ -469,13 +470,13 @@ def record(cls: type[R]) -> type[R]:
     by_name = {each.name: each for each in rows}
     in_buffer = tuple(by_name[name] for name in made.buffer_order) or made.MEMBERS
     made._readers = tuple((each.read if each.within else each.codec.read, each.json) for each in rows)
-    made._in_json = tuple(by_name[name] for name in made.json_order) or made.MEMBERS
-    made._writers = tuple((each.json, each.codec.write) for each in made._in_json)
+    made.IN_JSON = tuple(by_name[name] for name in made.json_order) or made.MEMBERS
+    made._writers = tuple((each.json, each.codec.write) for each in made.IN_JSON)
     made._putters = tuple(each.codec.put for each in in_buffer)
     made._takers = tuple((each.codec.take, each.json) for each in in_buffer)
     if in_buffer != made.MEMBERS:
         made._in_class_order = staticmethod(itemgetter(*map(in_buffer.index, rows)))
-    made._values = staticmethod(_getter(made._in_json))
+    made._values = staticmethod(_getter(made.IN_JSON))
     made._buffer_values = staticmethod(_getter(in_buffer))
     return made
 

@@ -16,8 +16,9 @@ compares them.  Both answer for a slice of the loop's time and then let others h
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -77,7 +78,7 @@ class FastPath:
                 name,
                 keeps=method.is_cached,
                 shape=method.shape if is_fast else None,
-                handler=method.read if is_fast else None,
+                handler=cast("Callable[..., bytes | None]", method.read) if is_fast else None,
                 items_max=method.items_max,
                 read=engine.reader_of(method),
             )

@@ -139,7 +139,7 @@ class Explorer:
         if view is None or method is None:
             raise _NoAnswer("The node has not loaded its chain yet.")
         context = Context(view, self._table.method_set, _RESPONSE_BYTES_MAX)
-        found = method.handler(context, *method.decode([text]))
+        found = method.answer(context, [text])
         if found is None:
             raise _NoAnswer("No such transaction is known.")
         if len(found) > TRACE_MAX:
@@ -557,9 +557,7 @@ class _Search:
         if method is None:
             return None
         try:
-            return method.handler(
-                Context(self._view, self._table.method_set, _RESPONSE_BYTES_MAX), *method.decode(list(params))
-            )
+            return method.answer(Context(self._view, self._table.method_set, _RESPONSE_BYTES_MAX), list(params))
         except (RpcError, Refused):
             return None
 

@@ -1,7 +1,6 @@
 """Blocks and their transactions as JSON, straight from records and effects as they are stored.
 
-The readable form of everything here is ``fastnode/_twins/block_text.py``; records are drawn in archiver/records.py, the
-forms of checkpoints in api/checkpoints.py.
+The readable form of everything here is ``fastnode/_twins/block_text.py``; records are drawn in archiver/records.py.
 """
 
 from collections.abc import Callable, Container
