@@ -9,7 +9,8 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -98,31 +99,31 @@ def _make_room_for_files(count: int) -> None:
 
 
 async def _run_until_stopped(start: Callable[[], Coroutine[Any, Any, Node]]) -> None:
-    stop_requested = stop_requested_by_signal()
-    stopping = asyncio.ensure_future(stop_requested.wait())
-    starting = asyncio.ensure_future(start())
-    if not _has_terminal():  # where there is one, its end is the end of the node
-        say = "nothing to read again without --rpc-limits"
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logger.info, say)
-    try:
-        # A start may have to wait for other nodes; a signal ends that too.
-        if await _first_of(starting, stopping):
-            await _serve(starting.result(), stopping)
-    finally:
-        stopping.cancel()
-    _say_stopped()
+    with stop_requested_by_signal() as stop_requested:
+        stopping = asyncio.ensure_future(stop_requested.wait())
+        starting = asyncio.ensure_future(start())
+        if not _has_terminal():  # where there is one, its end is the end of the node
+            say = "nothing to read again without --rpc-limits"
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logger.info, say)
+        try:
+            # A start may have to wait for other nodes; a signal ends that too.
+            if await _first_of(starting, stopping):
+                await _serve(starting.result(), stopping)
+        finally:
+            stopping.cancel()
+        _say_stopped()
 
 
 async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
     settle_memory()
-    await node.equipment.public_port.until_served(stopping.done)
-    notify(READY)
-    announce(node)
     trimming = asyncio.ensure_future(trim_after_bursts(node.foundation.budget))
     reset = node.reset
     try:
+        await node.equipment.public_port.until_served(stopping.done)
+        notify(READY)
+        announce(node)
         await _first_of(asyncio.ensure_future(_first_end(node, reset)), stopping)
     finally:
         trimming.cancel()
@@ -157,27 +158,46 @@ def _has_terminal() -> bool:
 
 
 async def _first_of(work: asyncio.Future[Any], stopping: asyncio.Future[Any]) -> bool:
-    """True if ``work`` is done before ``stopping``, which cancels it; raises what ``work`` raises."""
+    """True if ``work`` has a result, also one that came when it was being cancelled; raises what ``work`` raises.
+
+    ``stopping`` cancels ``work``; what goes wrong while it ends then is not raised.
+    """
     await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
     if work.done():
         work.result()
         return True
     work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
-    return False
+    await asyncio.wait((work,))
+    return not work.cancelled() and work.exception() is None
 
 
-def stop_requested_by_signal() -> asyncio.Event:
+@contextmanager
+def stop_requested_by_signal() -> Iterator[asyncio.Event]:
+    """Event that the first signal sets; a second signal of the same kind ends the process at once.
+
+    The handlers are the interpreter's and not the loop's: the loop's act in one of its next rounds, and lose a second
+    signal that comes before that round.  The second one is the kernel's: KeyboardInterrupt would be raised wherever
+    the loop happens to be, and is lost there where exceptions are logged.
+    """
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
 
-    def on_signal(number: signal.Signals) -> None:
+    def begin(number: signal.Signals) -> None:
         logger.info("stopping", extra=log_facts(signal=number.name))
         stop_requested.set()
-        # A second signal ends the process at once.
-        loop.remove_signal_handler(number)
+
+    def on_signal(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        loop.call_soon_threadsafe(begin, signal.Signals(number))
 
     hang_up = [signal.SIGHUP] if _has_terminal() else []
+    before = {}
     for number in (signal.SIGTERM, signal.SIGINT, *hang_up):
-        loop.add_signal_handler(number, on_signal, number)
-    return stop_requested
+        before[number] = signal.signal(number, on_signal)
+        signal.siginterrupt(number, False)
+    try:
+        yield stop_requested
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is on_signal:
+                signal.signal(number, handler)

@@ -65,8 +65,8 @@ def _run_worker(settings: Settings, seat: WorkerSeat) -> None:
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
 
     async def run() -> None:
-        stopping = asyncio.ensure_future(stop_requested_by_signal().wait())
-        await Worker(settings, seat).run(stopping)
+        with stop_requested_by_signal() as stop_requested:
+            await Worker(settings, seat).run(asyncio.ensure_future(stop_requested.wait()))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
