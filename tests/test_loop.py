@@ -119,6 +119,24 @@ def test_a_loop_whose_thread_is_gone_is_not_well(source: Source, loop: Loop, mon
     assert loop.trouble is None, "it was asked to end"
 
 
+def test_a_loop_that_is_being_started_is_not_one_whose_thread_is_gone(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, start = [], threading.Thread.start
+
+    def slow_start(thread: threading.Thread) -> None:
+        told.append(loop.trouble)
+        start(thread)
+        told.append(loop.trouble)
+
+    monkeypatch.setattr(threading.Thread, "start", slow_start)
+    loop = Loop("reader", source, what="nothing is read")
+    loop.start()
+    told.append(loop.trouble)
+    loop.close()
+    assert told == [None, None, None]
+
+
 def test_a_loop_that_cleans_up_badly_goes_on(source: Source) -> None:
     def fail() -> None:
         raise ValueError

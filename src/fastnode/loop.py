@@ -104,12 +104,15 @@ class Loop:
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        #: A thread is not alive yet while it is being started; its first step may ask before ``start`` returns.
+        self._is_started = False
 
     def start(self) -> None:
         """Once, and not after an interruption."""
         if not self._stopping.is_set():
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
+            self._is_started = True
 
     def wake(self) -> None:
         """Begin the next step now; one that is under way is followed by another.  A growing pause is not cut short."""
@@ -137,11 +140,12 @@ class Loop:
     def trouble(self) -> str | None:
         """Reason why the work is not done; None while it is done, or not asked for."""
         thread = self._thread
-        if thread is None or self._stopping.is_set():
+        if thread is None or not self._is_started or self._stopping.is_set():
             return None
         return self._setbacks.reason if thread.is_alive() else f"{self._what}: its thread has ended"
 
     def _run(self) -> None:
+        self._is_started = True
         while not self._stopping.is_set():
             self._woken.clear()
             try:
