@@ -11,9 +11,11 @@ import re
 import shutil
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.conftest import PATIENCE_S
 
 PROJECT = Path(__file__).parents[1]
 SCRIPTS = [
@@ -101,7 +103,7 @@ class Project:
             env=self.environment(**environment),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -438,20 +440,28 @@ def test_a_venv_that_was_left_half_made_is_made_again(project: Project) -> None:
 
 @pytest.mark.skipif(shutil.which("flock") is None, reason="no flock on this machine")
 def test_two_scripts_at_once_build_once(project: Project) -> None:
-    project.add_python("3.12", extra='case "$*" in *build_ext*) sleep 0.5 ;; esac; exit 0')
+    gate = project.root / "gate"  # the first one builds until the other one waits
+    project.add_python(
+        "3.12", extra=f'case "$*" in *build_ext*) until [ -e {gate} ]; do sleep 0.02; done ;; esac; exit 0'
+    )
     project.add_compiler()
-    scripts = [
-        subprocess.Popen(
-            [project.bin / "bash", project.root / "scripts" / "run"],
-            cwd=project.root,
-            env=project.environment(),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    messages = [script.communicate(timeout=30)[1] for script in scripts]
-    assert [script.returncode for script in scripts] == [0, 0]
+    logs = [project.root / f"{number}.log" for number in range(2)]
+    with ExitStack() as stack:
+        scripts = [
+            subprocess.Popen(
+                [project.bin / "bash", project.root / "scripts" / "run"],
+                cwd=project.root,
+                env=project.environment(),
+                stderr=stack.enter_context(log.open("w")),
+            )
+            for log in logs
+        ]
+    deadline = time.monotonic() + PATIENCE_S
+    while not any("waiting for another script" in log.read_text() for log in logs) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    gate.touch()
+    assert [script.wait(PATIENCE_S) for script in scripts] == [0, 0]
+    messages = [log.read_text() for log in logs]
     calls = project.calls()
     assert sum("build_ext" in call for call in calls) == 1
     assert sum(call.startswith("-m fastnode start") for call in calls) == 2

@@ -130,15 +130,15 @@ def test_an_execution_past_its_deadline_is_given_up(avm: ModuleType) -> None:
 def test_instructions_with_millions_of_cells_count_as_the_work_they_are(large: bytes) -> None:
     """A thousand of them would take half a minute."""
     setup = put(1, U32, 4_000_000) + put(2, U32, 0) + put(3, FF, 7) + put(4, U32, 2) + put(5, U1, 1)
-    started = time.monotonic()
+    worked = time.thread_time()
     with pytest.raises(ExecutionTimeExceeded):
         run(
             kernel,
             setup + large + assemble("JUMP", len(setup)),
-            options={"deadline": started + 0.05},
+            options={"deadline": time.monotonic() + 0.05},
             l2_gas=END - 1,
         )
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - worked < 5
 
 
 @every

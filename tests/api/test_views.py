@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 import uvloop
+from tests.conftest import PATIENCE_S
 
 from fastnode.api.chain import METHODS
 from fastnode.archiver.commit import ChainCommit
@@ -129,17 +130,17 @@ def test_the_last_reader_of_a_view_may_be_in_another_thread(moving: MovingChain)
 
     def read(view: View) -> int:
         started.set()
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE_S)
         return sum(len(view.chain.body_json(number) or b"") for number in range(1, TIP + 1))
 
     with ThreadPoolExecutor(1) as executor:
         assert moving.view is not None
         total = executor.submit(read, moving.view)
-        assert started.wait(10)
+        assert started.wait(PATIENCE_S)
         moving.ingestor.undo_above(50)
         gc.collect()
         go_on.set()
-        assert total.result(10) > 1_000_000
+        assert total.result(PATIENCE_S) > 1_000_000
     assert moving.view is not None
     assert moving.view.chain.tip_number <= 50
 

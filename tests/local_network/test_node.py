@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import signal
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import PATIENCE_S
 from tests.local_network.local_chain import LocalChain, for_chain
 from tests.mempool.made import hash_of, made_txs
 
 from fastnode.archiver.check import check_database
 from fastnode.errors import NoAnswer, RpcError, StartError
 from fastnode.testing import RunningNetwork, local_network
+from fastnode.values.lineage import LINEAGE_HEADER
 
 FLAGS = ("--local-network", "--disable-admin-api-key")
 
@@ -230,8 +235,9 @@ def test_the_old_chain_stays_until_the_new_one_is_complete(tmp_path: Path, is_ke
             with pytest.raises(RpcError) as refused:
                 running.call("fastnode_reset", {"fork": {"source": source}})
             assert refused.value.data == {"code": code}
+        process = lineage_of(running)
         assert running.call("fastnode_reset", {"fork": {"source": broken}}) is True
-        wait_for_return(running)
+        wait_for_return(running, process)
         assert (running.call("node_getNodeInfo"), running.call("node_getBlockHeader", "latest")) == before
         assert running.mine(1) == 9
         # It can be reset again.
@@ -242,16 +248,18 @@ def test_the_old_chain_stays_until_the_new_one_is_complete(tmp_path: Path, is_ke
         assert not list((tmp_path / "data").glob("reset*"))
 
 
-def wait_for_return(network: RunningNetwork) -> None:
-    """Until the process has gone away and come back."""
-    has_gone, deadline = False, time.monotonic() + 60
+def lineage_of(network: RunningNetwork) -> str:
+    """Name that a node gives itself at each start."""
+    with urllib.request.urlopen(f"{network.url}/livez", timeout=PATIENCE_S) as answer:
+        return str(answer.headers[LINEAGE_HEADER])
+
+
+def wait_for_return(network: RunningNetwork, before: str) -> None:
+    """Until another one has come in the place of the process that called itself so."""
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        try:
-            is_there = network.call("node_isReady")
-        except (NoAnswer, RpcError):
-            has_gone = True
-        else:
-            if has_gone and is_there:
+        with suppress(OSError, http.client.HTTPException, NoAnswer, RpcError):
+            if lineage_of(network) not in (before, "None") and network.call("node_isReady"):
                 return
         time.sleep(0.01)
     raise AssertionError("it has not come back")

@@ -18,7 +18,7 @@ from tests.sources.scripted_upstream import scripted_upstream
 KEYS = [PrivateKey(bytes([number]) * 32) for number in range(1, 8)]
 AWAY = 6
 INACTIVE = "0x" + address_of(KEYS[AWAY]).hex()
-SLOT_S = 36
+SLOT_S = 360  # a node has eighteen minutes to start in epoch NOW
 #: The epoch in which the tests are.
 NOW = 20
 

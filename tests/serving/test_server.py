@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 import orjson
 import pytest
-from tests.serving.sockets import RIGHT, SMALL, Connection, RunningServer, call, post, request
+from tests.serving.sockets import RIGHT, SMALL, Connection, RunningServer, call, post, request, wait_until
 
 # ---- one request ------------------------------------------------------------------------------
 
@@ -19,8 +19,7 @@ def test_a_call_is_answered_with_the_documented_headers(connection: Connection) 
     answer = connection.ask(post(call()))
     assert (answer.status, answer.json) == (200, RIGHT)
     headers = answer.headers
-    sent_at = parsedate_to_datetime(headers.pop("date"))
-    assert abs(sent_at.timestamp() - time.time()) < 5
+    assert headers.pop("date")
     assert headers == {
         "vary": "Accept-Encoding, Origin",
         "access-control-allow-origin": "*",
@@ -31,6 +30,17 @@ def test_a_call_is_answered_with_the_documented_headers(connection: Connection) 
         "connection": "keep-alive",
         "keep-alive": "timeout=65",
     }
+
+
+def test_an_answer_names_its_time(connection: Connection) -> None:
+    """The loop notes it again as soon as it can: a loop that is held up is late with it."""
+
+    def is_now() -> bool:
+        asked_at = int(time.time())
+        sent_at = parsedate_to_datetime(connection.ask(post(call())).headers["date"])
+        return asked_at - 1 <= sent_at.timestamp() <= time.time()
+
+    wait_until(is_now)
 
 
 @pytest.mark.parametrize("target", ["/", "//", "/?x=1", "/?", "http://node/", "http://node", "HTTP://node:80?x"])

@@ -181,7 +181,14 @@ def test_every_answer_is_right_for_one_block_whatever_happens(
             events[number % len(events)]()
         except (OSError, http.client.HTTPException, StopIteration):
             time.sleep(0.1)  # the primary, or a worker, has just been killed
-        time.sleep(dice.uniform(0.0, 1.0))
+        wanted = sum(asker.answers for asker in askers) + dice.randrange(20, 200)
+        until(
+            lambda wanted=wanted: (
+                sum(asker.answers for asker in askers) >= wanted  # type: ignore[misc]
+                or any(asker.faults for asker in askers)
+            ),
+            "nothing is answered",
+        )
         assert not any(asker.faults for asker in askers), [asker.faults for asker in askers]
 
     def at_the_tip() -> bool:
@@ -200,7 +207,7 @@ def test_every_answer_is_right_for_one_block_whatever_happens(
         asker.stop_asked.set()
         asker.join()
     assert [asker.faults for asker in askers] == [[]] * CLIENTS
-    assert sum(asker.answers for asker in askers) > 20 * ROUNDS
+    assert sum(asker.answers for asker in askers) >= 20 * ROUNDS
     assert len(set.union(*(asker.tips for asker in askers))) > 2
     assert following.node.stop() == 0
 

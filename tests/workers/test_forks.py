@@ -176,6 +176,7 @@ def test_every_answer_is_of_one_block_that_was_the_tip_while_other_blocks_take_i
             for step in (walk.fork, walk.grow):
                 step(dice)
                 until(has_come, "a worker does not come to the tip")
+                until(lambda: any(asker.faults or walk.tip in asker.seen for asker in askers), "no client sees the tip")
             assert not any(asker.faults for asker in askers), [asker.faults for asker in askers]
         for _ in range(12):
             until(has_come, "a worker does not come to the tip")

@@ -113,7 +113,7 @@ def test_a_worker_gets_facts_and_names_before_its_copy(link: Link, notes: Notes)
 
 
 def test_a_worker_waits_for_its_turn_to_repeat_a_block(hub: Hub, notes: Notes, tmp_path: Path) -> None:
-    delay_s = 5.0
+    delay_s = 2 * PATIENCE_S
     link = Link(tmp_path / "primary", 1, notes, delay_s=delay_s)
     link.start()
     try:
@@ -122,10 +122,8 @@ def test_a_worker_waits_for_its_turn_to_repeat_a_block(hub: Hub, notes: Notes, t
         hub.feed.tell(frame(Kind.BLOCK, shown_at) + batch_frame(0, [(b"first", b"")]))
         notes.wait_for("batch")
         assert time.monotonic_ns() - shown_at >= delay_s * 1e9
-        begun = time.monotonic()
         hub.feed.tell(frame(Kind.BLOCK, shown_at) + batch_frame(0, [(b"second", b"")]))  # it is late already
-        notes.wait_for("batch", (0, [(b"second", b"")]))
-        assert time.monotonic() - begun < delay_s
+        notes.wait_for("batch", (0, [(b"second", b"")]))  # in less than the delay
     finally:
         link.close()
 
