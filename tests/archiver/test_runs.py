@@ -26,10 +26,10 @@ from fastnode.errors import BlockRejected, BlockUnavailable, ChainFileError, Dat
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body
 from fastnode.protocol.tips import TipId
-from fastnode.snapshots.leveldb_copy import copy_leveldb
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.storage.database import SharedDatabase
+from fastnode.storage.leveldb_copy import copy_leveldb
 from fastnode.world_state.apply import PreparedBlock
 from fastnode.world_state.layout import BLOCK_BYTES, CHANGED, LEAF_HISTORY, NODE_HISTORY
 from fastnode.world_state.replica import WorldStateReplica

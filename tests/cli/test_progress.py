@@ -23,7 +23,7 @@ def test_plain_lines_come_at_intervals_and_not_at_every_step(
         for step in range(1, 13):
             now += 1.0
             advance(step, 12, f"block {step}")
-    assert capsys.readouterr().err == "importing x: 41 %, block 5\nimporting x: 83 %, block 10\n"
+    assert capsys.readouterr().err == "importing x: 41 %, block 5\nimporting x: 83 %, block 10, 0:02 left\n"
 
 
 def test_short_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,7 +181,7 @@ def test_a_value_changed_inside_a_database_is_refused(snapshot: Path, old: Path,
     import plyvel
 
     from fastnode.snapshots.archive import ArchiveWriter
-    from fastnode.snapshots.leveldb_copy import settle_copy
+    from fastnode.storage.leveldb_copy import settle_copy
 
     unpacked = tmp_path / "unpacked"
     with tarfile.open(archive(snapshot, key)) as packed:

@@ -607,7 +607,8 @@ def test_a_check_tells_how_far_it_is(state: WorldState) -> None:
     maker, said = Maker(random.Random(7)), []
     build(state, maker.content(txs=2, most=6), 1)
     assert state.check(progress=lambda done, total: said.append((done, total))) == []
-    assert said[-1] == (sum(state.view.tip.sizes) + 1,) * 2
+    assert said == sorted(said)
+    assert said[-1][0] == said[-1][1] > 0
 
 
 def test_an_empty_block_changes_only_the_archive(state: WorldState) -> None:

@@ -1,6 +1,7 @@
 """``fastnode db check``: everything in the chain database, recomputed and compared.
 
-Each block and checkpoint is decoded from its stored JSON, verified as if it had just arrived, and
+The check goes by runs of blocks, which begin with an epoch: each stands alone, so that several processes may share
+them.  Each block and checkpoint is decoded from its stored JSON, verified as if it had just arrived, and
 what it must have stored is compared with what is there.  Then all keys are counted, so that
 nothing can lie in the database that belongs to no block.  State roots, archive roots and the
 genesis' public data are claims that only the state trees can judge; they are not judged here.
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -39,7 +40,17 @@ from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash
 from fastnode.records import dataclass
 
-__all__ = ["DAMAGE", "CheckReport", "check_database"]
+__all__ = [
+    "DAMAGE",
+    "ChainCheck",
+    "ChainFindings",
+    "CheckReport",
+    "check_database",
+    "conclude_chain",
+    "count_keys",
+    "runs_of_epochs",
+    "text_of",
+]
 
 #: After so many findings the walk ends: the database is lost, and the operator knows.
 PROBLEMS_MAX: Final = 100
@@ -96,53 +107,176 @@ class CheckReport:
         return not self.problems
 
 
+@dataclass(slots=True)
+class ChainFindings:
+    """Findings of a part of the check: they add up in the order of the parts."""
+
+    blocks: int = 0
+    checkpoints: int = 0
+    transactions: int = 0
+    #: Number of the newest sound checkpoint, 0 for none.
+    newest_complete: int = 0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    #: Entries that must be there, by first byte of their keys.
+    expected: Counter[bytes] = field(default_factory=Counter)
+
+    def add(self, other: ChainFindings) -> None:
+        self.blocks += other.blocks
+        self.checkpoints += other.checkpoints
+        self.transactions += other.transactions
+        self.newest_complete = max(self.newest_complete, other.newest_complete)
+        self.problems += other.problems
+        self.notes += other.notes
+        self.expected += other.expected
+
+    def to_json(self) -> dict[str, Any]:
+        expected = {kind.hex(): count for kind, count in self.expected.items()}
+        return {name: getattr(self, name) for name in self.__slots__} | {"expected": expected}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> ChainFindings:
+        """The inverse of :meth:`to_json`; ValueError, KeyError or TypeError for what is none."""
+        expected = {bytes.fromhex(kind): int(count) for kind, count in value["expected"].items()}
+        return cls(**(value | {"expected": Counter(expected)}))
+
+
 def check_database(store: ArchiverStore, *, progress: Progress | None = None) -> CheckReport:
     """Check the whole chain database.  Never raises for what it finds; reads from one snapshot."""
     report = CheckReport()
-    if not store.has_chain:
-        report.notes.append("the database holds no chain yet")
-        return report
     try:
+        if not store.has_chain:
+            report.notes.append("the database holds no chain yet")
+            return report
         with store.open_view() as view:
-            _Check(view, report, progress).run()
-    except _TooManyProblemsError:
-        report.notes.append(f"stopped after {PROBLEMS_MAX} problems")
+            tip = view.tip_number
+            check = ChainCheck(view, on_block=None if progress is None else lambda number: progress(number, tip))
+            check.check_head()
+            check.check_blocks(1, tip)
+            stored: Counter[bytes] = Counter()
+            try:
+                stored = count_keys(view)
+            except DAMAGE as error:
+                check.findings.problems.append(f"the keys: {text_of(error)}")
+            conclude_chain(view, check.findings, report, stored)
     except DAMAGE as error:
-        report.problems.append(f"the database cannot be read: {_text(error)}")
+        report.problems.append(f"the database cannot be read: {text_of(error)}")
     return report
+
+
+def runs_of_epochs(view: ChainView, blocks: int) -> list[tuple[int, int]]:
+    """First and last blocks of runs of some ``blocks`` that begin with an epoch each, as the checkpoints of an epoch
+    are checked together."""
+    firsts, tip = [1], view.tip_number
+    for near in range(1 + blocks, tip + 1, blocks):
+        first = max(near, firsts[-1] + 1)
+        while first <= tip and _epoch_of(view, first) == _epoch_of(view, first - 1):
+            first += 1
+        if first <= tip:
+            firsts.append(first)
+    return list(zip(firsts, [first - 1 for first in firsts[1:]] + [tip], strict=True)) if tip else []
+
+
+def _epoch_of(view: ChainView, number: int) -> int | None:
+    """None for a block that cannot be read: a run goes on over it."""
+    try:
+        info = view.block_info(number)
+    except DAMAGE:
+        return None
+    return None if info is None else info.slot_number // view.chain.epoch_duration
+
+
+def count_keys(view: ChainView, start: bytes = b"", stop: bytes | None = None) -> Counter[bytes]:
+    """Numbers of stored entries by the first byte of their keys, read with their checksums."""
+    return Counter(key[:1] for key in view.keys(start, stop))
+
+
+def conclude_chain(view: ChainView, found: ChainFindings, report: CheckReport, stored: Counter[bytes]) -> None:
+    """Add the findings of all parts to ``report``, and what only all of them together tell.
+
+    ``stored``: :func:`count_keys` over all keys.
+    """
+    problems = found.problems
+    if len(problems) < PROBLEMS_MAX:
+        try:
+            problems += _faults_of_tips(view, found.newest_complete)
+        except DAMAGE as error:
+            problems.append(f"the tips: {text_of(error)}")
+    report.blocks, report.checkpoints, report.transactions = found.blocks, found.checkpoints, found.transactions
+    report.notes += found.notes
+    if stored[layout.KEY_UNDO]:
+        report.notes.append("an undo was interrupted; the next start finishes it")
+    if not problems:  # what is wrong already makes the counts differ
+        problems += _surplus_keys(found.expected, stored)
+    if len(problems) >= PROBLEMS_MAX:
+        report.notes.append(f"stopped after {PROBLEMS_MAX} problems")
+    report.problems += problems[:PROBLEMS_MAX]
+
+
+def _faults_of_tips(view: ChainView, newest_complete: int) -> Iterator[str]:
+    tips = view.stored_tips()
+    if not tips.finalized <= tips.proven <= tips.checkpointed:
+        yield (
+            f"the tips: finalized {tips.finalized}, proven {tips.proven}, checkpointed {tips.checkpointed} are not in "
+            f"order"
+        )
+    if tips.checkpointed != newest_complete:
+        yield f"the tips: checkpointed is {tips.checkpointed}, the newest sound checkpoint is {newest_complete}"
+
+
+def _surplus_keys(expected: Counter[bytes], stored: Counter[bytes]) -> Iterator[str]:
+    """Entries that belong to nothing."""
+    marks = (layout.KEY_UNDO, layout.KEY_OLDEST_BODY, layout.KEY_DROPPED)
+    wanted = expected + Counter((layout.KEY_SCHEMA, layout.KEY_TIPS))
+    for kind in sorted(stored.keys() | wanted.keys()):
+        surplus = stored[kind] - wanted[kind]
+        if surplus and kind not in marks and kind[0] < _RESERVED_FROM:
+            name = _KINDS.get(kind, f"key that starts with {kind!r}")
+            yield f"{surplus} too many of the kind: {name}"
 
 
 class _TooManyProblemsError(Exception):
     pass
 
 
-class _Check:
-    def __init__(self, view: ChainView, report: CheckReport, progress: Progress | None) -> None:
+class ChainCheck:
+    """The check of a part of the chain.  ``on_block`` is told of each number, ``on_body`` gets each block that is
+    whole."""
+
+    def __init__(
+        self,
+        view: ChainView,
+        *,
+        on_block: Callable[[int], object] | None = None,
+        on_body: Callable[[L2Block], None] | None = None,
+    ) -> None:
         self._view = view
-        self._report = report
-        self._progress = progress
-        self._expected: Counter[bytes] = Counter({layout.KEY_SCHEMA: 1, layout.KEY_TIPS: 1})
+        self._on_block = on_block
+        self._on_body = on_body
+        self.findings = ChainFindings()
+        self._expected = self.findings.expected
         self._epoch = -1
         self._out_hashes: list[bytes] = []  # of the epoch's checkpoints so far
-        self._newest_complete = 0
 
-    def run(self) -> None:
-        with self._noting("the genesis"):
-            self._check_genesis()
-        with self._noting("the oldest block with a body"):
-            self._check_oldest_body()
-        for _, group in groupby(self._block_infos(), key=lambda info: info.checkpoint_number):
-            self._check_run(list(group))
-        with self._noting("the tips"):
-            self._check_tips()
-        with self._noting("the keys"):
-            self._check_keys()
+    def check_head(self) -> None:
+        """Check the genesis and the oldest block with a body."""
+        with contextlib.suppress(_TooManyProblemsError):
+            with self._noting("the genesis"):
+                self._check_genesis()
+            with self._noting("the oldest block with a body"):
+                self._check_oldest_body()
+
+    def check_blocks(self, first: int, last: int) -> None:
+        """The blocks of a run, with their checkpoints; it ends early when the database is lost."""
+        with contextlib.suppress(_TooManyProblemsError):
+            for _, group in groupby(self._block_infos(first, last), key=lambda info: info.checkpoint_number):
+                self._check_run(list(group))
 
     # ---- findings ------------------------------------------------------------------------
 
     def _problem(self, text: str) -> None:
-        self._report.problems.append(text)
-        if len(self._report.problems) >= PROBLEMS_MAX:
+        self.findings.problems.append(text)
+        if len(self.findings.problems) >= PROBLEMS_MAX:
             raise _TooManyProblemsError
 
     @contextlib.contextmanager
@@ -153,7 +287,7 @@ class _Check:
         except BlockRejected as error:
             self._problem(str(error))  # says where itself
         except DAMAGE as error:
-            self._problem(f"{where}: {_text(error)}")
+            self._problem(f"{where}: {text_of(error)}")
 
     def _compare(self, where: str, entries: Entries) -> None:
         for key, expected in entries.items():
@@ -176,23 +310,22 @@ class _Check:
         oldest = self._view.oldest_body
         if self._view.get(layout.KEY_OLDEST_BODY) is None:
             return
-        self._report.notes.append(f"bodies and logs are kept of blocks from {oldest} on; those before are pruned")
+        self.findings.notes.append(f"bodies and logs are kept of blocks from {oldest} on; those before are pruned")
         if not 1 <= oldest <= self._view.tip_number + 1:
             self._problem(f"the oldest block with a body: it is {oldest}, the newest block is {self._view.tip_number}")
         info = self._view.block_info(oldest)
         if info is not None:
             require(f"block {oldest}, the oldest with a body", "indexWithinCheckpoint", info.index_within_checkpoint, 0)
 
-    def _block_infos(self) -> Iterator[BlockInfo]:
-        """Blocks 1 to the tip; one that is missing is a problem and leaves a gap."""
-        tip = self._view.tip_number
-        for number in range(1, tip + 1):
+    def _block_infos(self, first: int, last: int) -> Iterator[BlockInfo]:
+        """One that is missing is a problem and leaves a gap."""
+        for number in range(first, last + 1):
             with self._noting(f"block {number}"):
                 info = self._view.block_info(number)
                 assert info is not None
                 yield info
-            if self._progress is not None:
-                self._progress(number, tip)
+            if self._on_block is not None:
+                self._on_block(number)
 
     def _check_run(self, infos: Sequence[BlockInfo]) -> None:
         """The blocks of one checkpoint, then the checkpoint itself when it is complete."""
@@ -225,8 +358,10 @@ class _Check:
         block_hash = block.hash()
         verifier.check_block(block, block_hash)
         self._compare(where, block_entries(block, block_hash, epoch_duration=self._view.chain.epoch_duration))
-        self._report.blocks += 1
-        self._report.transactions += info.tx_count
+        self.findings.blocks += 1
+        self.findings.transactions += info.tx_count
+        if self._on_body is not None:
+            self._on_body(block)
         return block
 
     # ---- pruned blocks -------------------------------------------------------------------
@@ -251,8 +386,8 @@ class _Check:
         require(where, "out hash", stored.out_hash, out_hash)
         slot = {layout.slot_key(header.slot_number): layout.encode_number(number)}
         self._compare(where, slot | {layout.checkpoint_key(number): stored.encode()})
-        self._report.checkpoints += 1
-        self._newest_complete = number
+        self.findings.checkpoints += 1
+        self.findings.newest_complete = number
 
     def _check_pruned_block(self, info: BlockInfo) -> None:
         """Its header has the hash that everything names; its transactions are those of the list, in order."""
@@ -282,8 +417,8 @@ class _Check:
                 self._problem(
                     f"{where}: its {_KINDS[layout.TRANSACTION]} is {'missing' if record is None else 'wrong'}"
                 )
-        self._report.blocks += 1
-        self._report.transactions += info.tx_count
+        self.findings.blocks += 1
+        self.findings.transactions += info.tx_count
 
     def _epoch_out_hash(self, header: CheckpointHeader, out_hash: bytes) -> bytes:
         """Hash over the epoch's checkpoints up to the one with this out hash, which comes next."""
@@ -310,40 +445,8 @@ class _Check:
         out_hash = verifier.check_checkpoint(published.checkpoint, messages, self._out_hashes)
         self._out_hashes.append(out_hash)
         self._compare(where, checkpoint_entries(published, header_hash=header.hash(), out_hash=out_hash))
-        self._report.checkpoints += 1
-        self._newest_complete = number
-
-    # ---- the whole -----------------------------------------------------------------------
-
-    def _check_tips(self) -> None:
-        tips = self._view.stored_tips()
-        if not tips.finalized <= tips.proven <= tips.checkpointed:
-            self._problem(
-                f"the tips: finalized {tips.finalized}, proven {tips.proven}, checkpointed {tips.checkpointed} "
-                f"are not in order"
-            )
-        if tips.checkpointed != self._newest_complete:
-            self._problem(
-                f"the tips: checkpointed is {tips.checkpointed}, the newest sound checkpoint is {self._newest_complete}"
-            )
-
-    def _check_keys(self) -> None:
-        """Reads every value once more with its checksum, and looks for entries that belong to nothing."""
-        found: Counter[bytes] = Counter()
-        for key, _ in self._view.scan():
-            if key[0] < _RESERVED_FROM:
-                found[key[:1]] += 1
-        for mark in (layout.KEY_OLDEST_BODY, layout.KEY_DROPPED):
-            found.pop(mark, 0)
-        if found.pop(layout.KEY_UNDO, 0):
-            self._report.notes.append("an undo was interrupted; the next start finishes it")
-        if self._report.problems:
-            return  # what is wrong already makes the counts differ
-        for kind in sorted(found.keys() | self._expected.keys()):
-            surplus = found[kind] - self._expected[kind]
-            if surplus:
-                name = _KINDS.get(kind, f"key that starts with {kind!r}")
-                self._problem(f"{surplus} too many of the kind: {name}")
+        self.findings.checkpoints += 1
+        self.findings.newest_complete = number
 
 
 def _published(stored: StoredCheckpoint, blocks: tuple[L2Block, ...]) -> PublishedCheckpoint:
@@ -363,6 +466,7 @@ def _published(stored: StoredCheckpoint, blocks: tuple[L2Block, ...]) -> Publish
     )
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """The message of an error of a reader."""
     message = error.args[0] if error.args else ""
     return message.decode(errors="replace") if isinstance(message, bytes) else str(error) or type(error).__name__

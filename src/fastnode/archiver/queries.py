@@ -401,6 +401,11 @@ class ChainView:
         with self._snapshot_or_raise().iterator(start=start, stop=stop) as pairs:
             yield from pairs
 
+    def keys(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[bytes]:
+        """Keys likewise."""
+        with self._snapshot_or_raise().iterator(start=start, stop=stop, include_value=False) as keys:
+            yield from keys
+
     def values(self, start: bytes, stop: bytes) -> list[bytes]:
         """Values from the key ``start`` to ``stop`` (exclusive), in order."""
         with self._snapshot_or_raise().iterator(start=start, stop=stop, include_key=False) as values:

@@ -84,8 +84,13 @@ class ArchiverStore:
 
     @property
     def has_chain(self) -> bool:
-        """True if a genesis has been stored."""
-        return self._database.get(layout.KEY_TIPS) is not None
+        """True if a genesis has been stored.  DatabaseUnreadable if the tips of a chain are lost: nothing may be begun
+        over it."""
+        if self._database.get(layout.KEY_TIPS) is not None:
+            return True
+        if self._database.get(layout.KEY_CHAIN) is not None:
+            raise self._database.unreadable(ValueError("its tips are missing"))
+        return False
 
     @property
     def chain(self) -> ChainInfo:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -204,23 +206,33 @@ def database() -> None:
 @click.option(
     "--quick", is_flag=True, help="Look for damage alone: checksums, roots and some leaves, a second per gigabyte."
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that share a long check.  [default: one for each processor]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_settings(CHECK)
-def check(resolved: Resolved[Settings], quick: bool, as_json: bool) -> int:
-    """Work out again everything that is stored and compare.  Exit code 1 when something is wrong."""
-    _, path = prepare(resolved)
-    from fastnode.chain_data import ChainData
-    from fastnode.data_check import check_data, look_at_data
+def check(resolved: Resolved[Settings], quick: bool, processes: int | None, as_json: bool) -> int:
+    """Work out again everything that is stored and compare.  Exit code 1 when something is wrong.
 
-    with ChainData.open(path, create=False) as data, progress("checking") as advance:
+    A check that is interrupted goes on where it was when it is called again, unless the databases were changed.
+    """
+    settings, path = prepare(resolved)
+    from fastnode.chain_data import ChainData
+    from fastnode.data_check import look_at_data
+    from fastnode.data_check.apart import check_apart, processors
+
+    with _ended_by_signals(), ChainData.open(path, create=False) as data, progress("checking") as advance:
         if quick:
             report = look_at_data(data)
         else:
-            report = check_data(
+            report = check_apart(
                 data,
-                on_chain=_in_blocks(advance),
-                on_indexes=lambda done, total: advance(done, total, f"{done} of {total} blocks of the indexes"),
-                on_state=lambda done, total: advance(done, total, f"{done} of {total} leaves of the state"),
+                processes=processes or processors(),
+                progress=advance,
+                release_record=settings.release_record,
             )
     counts = {"blocks": report.blocks, "checkpoints": report.checkpoints}
     if not quick:
@@ -237,3 +249,18 @@ def check(resolved: Resolved[Settings], quick: bool, as_json: bool) -> int:
     outcome = "no damage seen; without --quick everything is worked out again" if quick else "clean"
     say(f"{counted}: {outcome if report.clean else f'problems: {len(report.problems)}'}")
     return 0 if report.clean else 1
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the work as Ctrl-C does: what it has made on the disk is removed."""
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

@@ -60,9 +60,16 @@ def _bar(doing: str) -> Iterator[Advance]:
 
 
 def _print_line(doing: str) -> Advance:
+    begun: tuple[float, int] | None = None
+
     def show(done: int, total: int, note: str) -> None:
+        nonlocal begun
+        now = time.monotonic()
+        begun = begun or (now, done)
         percent = 100 * done // total if total else 100
-        say(f"{doing}: {percent} %, {note}", err=True)
+        seconds, more = now - begun[0], done - begun[1]
+        left = f", {duration(seconds * (total - done) / more)} left" if more > 0 else ""
+        say(f"{doing}: {percent} %, {note}{left}", err=True)
 
     return show
 

@@ -86,7 +86,7 @@ ROOMS: Final = (
         "the peer-to-peer network: connections, gossip, requests, scores, discovery; a source of transactions and "
         "proposed blocks, and a sink for ours; knows no JSON-RPC",
     ),
-    Room("data_check", "the check of all databases of a data directory", is_module=True),
+    Room("data_check", "the check of all databases of a data directory, in steps that several processes share"),
     Room("snapshots", "copies of the databases: made while the node runs, uploaded, verified, restored"),
     Room(
         "parquet",

@@ -1,5 +1,7 @@
 """The indexes against the blocks: every entry that should be there is, as it should be, and no other.
 
+Runs of blocks and ranges of tags stand alone, so that several processes may share them; what they find adds up.
+
 The logs of tags are compared in sum, so that a check needs no memory that grows with the chain: the digests
 of all (tag, log) pairs, added up, must be the same from the blocks as from the pages.
 """
@@ -9,9 +11,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
+from fastnode.archiver.check import DAMAGE, text_of
 from fastnode.log_index import layout
 from fastnode.log_index.contracts import contract_entries
 from fastnode.log_index.head import IndexHead
@@ -19,11 +24,12 @@ from fastnode.log_index.index import log_entries
 from fastnode.log_index.layout import LOGS_PER_PAGE
 from fastnode.log_index.rendering import join_pages, logs_of_page
 from fastnode.protocol.block import L2Block
+from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
 
-__all__ = ["check_indexes"]
+__all__ = ["IndexCheck", "IndexFindings", "check_indexes", "conclude_indexes", "heads_elsewhere", "ranges_of_tags"]
 
 #: A check that has found so many stops looking.
 PROBLEMS_MAX: Final = 100
@@ -34,6 +40,8 @@ Progress = Callable[[int, int], None]
 _HEADS: Final = (IndexHead("logs", layout.LOG_HEAD), IndexHead("contracts", layout.CONTRACT_HEAD))
 _BLOCK_NUMBER: Final = re.compile(rb'"blockNumber":(\d+)')
 _DIGEST_BYTES: Final = 16
+#: First bytes of tags, which are below the field's modulus, that part them into eight.
+_TAG_BOUNDS: Final = range(0x06, 0x30, 0x06)
 _TAG_PREFIXES: Final = (layout.PRIVATE_COUNT, layout.PUBLIC_COUNT, layout.PRIVATE_PAGE, layout.PUBLIC_PAGE)
 _KINDS: Final = {
     layout.PUBLIC_LOG: "public log",
@@ -48,17 +56,113 @@ _KINDS: Final = {
 }
 
 
+@dataclass(slots=True)
+class IndexFindings:
+    """Findings of a part of the check: they add up in the order of the blocks."""
+
+    problems: list[str] = field(default_factory=list)
+    #: Entries that must be there, by first byte of their keys.
+    expected: Counter[bytes] = field(default_factory=Counter)
+    #: Sum of the digests of all (tag, log) pairs of blocks, less those of pages.
+    digest: int = 0
+    #: Keys of contracts that were compared, and those that an earlier run of blocks must have compared, each with the
+    #: block that publishes it again.
+    compared: set[bytes] = field(default_factory=set)
+    published_before: dict[bytes, int] = field(default_factory=dict)
+
+    def add(self, other: IndexFindings) -> None:
+        self.problems += other.problems
+        self.problems += (
+            f"block {number}: a {_KINDS[key[:1]]} is wrong"
+            for key, number in other.published_before.items()
+            if key not in self.compared
+        )
+        self.expected += other.expected
+        self.digest += other.digest
+        self.compared |= other.compared
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "problems": self.problems,
+            "expected": {kind.hex(): count for kind, count in self.expected.items()},
+            "digest": hex(self.digest),
+            "compared": [key.hex() for key in sorted(self.compared)],
+            "published_before": {key.hex(): number for key, number in self.published_before.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> IndexFindings:
+        """The inverse of :meth:`to_json`; ValueError, KeyError or TypeError for what is none."""
+        return cls(
+            problems=list(value["problems"]),
+            expected=Counter({bytes.fromhex(kind): int(count) for kind, count in value["expected"].items()}),
+            digest=int(value["digest"], 16),
+            compared={bytes.fromhex(key) for key in value["compared"]},
+            published_before={bytes.fromhex(key): int(number) for key, number in value["published_before"].items()},
+        )
+
+
 def check_indexes(chain: ChainView, *, progress: Progress | None = None) -> tuple[list[str], list[str]]:
     """Problems and notes, in sentences.  An index that is not where the chain is, is a note: a start mends it."""
-    notes = list(_heads_elsewhere(chain))
+    notes = list(heads_elsewhere(chain))
     if notes:
         return [], notes
-    check = _Check(chain)
-    check.run(progress)
-    return check.problems, []
+    check = IndexCheck(chain)
+    for number in range(chain.oldest_body, chain.tip_number + 1):
+        block = chain.load_block(number)
+        if block is not None:
+            check.check_block(block)
+        if progress is not None:
+            progress(number, chain.tip_number)
+        if len(check.findings.problems) >= PROBLEMS_MAX:
+            return check.findings.problems, []
+    for start, stop in ranges_of_tags():
+        check.check_tags(start, stop)
+    stored = Counter(key[:1] for key in chain.keys(layout.PRIVATE_COUNT))
+    return conclude_indexes(chain, check.findings, stored), []
 
 
-def _heads_elsewhere(chain: ChainView) -> Iterator[str]:
+def ranges_of_tags() -> Iterator[tuple[bytes, bytes]]:
+    """Ranges of keys of counts that hold all tags, of about the same size."""
+    for prefix in (layout.PRIVATE_COUNT, layout.PUBLIC_COUNT):
+        firsts = [prefix, *(prefix + bytes((byte,)) for byte in _TAG_BOUNDS)]
+        yield from pairwise([*firsts, layout.after_prefix(prefix)])
+
+
+def conclude_indexes(chain: ChainView, found: IndexFindings, stored: Counter[bytes]) -> list[str]:
+    """All problems: those of the parts, and what only all of them together tell.
+
+    ``stored``: numbers of entries by the first byte of their keys.
+    """
+    problems = found.problems
+    if found.digest and len(problems) < PROBLEMS_MAX:
+        problems.append("the logs of all tags together are not those of the blocks")
+    if not problems:  # what is wrong already makes the counts differ
+        expected = found.expected + _count_pruned(chain)
+        for prefix in (*_TAG_PREFIXES, *_KINDS):
+            surplus = stored[prefix] - expected[prefix]
+            if surplus:
+                problems.append(f"{surplus} too many of the kind: {_KINDS.get(prefix, 'count or page of a tag')}")
+    return problems
+
+
+def _count_pruned(chain: ChainView) -> Counter[bytes]:
+    """Contracts that pruned blocks have published: nothing is left to work them out from."""
+    counts: Counter[bytes] = Counter()
+    oldest = chain.oldest_body
+    if oldest == 1:
+        return counts
+    for prefix in (layout.CONTRACT_CLASS, layout.CONTRACT_INSTANCE):
+        for _, value in chain.scan(prefix, layout.after_prefix(prefix)):
+            counts[prefix] += layout.decode_number(value[: layout.BLOCK_BYTES]) < oldest
+    prefix = layout.INSTANCE_UPDATE
+    for key, _ in chain.scan(prefix, layout.after_prefix(prefix)):
+        counts[prefix] += layout.block_of_inverted(key) < oldest
+    return counts
+
+
+def heads_elsewhere(chain: ChainView) -> Iterator[str]:
+    """A note for each index that is not where the chain is."""
     tip = chain.block_info(chain.tip_number)
     for head in _HEADS:
         stored = head.read(chain.get)
@@ -73,31 +177,36 @@ def _heads_elsewhere(chain: ChainView) -> Iterator[str]:
             yield f"the index of {head.name} is at block {stored.block_number} or does not fit; the next start mends it"
 
 
-class _Check:
-    def __init__(self, chain: ChainView) -> None:
-        self.problems: list[str] = []
-        self._chain = chain
-        self._expected: Counter[bytes] = Counter()
-        self._published: set[bytes] = set()
-        self._digest = 0
+class IndexCheck:
+    """The check of a part of the blocks, from block ``first`` on, or of the tags."""
 
-    def run(self, progress: Progress | None) -> None:
-        for number in range(self._chain.oldest_body, self._chain.tip_number + 1):
-            block = self._chain.load_block(number)
-            if block is not None:
-                self._check_logs(block)
-                self._check_contracts(block)
-            if progress is not None:
-                progress(number, self._chain.tip_number)
-            if len(self.problems) >= PROBLEMS_MAX:
-                return
-        self._count_pruned()
-        for prefix in (layout.PRIVATE_COUNT, layout.PUBLIC_COUNT):
-            for key, count in self._chain.scan(prefix, layout.after_prefix(prefix)):
-                self._check_tag(layout.tag_key_of_count(key), layout.TagCount.decode(count))
-        if self._digest:
-            self.problems.append("the logs of all tags together are not those of the blocks")
-        self._check_keys()
+    def __init__(self, chain: ChainView, first: int = 1) -> None:
+        self.findings = IndexFindings()
+        self._chain = chain
+        self._first = first
+        self._expected = self.findings.expected
+        self._published: set[bytes] = set()
+
+    def check_block(self, block: L2Block) -> None:
+        """Hold the entries of a block against it; ``first`` and what follows it, in order."""
+        try:
+            self._check_logs(block)
+            self._check_contracts(block)
+        except DAMAGE as error:
+            self._problem(f"block {block.number}: its entries cannot be read: {text_of(error)}")
+
+    def check_tags(self, start: bytes, stop: bytes) -> None:
+        """Hold the pages of tags against their counts: of those with keys of counts from ``start`` to ``stop``."""
+        for key, count in self._chain.scan(start, stop):
+            tag_key = layout.tag_key_of_count(key)
+            try:
+                self._check_tag(tag_key, layout.TagCount.decode(count))
+            except DAMAGE as error:
+                self._problem(f"log tag 0x{tag_key.hex()}: {text_of(error)}")
+
+    def _problem(self, text: str) -> None:
+        if len(self.findings.problems) < PROBLEMS_MAX:
+            self.findings.problems.append(text)
 
     # ---- blocks --------------------------------------------------------------------------
 
@@ -109,50 +218,42 @@ class _Check:
             self._compare(block.number, key, layout.encode_places(places))
         for tag_key, logs in entries.tagged.items():
             for log in logs:
-                self._digest += _digest_of(tag_key, log)
+                self.findings.digest += _digest_of(tag_key, log)
 
     def _check_contracts(self, block: L2Block) -> None:
         entries = contract_entries(block, self._chain.chain.release)
         for key, value in entries.published:
             if key not in self._published:
                 self._published.add(key)
-                if not self._is_of_pruned(key):
-                    self._compare(block.number, key, value)
+                self._check_published(block.number, key, value)
         for key, value in entries.updates:
             self._compare(block.number, key, value)
 
-    def _is_of_pruned(self, key: bytes) -> bool:
-        """True if a pruned block has published this contract before: it is counted with those."""
-        if self._chain.oldest_body == 1:
-            return False
+    def _check_published(self, number: int, key: bytes, value: bytes) -> None:
+        """Only the first publication of a contract counts: one before this run is compared there, or is pruned."""
         stored = self._chain.get(key)
-        return stored is not None and layout.decode_number(stored[: layout.BLOCK_BYTES]) < self._chain.oldest_body
-
-    def _count_pruned(self) -> None:
-        """Contracts that pruned blocks have published: nothing is left to work them out from."""
-        oldest = self._chain.oldest_body
-        if oldest == 1:
+        block = number if stored is None else int.from_bytes(stored[: layout.BLOCK_BYTES], "big")
+        if block < self._chain.oldest_body and self._chain.oldest_body > 1:
+            return  # it is counted with those of pruned blocks
+        if block < self._first:
+            self.findings.published_before[key] = number
             return
-        for prefix in (layout.CONTRACT_CLASS, layout.CONTRACT_INSTANCE):
-            for _, value in self._chain.scan(prefix, layout.after_prefix(prefix)):
-                self._expected[prefix] += layout.decode_number(value[: layout.BLOCK_BYTES]) < oldest
-        prefix = layout.INSTANCE_UPDATE
-        for key, _ in self._chain.scan(prefix, layout.after_prefix(prefix)):
-            self._expected[prefix] += layout.block_of_inverted(key) < oldest
+        self.findings.compared.add(key)
+        self._compare(number, key, value)
 
     def _compare(self, number: int, key: bytes, value: bytes) -> None:
         self._expected[key[:1]] += 1
         stored = self._chain.get(key)
         if stored != value:
             state = "missing" if stored is None else "wrong"
-            self.problems.append(f"block {number}: a {_KINDS[key[:1]]} is {state}")
+            self._problem(f"block {number}: a {_KINDS[key[:1]]} is {state}")
 
     # ---- tags ----------------------------------------------------------------------------
 
     def _check_tag(self, tag_key: bytes, count: layout.TagCount) -> None:
         self._expected[layout.count_key(tag_key)[:1]] += 1
         if count.logs == 0 or count.pruned > count.logs or (count.pruned and self._chain.oldest_body == 1):
-            self.problems.append(f"log tag 0x{tag_key.hex()}: counts {count.logs} logs, {count.pruned} of them pruned")
+            self._problem(f"log tag 0x{tag_key.hex()}: counts {count.logs} logs, {count.pruned} of them pruned")
         if count.pruned >= count.logs:
             return
         newest = 0
@@ -161,29 +262,19 @@ class _Check:
             pruned = count.pruned_of_page(page)
             logs = [] if stored is None else logs_of_page(stored.removeprefix(layout.CUT_PAGE))
             if stored is not None and stored != (layout.CUT_PAGE if pruned else b"") + join_pages(b"", logs):
-                self.problems.append(f"log tag 0x{tag_key.hex()}: page {page} is no array")
+                self._problem(f"log tag 0x{tag_key.hex()}: page {page} is no array")
             if len(logs) != min(LOGS_PER_PAGE, count.logs - page * LOGS_PER_PAGE) - pruned:
-                self.problems.append(f"log tag 0x{tag_key.hex()}: page {page} has {len(logs)} logs, of {count} in all")
+                self._problem(f"log tag 0x{tag_key.hex()}: page {page} has {len(logs)} logs, of {count} in all")
+            if stored is None:
+                return  # a count that is wrong may say that there are millions of pages
             for log in logs:
-                self._digest -= _digest_of(tag_key, log)
+                self.findings.digest -= _digest_of(tag_key, log)
                 found = _BLOCK_NUMBER.search(log)
                 number = int(found[1]) if found else 0
                 if number < newest:
-                    self.problems.append(f"log tag 0x{tag_key.hex()}: page {page} is not in order")
+                    self._problem(f"log tag 0x{tag_key.hex()}: page {page} is not in order")
                 newest = number
             self._expected[layout.page_key(tag_key, page)[:1]] += 1
-
-    # ---- keys ----------------------------------------------------------------------------
-
-    def _check_keys(self) -> None:
-        """True if there are entries that belong to nothing."""
-        if self.problems:
-            return  # what is wrong already makes the counts differ
-        for prefix in (*_TAG_PREFIXES, *_KINDS):
-            found = sum(1 for _ in self._chain.scan(prefix, layout.after_prefix(prefix)))
-            surplus = found - self._expected[prefix]
-            if surplus:
-                self.problems.append(f"{surplus} too many of the kind: {_KINDS.get(prefix, 'count or page of a tag')}")
 
 
 def _digest_of(tag_key: bytes, log: bytes) -> int:

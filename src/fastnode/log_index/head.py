@@ -36,9 +36,11 @@ class IndexHead:
         self.key = key
 
     def read(self, get: Callable[[bytes], bytes | None]) -> StoredHead | None:
-        """None: nothing was ever indexed."""
+        """None: nothing was ever indexed.  What is no head is one of no version, so that the index is built anew."""
         value = get(self.key)
-        return None if value is None else StoredHead(*_HEAD.unpack(value))
+        if value is None:
+            return None
+        return StoredHead(*_HEAD.unpack(value)) if len(value) == _HEAD.size else StoredHead(0, 0, b"")
 
     def advance(self, batch: WriteBatch, block: L2Block) -> None:
         """Move to ``block``; DatabaseError unless the index ends just before it."""

@@ -93,7 +93,7 @@ def verify_contents(
     """Work out every hash and every root again; SnapshotError unless all is right and is what ``snapshot`` says."""
     try:
         with ChainData.open(directory, create=False, options=OPTIONS) as data:
-            report = check_data(data, on_chain=on_progress)
+            report = check_data(data, progress=on_progress)
             if report.problems:
                 raise SnapshotError(f"its databases are wrong: {named_problems(report)}")
     except (StartError, DatabaseError) as error:

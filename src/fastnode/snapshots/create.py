@@ -19,8 +19,8 @@ from fastnode.log import log_facts
 from fastnode.snapshots.archive import ArchiveFacts, ArchiveWriter, archive_size
 from fastnode.snapshots.contents import Contents, read_contents
 from fastnode.snapshots.index import ARCHIVER_KEY, OUR_SCHEMAS, WORLD_STATE_KEY, Snapshot
-from fastnode.snapshots.leveldb_copy import copy_leveldb, settle_copy
 from fastnode.snapshots.location import Location
+from fastnode.storage.leveldb_copy import copy_leveldb, settle_copy
 from fastnode.storage.replacement import COPY_PREFIX
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY
 

@@ -31,8 +31,8 @@ from fastnode.snapshots.leaf_index import (
     facts_of,
     part_name,
 )
-from fastnode.snapshots.leveldb_copy import settle_copy
 from fastnode.snapshots.location import Location
+from fastnode.storage.leveldb_copy import settle_copy
 from fastnode.world_state.layout import LEAF_ROW_BYTES
 from fastnode.world_state.state import WORLD_STATE_DIRECTORY, WorldState
 from fastnode.world_state.trees import Tree

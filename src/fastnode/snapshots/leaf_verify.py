@@ -43,7 +43,7 @@ def verify_leaves(
     what ``snapshot`` says."""
     try:
         with ChainData.open(directory, create=False, options=OPTIONS) as data:
-            report = check_chain(data, on_chain=on_progress)
+            report = check_chain(data, progress=on_progress)
             if report.problems:
                 raise SnapshotError(f"its databases are wrong: {named_problems(report)}")
             if not data.store.has_chain:

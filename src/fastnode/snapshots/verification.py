@@ -7,7 +7,6 @@ out   JSON lines: {"done": blocks, "total": blocks} ..., then {"error": reason o
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import selectors
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 import orjson
 
+from fastnode.data_check.worker import end_with_parent
 from fastnode.errors import SnapshotError
 from fastnode.snapshots.contents import verify_contents
 from fastnode.snapshots.index import Network, Snapshot
@@ -39,7 +39,6 @@ BYTES_PER_S: Final = 100_000
 #: Time between two checks whether the node is stopping, in seconds.
 _HEARING_INTERVAL_S: Final = 0.1
 _READ_BYTES: Final = 1 << 16
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def verify_apart(
@@ -153,19 +152,13 @@ def _say(**answer: object) -> None:
     sys.stdout.buffer.flush()
 
 
-def _end_with_parent() -> None:
-    """Leave no process behind that holds the databases: who asks again needs them."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _main() -> None:
     # Tables are mapped and do not count here.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _end_with_parent()
+    end_with_parent()
     seconds = int(sys.argv[2])
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))

@@ -2,6 +2,7 @@
 
     <data directory>/
       snapshot-XXXXXX/   a copy that is being uploaded
+      check-1234/        copies that are being checked
       restore.part/      what is being downloaded and checked
       restore.ready/     checked, and on disk: from here on it counts
 
@@ -20,11 +21,20 @@ from typing import Final
 from fastnode.files import sync_path
 from fastnode.log import log_facts
 
-__all__ = ["COPY_PREFIX", "PART_FOLDER", "finish_replacement", "remove_sample", "replace_databases", "sync_tree"]
+__all__ = [
+    "CHECK_PREFIX",
+    "COPY_PREFIX",
+    "PART_FOLDER",
+    "finish_replacement",
+    "remove_sample",
+    "replace_databases",
+    "sync_tree",
+]
 
 logger = logging.getLogger(__name__)
 
 COPY_PREFIX: Final = "snapshot-"
+CHECK_PREFIX: Final = "check-"
 PART_FOLDER: Final = "restore.part"
 _READY_FOLDER: Final = "restore.ready"
 
@@ -61,7 +71,8 @@ def finish_replacement(directory: Path, *, keeps_part: bool = False) -> None:
         logger.warning("finishing to restore a snapshot", extra=log_facts(path=directory))
         _move_in(directory)
     for entry in list(directory.iterdir()):
-        if (entry.name == PART_FOLDER and not keeps_part) or (entry.name.startswith(COPY_PREFIX) and entry.is_dir()):
+        is_copy = entry.name.startswith((COPY_PREFIX, CHECK_PREFIX)) and entry.is_dir()
+        if is_copy or (entry.name == PART_FOLDER and not keeps_part):
             _remove(entry)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from fastnode.kernels import leveldb_table
 from fastnode.storage.database_files import TABLE_SUFFIXES
 
-__all__ = ["damaged_tables", "table_fault"]
+__all__ = ["damaged_tables", "table_facts", "table_fault"]
 
 #: LevelDB ends a table at 32 MiB, or with the one value that exceeds them; more than this is no table of ours, and is
 #: not taken into memory.
@@ -23,6 +24,16 @@ def damaged_tables(path: Path) -> dict[str, str]:
         fault = table_fault(file)
         if fault is not None:
             found[file.name] = fault
+    return found
+
+
+def table_facts(path: Path) -> dict[str, tuple[int, int]]:
+    """Length and time of change (in nanoseconds) of each table of the database ``path``, by name; it may be open."""
+    found = {}
+    for file in _tables(path):
+        with contextlib.suppress(FileNotFoundError):  # a compaction has merged it
+            facts = file.stat()
+            found[file.name] = facts.st_size, facts.st_mtime_ns
     return found
 
 

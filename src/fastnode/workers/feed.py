@@ -20,8 +20,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastnode.snapshots.leveldb_copy import copy_leveldb
 from fastnode.storage.database import SharedDatabase
+from fastnode.storage.leveldb_copy import copy_leveldb
 from fastnode.workers.contents import ContentsWriter
 from fastnode.workers.frames import POOL, Change, Connection, Kind, Shown, batch_frame, frame
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,72 +16,206 @@ from fastnode.errors import DatabaseError
 from fastnode.kernels import indexed_tree, poseidon2, tree_nodes
 from fastnode.world_state.append_only import ZERO_LEAF, AppendOnlyTree
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.history_check import Blocks, check_changed_leaves, check_edges, check_versions
+from fastnode.world_state.history_check import (
+    SEED_BYTES,
+    Advance,
+    Blocks,
+    VersionCheck,
+    check_changed_leaves,
+    check_edges,
+)
 from fastnode.world_state.indexed import IndexedTree
 from fastnode.world_state.layout import HASH_BYTES
 from fastnode.world_state.stored_nodes import Array, entries, nodes_of_tiles
 from fastnode.world_state.trees import Tree, zero_nodes
 from fastnode.world_state.view import WorldStateView
 
-__all__ = ["check_trees"]
+__all__ = ["SEED_BYTES", "StateCheck", "StateStep", "check_trees"]
 
 #: Leaves are read and hashed in subtrees of this many levels.
 CHUNK_LEVELS: Final = 12
 #: Faults named for each tree; one wrong leaf makes all nodes above it wrong.
 FAULTS_MAX: Final = 8
+#: Spans of the history that are one step: some seconds.
+SPANS_PER_STEP: Final = 8
 
 Progress = Callable[[int, int], None]
 #: For each leaf or node the block that set it.
 Stamps = NDArray[np.uint32]
 _NO_STAMPS: Final[Stamps] = np.zeros(0, np.uint32)
 
+#: Kinds of steps: the newest nodes, the edges of older append-only trees, the leaves' history, the nodes' history.
+NEWEST: Final = "newest"
+EDGES: Final = "edges"
+CHANGES: Final = "changes"
+VERSIONS: Final = "versions"
+
+#: Processor time in microseconds: for a leaf of an append-only and of an indexed tree, a block's edges, a block's
+#: changes, a span.  For nothing but the time that is left.
+_LEAF_US: Final = 1
+_INDEXED_LEAF_US: Final = 2
+_EDGE_US: Final = 100
+_CHANGE_US: Final = 250
+_SPAN_US: Final = 80_000
+
+
+class StateStep(NamedTuple):
+    """A part of the check that stands alone; ``first`` and ``stop`` number the spans of a history."""
+
+    kind: str
+    tree: int
+    first: int = 0
+    stop: int = 0
+    #: Expected processor time in microseconds.
+    work: int = 0
+
+
+class Finding(NamedTuple):
+    """Outcome of a step; ``total`` is a sum that must be that of other steps of the tree."""
+
+    faults: list[str]
+    total: int = 0
+
 
 def check_trees(forest: Forest, view: WorldStateView, *, progress: Progress | None = None) -> list[str]:
     """The faults of the trees at ``view``; none if every root and every stored node follows from the leaves.
 
-    Older blocks are worked out from the newest one backwards, as far as history goes.  ``progress`` counts leaves
-    and blocks.
+    Older blocks are worked out from the newest one backwards, as far as history goes.  ``progress(done, total)``
+    counts expected microseconds.
     """
-    return _Check(forest, view, progress).run()
+    check = StateCheck(forest, view, os.urandom(SEED_BYTES))
+    steps = check.steps()
+    total, done = sum(step.work for step in steps), 0
+
+    def advance(part: float) -> None:
+        if progress is not None:
+            progress(int(done + part * step.work), total)
+
+    found: list[Finding] = []
+    for step in steps:
+        found.append(check.run(step, advance))
+        done += step.work
+    return check.conclude(steps, found)
 
 
-class _Check:
-    def __init__(self, forest: Forest, view: WorldStateView, progress: Progress | None) -> None:
+class StateCheck:
+    """The check in steps, which stand alone: they may be run in any order, by any process with the same ``seed``
+    (SEED_BYTES at random)."""
+
+    def __init__(self, forest: Forest, view: WorldStateView, seed: bytes) -> None:
         self._forest = forest
         self._view = view
-        self._progress = progress
-        self._done: float = 0
-        self._all = sum(view.tip.sizes) + view.tip.number - view.oldest
+        self._seed = seed
         self._faults: list[str] = []
+        self._advance: Advance = lambda part: None
 
-    def run(self) -> list[str]:
-        for tree in self._forest.append_only:
-            self._check_tree(_Nodes(self._view, tree.tree), self._append_only_leaves(tree))
-        for indexed in self._forest.indexed:
-            self._check_tree(_StampedNodes(self._view, indexed.tree), self._indexed_leaves(indexed))
-        # History is compared with the newest nodes, so those have to be right.
-        if not self._faults and self._view.oldest < self._view.tip.number:
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def steps(self) -> list[StateStep]:
+        """All steps; :meth:`conclude` wants their findings in this order."""
+        view = self._view
+        sizes, blocks = view.tip.sizes, view.tip.number - view.oldest
+        plain = [tree.tree.id for tree in self._forest.append_only]
+        indexed = [tree.tree.id for tree in self._forest.indexed]
+        steps = [StateStep(NEWEST, tree, work=sizes[tree] * _LEAF_US + 1) for tree in plain]
+        steps += [StateStep(NEWEST, tree, work=sizes[tree] * _INDEXED_LEAF_US + 1) for tree in indexed]
+        if not blocks:
+            return steps
+        steps += [StateStep(EDGES, tree, work=blocks * _EDGE_US) for tree in plain]
+        for tree in indexed:
+            steps.append(StateStep(CHANGES, tree, work=blocks * _CHANGE_US))
+            count = len(VersionCheck.spans(sizes[tree]))
+            for first in range(0, count, SPANS_PER_STEP):
+                stop = min(count, first + SPANS_PER_STEP)
+                steps.append(StateStep(VERSIONS, tree, first, stop, (stop - first) * _SPAN_US))
+        return steps
+
+    def run(self, step: StateStep, advance: Advance) -> Finding:
+        """The findings of a step; ``advance`` is told which part of it is done."""
+        self._faults, self._advance = [], advance
+        total = 0
+        if step.kind == NEWEST:
+            self._check_newest(self._forest.in_order[step.tree])
+        else:
             try:
-                self._check_history()
+                total = self._check_history(step)
             except (DatabaseError, ValueError) as error:
                 self._faults.append(f"block {self._view.oldest}: {error}")
-        return self._faults
+        advance(1.0)
+        return Finding(self._faults, total)
 
-    def _check_history(self) -> None:
-        blocks, begin = Blocks(self._view), self._done
-        share = (blocks.tip - blocks.oldest) / len(self._forest.in_order)
-        for tree in self._forest.append_only:
-            self._faults.extend(check_edges(tree, blocks, self._advance_from(begin, share)))
-            begin += share
-        for indexed in self._forest.indexed:
-            leaf_sum = check_changed_leaves(indexed, blocks, self._faults)
-            self._faults.extend(check_versions(indexed, blocks, leaf_sum, self._advance_from(begin, share)))
-            begin += share
-        self._advance_to(self._all)
+    def conclude(self, steps: Sequence[StateStep], found: Sequence[Finding]) -> list[str]:
+        """The faults of all steps together."""
+        faults: list[str] = []
+        for step, finding in zip(steps, found, strict=True):
+            if step.kind == NEWEST:
+                faults += finding.faults
+        if faults:
+            return faults  # history is compared with the newest nodes, so those have to be right
+        for tree in self._forest.in_order:
+            of_tree = [(step, one) for step, one in zip(steps, found, strict=True) if step.tree == tree.tree.id]
+            faults += chain.from_iterable(one.faults for step, one in of_tree if step.kind in (EDGES, CHANGES))
+            versions = [*chain.from_iterable(one.faults for step, one in of_tree if step.kind == VERSIONS)]
+            leaves = sum(one.total for step, one in of_tree if step.kind == CHANGES)
+            nodes = sum(one.total for step, one in of_tree if step.kind == VERSIONS)
+            if leaves % 2**64 != nodes % 2**64:
+                versions[:0] = self._differing_leaves(tree.tree.id)
+            faults += versions[:FAULTS_MAX]
+        return list(dict.fromkeys(faults))  # what a record of a block lacks is seen by each step
 
-    def _advance_from(self, begin: float, share: float) -> Callable[[float], None]:
-        """A function that is told the part that is done of ``share``."""
-        return lambda part: self._advance_to(begin + part * share)
+    def _check_history(self, step: StateStep) -> int:
+        tree = self._forest.in_order[step.tree]
+        if isinstance(tree, AppendOnlyTree):
+            self._faults.extend(check_edges(tree, self._blocks, self._advance))
+            return 0
+        if step.kind == CHANGES:
+            return check_changed_leaves(tree, self._blocks, self._faults)
+        spans = VersionCheck.spans(self._view.tip.sizes[step.tree])[step.first : step.stop]
+        total, faults = self._versions(step.tree).check_spans(spans, self._advance)
+        self._faults += faults
+        return total
+
+    def _differing_leaves(self, tree: int) -> list[str]:
+        try:
+            return list(self._versions(tree).look_for_leaves())
+        except (DatabaseError, ValueError) as error:
+            return [f"block {self._view.oldest}: {error}"]
+
+    @cached_property
+    def _blocks(self) -> Blocks:
+        return Blocks(self._view, self._seed)
+
+    def _versions(self, tree: int) -> VersionCheck:
+        """Kept, as it has worked out the depth of the tree after each block."""
+        if tree not in self._version_checks:
+            indexed = self._forest.in_order[tree]
+            assert isinstance(indexed, IndexedTree)
+            self._version_checks[tree] = VersionCheck(indexed, self._blocks)
+        return self._version_checks[tree]
+
+    @cached_property
+    def _version_checks(self) -> dict[int, VersionCheck]:
+        return {}
+
+    # ---- the newest trees ----------------------------------------------------------------------
+
+    def _check_newest(self, tree: AppendOnlyTree | IndexedTree) -> None:
+        if isinstance(tree, AppendOnlyTree):
+            self._check_tree(_Nodes(self._view, tree.tree), self._append_only_leaves(tree))
+            if not self._faults:  # it is worked out from the nodes
+                self._check_edge(tree)
+        else:
+            self._check_tree(_StampedNodes(self._view, tree.tree), self._indexed_leaves(tree))
+
+    def _check_edge(self, tree: AppendOnlyTree) -> None:
+        size = self._view.tip.sizes[tree.tree.id]
+        try:
+            edge, _ = tree.edge_and_root(self._view.snapshot, size)
+        except (DatabaseError, ValueError) as error:
+            self._fault(tree.tree, str(error))
+            return
+        if tree.stored_edge(self._view.snapshot, size) != edge:
+            self._fault(tree.tree, f"the edge of {size} leaves does not follow from its nodes")
 
     def _check_tree(self, nodes: _Nodes, leaves: Iterator[tuple[bytes, Stamps]]) -> None:
         tree = nodes.tree
@@ -95,36 +233,31 @@ class _Check:
     def _fault(self, tree: Tree, what: str) -> None:
         self._faults.append(f"block {self._view.tip.number}: {tree.name}: {what}")
 
-    def _advance(self, steps: int) -> None:
-        self._done += steps
-        self._advance_to(self._done)
-
-    def _advance_to(self, done: float) -> None:
-        if self._progress is not None:
-            self._progress(int(done), self._all)
-
     # ---- leaves, as runs of 2 ** CHUNK_LEVELS hashes -------------------------------------------
 
     def _append_only_leaves(self, tree: AppendOnlyTree) -> Iterator[tuple[bytes, Stamps]]:
         """The leaves, each compared with the index entry for its value."""
         size, snapshot = self._view.tip.sizes[tree.tree.id], self._view.snapshot
+        sizes = self._blocks.sizes(tree.tree, 0).tolist()
         found = 0
         for start in range(0, size, 1 << CHUNK_LEVELS):
             stop = min(size, start + (1 << CHUNK_LEVELS))
             indexes, stored = nodes_of_tiles(snapshot, tree.tree, HASH_BYTES, start, stop)[0]
             row = _filled(indexes, stored, start, stop - start, ZERO_LEAF)
             for place in np.flatnonzero(row.any(axis=1)).tolist():
-                found += self._is_listed(tree, start + place, row[place].tobytes())
+                found += self._is_listed(tree, start + place, row[place].tobytes(), sizes)
             yield row.tobytes(), _NO_STAMPS
         listed = tree.count_places(snapshot)
         if listed != found:
             self._fault(tree.tree, f"{listed} values are listed, {found} of them are leaves")
 
-    def _is_listed(self, tree: AppendOnlyTree, index: int, leaf: bytes) -> bool:
-        """True if the leaf is the first of its value."""
+    def _is_listed(self, tree: AppendOnlyTree, index: int, leaf: bytes, sizes: list[int]) -> bool:
+        """True if the leaf is the first of its value; ``sizes`` are those after each block."""
         snapshot = self._view.snapshot
         listed = tree.find(snapshot, leaf)
         if listed is not None and listed[0] == index:
+            if listed[1] != bisect_right(sizes, index):
+                self._fault(tree.tree, f"leaf {index} was not inserted in block {listed[1]}")
             return True
         if listed is None or listed[0] > index or next(tree.leaves(snapshot, listed[0], listed[0] + 1)) != leaf:
             self._fault(tree.tree, f"leaf {index} is not found by its value 0x{leaf.hex()}")
@@ -163,7 +296,7 @@ class _Check:
             top, stamps = self._reduce(nodes, first, chunk, stamps, 0, min(CHUNK_LEVELS, height))
             row += top
             row_stamps.append(stamps)
-            self._advance(len(chunk) // HASH_BYTES)
+            self._advance(min(1.0, (first + len(chunk) // HASH_BYTES) / self._view.tip.sizes[nodes.tree.id]))
         if not row:
             return nodes.zero(height)
         return self._reduce(nodes, 0, bytes(row), np.concatenate(row_stamps), min(CHUNK_LEVELS, height), height)[0]

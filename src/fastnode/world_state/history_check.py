@@ -14,8 +14,7 @@ The newest nodes and leaves are taken to be right.  When sums differ, the entrie
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -48,7 +47,7 @@ from fastnode.world_state.stored_nodes import Array, entries, nodes_of_tiles, nu
 from fastnode.world_state.trees import NULLIFIER, PUBLIC_DATA, Tree, zero_nodes
 from fastnode.world_state.view import WorldStateView
 
-__all__ = ["Blocks", "check_changed_leaves", "check_edges", "check_versions"]
+__all__ = ["SEED_BYTES", "Blocks", "VersionCheck", "check_changed_leaves", "check_edges"]
 
 #: Levels that are worked out from one read.
 SPAN_LEVELS: Final = 15
@@ -63,16 +62,21 @@ NEWEST: Final = 2**32 - 1
 
 _RECORD_BYTES: Final = TREE_COUNT * (HASH_BYTES + INDEX_BYTES) + HASH_BYTES + BLOCK_BYTES
 _TREE_BYTES: Final = HASH_BYTES + INDEX_BYTES
-_SEEDS: Final = np.frombuffer(os.urandom(8 * 16), np.uint64)
+#: Random bytes of a check: who has damaged the database cannot know what would leave its sums as they are.
+SEED_BYTES: Final = 8 * 16
 
 Advance = Callable[[float], None]
 
 
 class Blocks:
-    """The records of the blocks from the oldest with history to the newest."""
+    """The records of the blocks from the oldest with history to the newest.
 
-    def __init__(self, view: WorldStateView) -> None:
+    ``seed``: SEED_BYTES, the same for all whose sums are compared.
+    """
+
+    def __init__(self, view: WorldStateView, seed: bytes) -> None:
         self.view = view
+        self._seeds = np.frombuffer(seed, np.uint64)
         self.oldest, self.tip = view.oldest, view.tip.number
         with view.snapshot.scan_range(BLOCK + u32(0), BLOCK + u32(self.tip + 1)) as records:
             found = list(records)
@@ -91,23 +95,22 @@ class Blocks:
         at = tree.id * _TREE_BYTES
         return self._records[first:, at : at + HASH_BYTES]
 
-
-def _digest(*columns: Array) -> int:
-    """Sum of the rows' digests, whatever their order; ``columns`` are of numbers, or of 32 bytes."""
-    words = []
-    for column in columns:
-        if column.ndim == 2:
-            words += list(np.ascontiguousarray(column).view(np.uint64).T)
-        else:
-            words.append(column.astype(np.uint64))
-    if not len(words[0]):
-        return 0
-    digest = np.full(len(words[0]), _SEEDS[0], np.uint64)
-    for word, seed in zip(words, _SEEDS[1:], strict=False):
-        digest = (digest ^ (word + seed)) * np.uint64(0xBF58476D1CE4E5B9)
-        digest = (digest ^ (digest >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-        digest ^= digest >> np.uint64(32)
-    return int(digest.sum())
+    def digest(self, *columns: Array) -> int:
+        """Sum of the rows' digests, whatever their order; ``columns`` are of numbers, or of 32 bytes."""
+        words = []
+        for column in columns:
+            if column.ndim == 2:
+                words += list(np.ascontiguousarray(column).view(np.uint64).T)
+            else:
+                words.append(column.astype(np.uint64))
+        if not len(words[0]):
+            return 0
+        digest = np.full(len(words[0]), self._seeds[0], np.uint64)
+        for word, seed in zip(words, self._seeds[1:], strict=False):
+            digest = (digest ^ (word + seed)) * np.uint64(0xBF58476D1CE4E5B9)
+            digest = (digest ^ (digest >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+            digest ^= digest >> np.uint64(32)
+        return int(digest.sum())
 
 
 def _fault(tree: Tree, block: int, what: str) -> str:
@@ -168,48 +171,45 @@ class _Reader:
         return versions.only(~is_nothing) if is_nothing.any() else versions
 
 
-def check_versions(indexed: IndexedTree, blocks: Blocks, leaf_sum: int, advance: Advance) -> Iterator[str]:
-    """The faults of the nodes' history; ``leaf_sum`` is that of :func:`check_changed_leaves`.
+class VersionCheck:
+    """Check of the nodes' history, span by span: each can be looked at alone, in any order and in any process."""
 
-    ``advance`` is told which part is done.
-    """
-    yield from _VersionCheck(indexed, blocks, leaf_sum, advance).run()
-
-
-class _VersionCheck:
-    def __init__(self, indexed: IndexedTree, blocks: Blocks, leaf_sum: int, advance: Advance) -> None:
+    def __init__(self, indexed: IndexedTree, blocks: Blocks) -> None:
         self._indexed, self._tree, self._blocks = indexed, indexed.tree, blocks
-        self._leaf_sum = leaf_sum
-        self._advance = advance
         self._reader = _Reader(indexed.tree, blocks.view)
         self._oldest = np.uint64(blocks.oldest)
         self._size = blocks.view.tip.sizes[indexed.tree.id]
         self._depths = [indexed_tree.depth(size) for size in blocks.sizes(indexed.tree, blocks.oldest).tolist()]
 
-    def run(self) -> Iterator[str]:
+    @staticmethod
+    def spans(size: int) -> list[tuple[int, int]]:
+        """Lowest level and first node of each span of a tree of ``size`` leaves."""
+        depth = indexed_tree.depth(size)
+        return [
+            (bottom, first)
+            for bottom in range(0, depth, SPAN_LEVELS)
+            for first in range(0, (size - 1 >> bottom) + 1, 1 << SPAN_LEVELS)
+        ]
+
+    def check_spans(self, spans: Sequence[tuple[int, int]], advance: Advance) -> tuple[int, list[str]]:
+        """The sum of the replaced nodes of leaves, and faults; ``advance`` is told which part is done."""
         faults: list[str] = []
         found_sum = 0
         depth = indexed_tree.depth(self._size)
-        for bottom in range(0, depth, SPAN_LEVELS):
-            top = min(depth, bottom + SPAN_LEVELS)
-            for first in range(0, (self._size - 1 >> bottom) + 1, 1 << SPAN_LEVELS):
-                stop = first + (1 << SPAN_LEVELS)
-                if bottom == 0:
-                    self._reader.read_tiles(first, stop)
-                versions = self._reader.read(bottom, first, stop)
-                if bottom == 0:
-                    found_sum += self._sum_of_replaced(versions)
-                faults.extend(islice(self._climb(versions, bottom, top, depth), FAULTS_MAX))
-                self._advance(
-                    (bottom + SPAN_LEVELS * min(1, stop / (self._size >> bottom or 1))) / (depth + SPAN_LEVELS)
-                )
-        if found_sum % 2**64 != self._leaf_sum % 2**64:
-            faults[:0] = self._look_for_leaves()
-        yield from faults[:FAULTS_MAX]
+        for done, (bottom, first) in enumerate(spans, 1):
+            top, stop = min(depth, bottom + SPAN_LEVELS), first + (1 << SPAN_LEVELS)
+            if bottom == 0:
+                self._reader.read_tiles(first, stop)
+            versions = self._reader.read(bottom, first, stop)
+            if bottom == 0:
+                found_sum += self._sum_of_replaced(versions)
+            faults.extend(islice(self._climb(versions, bottom, top, depth), FAULTS_MAX))
+            advance(done / len(spans))
+        return found_sum, faults[:FAULTS_MAX]
 
     def _sum_of_replaced(self, versions: _Versions) -> int:
         replaced = versions.only(versions.until != NEWEST)
-        return _digest(replaced.index, replaced.since, replaced.until, replaced.node)
+        return self._blocks.digest(replaced.index, replaced.since, replaced.until, replaced.node)
 
     def _climb(self, versions: _Versions, bottom: int, top: int, depth: int) -> Iterator[str]:
         """Compare the nodes above those of a span, up to level ``top``."""
@@ -314,8 +314,8 @@ class _VersionCheck:
             nodes = self._hashed(pairs)
         return nodes
 
-    def _look_for_leaves(self) -> Iterator[str]:
-        """Name the leaves whose history and that of their nodes differ."""
+    def look_for_leaves(self) -> Iterator[str]:
+        """Name the leaves whose history and that of their nodes differ: the sums of both are not the same."""
         tree, snapshot = self._tree, self._blocks.view.snapshot
         prefix, found = NODE_HISTORY + tree.prefix + b"\0", 0
         for batch in _leaf_batches(self._indexed, self._blocks.view):
@@ -371,19 +371,22 @@ def _leaf_batches(indexed: IndexedTree, view: WorldStateView) -> Iterator[_LeafB
 
 
 def check_changed_leaves(indexed: IndexedTree, blocks: Blocks, faults: list[str]) -> int:
-    """Add the faults of the leaves' history to ``faults``; the sum of what was replaced, for :func:`check_versions`."""
+    """Add the faults of the leaves' history to ``faults``; the sum of what was replaced, which that of
+    :meth:`VersionCheck.check_spans` over all spans must be."""
     tree, oldest = indexed.tree, blocks.oldest
     sizes = blocks.sizes(tree, 0)
     leaf_sum = change_sum = 0
+    predecessors = _Predecessors(blocks)
     for batch in _leaf_batches(indexed, blocks.view):
         replaced = batch.replaced
+        faults.extend(predecessors.faults_of(tree, batch.newest))
         index, since, keys = _columns(replaced)
         until = np.array(batch.until, np.uint64)
         hashes = np.frombuffer(b"".join(indexed.hashes(replaced)), np.uint8).reshape(-1, HASH_BYTES)
-        leaf_sum += _digest(index, since, until, hashes)
-        change_sum += _change_sum(index, since, keys, oldest)
+        leaf_sum += blocks.digest(index, since, until, hashes)
+        change_sum += _change_sum(blocks, index, since, keys)
         newest_index, newest_since, newest_keys = _columns(batch.newest)
-        change_sum += _change_sum(newest_index, newest_since, newest_keys, oldest)
+        change_sum += _change_sum(blocks, newest_index, newest_since, newest_keys)
         inserted = np.array([leaf.inserted for leaf in batch.newest], np.int64)
         is_wrong = np.searchsorted(sizes, newest_index, side="right") != inserted
         for at in np.flatnonzero(is_wrong).tolist()[:FAULTS_MAX]:
@@ -391,6 +394,7 @@ def check_changed_leaves(indexed: IndexedTree, blocks: Blocks, faults: list[str]
             faults.append(
                 _fault(tree, min(leaf.inserted, blocks.tip), f"leaf {leaf.index} was not inserted in that block")
             )
+    faults.extend(predecessors.faults_at_end(tree))
     for block in range(oldest + 1, blocks.tip + 1):
         changed = blocks.view.snapshot.get(CHANGED + u32(block))
         if changed is None:
@@ -402,14 +406,47 @@ def check_changed_leaves(indexed: IndexedTree, blocks: Blocks, faults: list[str]
             return leaf_sum
         leaves = listed[INDEXED.index(tree.id)]
         change_sum -= _change_sum(
+            blocks,
             np.array([index for index, _ in leaves], np.uint64),
             np.full(len(leaves), block, np.uint64),
             np.frombuffer(b"".join([key for _, key in leaves]), np.uint8).reshape(-1, HASH_BYTES),
-            oldest,
         )
     if change_sum % 2**64:
         faults.extend(_look_for_changes(indexed, blocks))
     return leaf_sum
+
+
+class _Predecessors:
+    """Check of each leaf's low leaf at the time of its insertion: the next lower key that was there before it.
+
+    Nobody follows the predecessor of a leaf that is as old as the history.
+    """
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._oldest = blocks.oldest
+        self._found = 0
+        #: Leaves of rising indexes whose predecessor is still to come, keys falling.
+        self._waiting: list[LeafRecord] = []
+
+    def faults_of(self, tree: Tree, leaves: Sequence[LeafRecord]) -> Iterator[str]:
+        """The faults that the next leaves, the greatest key first, show."""
+        waiting, oldest = self._waiting, self._oldest
+        for leaf in leaves:
+            while waiting and waiting[-1].index > leaf.index:
+                above = waiting.pop()
+                if above.predecessor != leaf.key:
+                    yield from self._fault(tree, above)
+            if leaf.inserted > oldest:
+                waiting.append(leaf)
+
+    def faults_at_end(self, tree: Tree) -> Iterator[str]:
+        for leaf in self._waiting:
+            yield from self._fault(tree, leaf)
+
+    def _fault(self, tree: Tree, leaf: LeafRecord) -> Iterator[str]:
+        self._found += 1
+        if self._found <= FAULTS_MAX:
+            yield _fault(tree, leaf.inserted, f"leaf {leaf.index} was not inserted behind 0x{leaf.predecessor.hex()}")
 
 
 def _columns(leaves: list[LeafRecord]) -> tuple[Array, Array, Array]:
@@ -421,9 +458,9 @@ def _columns(leaves: list[LeafRecord]) -> tuple[Array, Array, Array]:
     )
 
 
-def _change_sum(index: Array, since: Array, keys: Array, oldest: int) -> int:
-    chosen = since > np.uint64(oldest)
-    return _digest(index[chosen], since[chosen], keys[chosen])
+def _change_sum(blocks: Blocks, index: Array, since: Array, keys: Array) -> int:
+    chosen = since > np.uint64(blocks.oldest)
+    return blocks.digest(index[chosen], since[chosen], keys[chosen])
 
 
 def _look_for_changes(indexed: IndexedTree, blocks: Blocks) -> Iterator[str]:

@@ -56,6 +56,7 @@ from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.view import WorldStateView
 
 if TYPE_CHECKING:
+    from fastnode.world_state.check import StateCheck
     from fastnode.world_state.leaves import LeavesOfBlock
     from fastnode.world_state.range_check import RangeCheck
 
@@ -404,11 +405,17 @@ class WorldState:
     def check(self, *, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Recompute all roots of the newest block from the leaves; returns the faults found, none if it is whole.
 
-        ``progress(leaves done, leaves in all)`` is called now and then.
+        ``progress(done, in all)`` is called now and then.
         """
         from fastnode.world_state.check import check_trees  # with it comes numpy, which a small installation lacks
 
         return check_trees(self._forest, self.view, progress=progress)
+
+    def open_check(self, seed: bytes) -> StateCheck:
+        """The same in steps, for several processes; ``seed`` as there."""
+        from fastnode.world_state.check import StateCheck  # numpy again
+
+        return StateCheck(self._forest, self.view, seed)
 
     def check_sampled(self) -> list[str]:
         """Follow some leaves of each tree to its root; returns the faults found."""

@@ -65,18 +65,12 @@ def test_a_quick_look_at_a_whole_directory_finds_nothing(directory: Path) -> Non
     assert report.blocks == TIP
 
 
-def test_progress_counts_blocks_and_then_leaves(directory: Path) -> None:
-    blocks: list[tuple[int, int]] = []
-    leaves: list[tuple[int, int]] = []
+def test_progress_ends_where_it_said_that_the_end_is(directory: Path) -> None:
+    calls: list[tuple[int, int]] = []
     with ChainData.open(directory, create=False) as data:
-        check_data(
-            data,
-            on_chain=lambda done, total: blocks.append((done, total)),
-            on_state=lambda done, total: leaves.append((done, total)),
-        )
-    for calls in (blocks, leaves):
-        assert calls == sorted(calls)
-        assert calls[-1][0] == calls[-1][1] > 0
+        check_data(data, progress=lambda done, total: calls.append((done, total)))
+    assert calls == sorted(calls)
+    assert calls[-1][0] == calls[-1][1] > 0
 
 
 def test_a_state_that_is_behind_is_a_note_and_no_fault(directory: Path) -> None:

@@ -12,9 +12,9 @@ import plyvel
 import pytest
 
 from fastnode.errors import DatabaseError
-from fastnode.snapshots import leveldb_copy
-from fastnode.snapshots.leveldb_copy import copy_leveldb, settle_copy
+from fastnode.storage import leveldb_copy
 from fastnode.storage.database_files import DATABASE_FILE
+from fastnode.storage.leveldb_copy import copy_leveldb, settle_copy
 
 
 @pytest.fixture
