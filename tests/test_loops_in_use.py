@@ -54,6 +54,7 @@ from fastnode.mempool.rules import Added
 from fastnode.mempool.store import PoolStore
 from fastnode.metrics.otlp import MetricsExport
 from fastnode.outgoing.network import Network
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.proving import prover
 from fastnode.proving.prover import NEEDS_COMMAND, Prover, ProverOptions
 from fastnode.sentinel.watch import OffenseThread
@@ -533,6 +534,12 @@ BUILDERS: dict[tuple[str, str], Builder] = {
 
 def test_all_loops_are_tried_here() -> None:
     assert set(BUILDERS) == set(owned_loops())
+
+
+@pytest.fixture
+def release() -> Release:
+    """Release of the chains: loops are the same in all."""
+    return FOUR
 
 
 @pytest.fixture

@@ -16,7 +16,14 @@ from tests.sources.scripted_upstream import ScriptedUpstream
 
 from fastnode.bus.publisher import Publisher
 from fastnode.bus.subjects import Subjects
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.view import Committed, View
+
+
+@pytest.fixture
+def release() -> Release:
+    """A bus carries the chain of one whose nodes were tried."""
+    return FOUR
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,7 @@ from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.source import L1Tips, MessageSource
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.settings import Settings
+from fastnode.protocol.releases import FIVE, FOUR, Release
 from fastnode.protocol.tips import L2Tips
 from fastnode.sources.publication import Publication
 from fastnode.sources.sync_control import SyncControl
@@ -159,19 +161,31 @@ def following(
 ) -> Iterator[FollowingNode]:
     """A node that follows these URLs; stopped and closed at the end."""
     with ExitStack() as stack:
-        values: dict[str, Any] = {"archiver_polling_interval_ms": 5, "upstream_timeout_s": 10.0} | settings
+        values: dict[str, Any] = {"archiver_polling_interval_ms": 5, "upstream_timeout_s": 10.0}
+        values |= {"untried_upstreams": True} | settings
         wanted = Settings(upstream_url=urls, **values)
         node = FollowingNode(directory, stack, wanted, messages, l1_tips, bus, proposals, mempool)
         yield node
     assert not node.failures, node.failures
 
 
+#: Releases of made chains: each test of another node takes one of 4.x, and in long runs one of 5.x too.
+RELEASES = [FOUR, FIVE] if os.environ.get("FASTNODE_LONG") == "1" else [FOUR]
+
+
+@pytest.fixture(params=RELEASES, ids=lambda one: one.name)
+def release(request: pytest.FixtureRequest) -> Release:
+    """Release of the made chain."""
+    release: Release = request.param
+    return release
+
+
 @pytest.fixture
-def chain(tmp_path: Path) -> Iterator[MadeChain]:
+def chain(tmp_path: Path, release: Release) -> Iterator[MadeChain]:
     """A chain of six checkpoints with one to three blocks each, and two proposed blocks."""
     directory = tmp_path / "made"
     directory.mkdir()
-    with made_chain(directory) as chain:
+    with made_chain(directory, release=release) as chain:
         for blocks in (1, 2, 3, 1, 2, 1):
             chain.checkpoint(blocks)
         chain.propose(2)

@@ -50,6 +50,7 @@ class MadeChain:
     epoch_slots = synthetic.EPOCH_SLOTS
 
     def __init__(self, directory: Path, shape: ChainShape = SHAPE, release: Release = FOUR) -> None:
+        self.release = release
         self._chain = SyntheticChain(shape, release)
         self._state = WorldState(directory, self._chain.genesis, separators=release.separators)
         self.units: list[Unit] = []

@@ -1,4 +1,8 @@
-"""Another node on a real socket that does what a test wants: serve a made chain, lie, stall, break off."""
+"""Another node on a real socket that does what a test wants: serve a made chain, lie, stall, break off.
+
+One of a chain of 5.x answers by the methods of 5.x and by no others, under the prefix ``aztec_``; what a test tampers
+with and counts are the methods of 4.x behind them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import http.server
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tests.ports import free_port
@@ -20,6 +24,37 @@ Tamper = Callable[[str, list[Any], Any], Any]
 Disturb = Callable[["_Handler", bytes], bool]
 
 METHOD_NOT_FOUND = -32601
+
+
+def _block_data(header: Any) -> Any:
+    return None if header is None else {"header": header}
+
+
+def _block_response(block: Json) -> Json:
+    return block | {"number": int(block["header"]["globalVariables"]["blockNumber"]), "hash": "0x" + "11" * 32}
+
+
+def _checkpoint_response(published: Json) -> Json:
+    checkpoint, l1 = published["checkpoint"], {"published": True} | published["l1"]
+    blocks = list(map(_block_response, checkpoint["blocks"]))
+    return checkpoint | {"blocks": blocks, "l1": l1, "attestations": published["attestations"]}
+
+
+_WHOLE = dict.fromkeys(("includeBlocks", "includeTransactions", "includeL1PublishInfo", "includeAttestations"), True)
+#: Methods of 5.x: the one of 4.x that has the answer, options that must be asked for, and the form of the answer.
+IN_FIVE: dict[str, tuple[str, Json | None, Callable[[Any], Any]]] = {
+    "aztec_getNodeInfo": ("node_getNodeInfo", None, lambda answer: answer),
+    "aztec_getCurrentMinFees": ("node_getCurrentMinFees", None, lambda answer: answer),
+    "aztec_getChainTips": ("node_getL2Tips", None, lambda answer: answer),
+    "aztec_getBlockData": ("node_getBlockHeader", None, _block_data),
+    "aztec_getBlocks": (
+        "node_getBlocks",
+        {"includeTransactions": True},
+        lambda items: list(map(_block_response, items)),
+    ),
+    "aztec_getCheckpoints": ("node_getCheckpoints", _WHOLE, lambda items: list(map(_checkpoint_response, items))),
+    "aztec_sendTx": ("node_sendTx", None, lambda answer: answer),
+}
 
 
 class ScriptedServer:
@@ -88,8 +123,14 @@ class ScriptedUpstream(ScriptedServer):
 
     def _answer_one(self, call: Json) -> Json:
         method, parameters = call["method"], call["params"]
-        self.requests.append(method)
+        shown: Callable[[Any], Any] = lambda answer: answer  # noqa: E731 - short
         reply: Json = {"jsonrpc": "2.0", "id": call["id"]}
+        if self.chain.release.method_set == "5.x" and not method.startswith("fastnode_"):
+            method, options, shown = IN_FIVE.get(method, ("", None, shown))
+            if options is not None:
+                *parameters, asked = parameters
+                assert asked == options
+        self.requests.append(method)
         handler = self.answers.get(method)
         if handler is None or (method.startswith("fastnode_") and not self.is_fastnode):
             return reply | {"error": {"code": METHOD_NOT_FOUND, "message": f"Method not found: {method}"}}
@@ -97,7 +138,11 @@ class ScriptedUpstream(ScriptedServer):
             result = self.tamper(method, parameters, handler(parameters))
         except RejectionError as rejection:
             return reply | {"error": rejection.error}
-        return reply if result is None else reply | {"result": result}
+        if result is None:
+            return reply
+        with suppress(TypeError, ValueError, LookupError):  # a test has made it something else
+            result = shown(result)
+        return reply | {"result": result}
 
     def info(self, _: list[Any]) -> Any:
         return self.node_info

@@ -20,6 +20,7 @@ from tests.test_loop import KINDS
 
 from fastnode.app.stages.origins import OriginPatience
 from fastnode.outgoing.client import RpcClient
+from fastnode.protocol.releases import FIVE, FOUR
 
 #: No pause keeps the test waiting.
 AT_ONCE = OriginPatience(
@@ -49,6 +50,7 @@ def grow(chain: MadeChain, upstream: ScriptedUpstream) -> None:
         chain.publish()
 
 
+@pytest.mark.parametrize("release", [FOUR, FIVE], ids=lambda one: one.name, indirect=True)
 def test_a_followed_node_may_answer_anything(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

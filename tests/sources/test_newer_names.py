@@ -6,14 +6,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
 from fastnode.errors import UpstreamRejection
 from fastnode.outgoing.network import Network
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.sources.upstreams import Upstream
 from fastnode.values.namespaces import newer_name
+
+
+@pytest.fixture
+def release() -> Release:
+    """One whose nodes know methods by both names."""
+    return FOUR
 
 
 def renamed(answers: dict[str, Callable[[list[Any]], Any]]) -> dict[str, Callable[[list[Any]], Any]]:

@@ -14,7 +14,7 @@ from tests.sources.scripted_upstream import ScriptedUpstream
 from fastnode.app.stages.origins import Origins
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
-from fastnode.protocol.releases import FIVE, FOUR
+from fastnode.protocol.releases import FIVE, FOUR, Release
 from fastnode.sources.l1.terms import CircuitValues
 from fastnode.sources.release_choice import choose_release
 
@@ -56,6 +56,11 @@ def test_other_roots_are_refused_in_one_line(roots: tuple[bytes, bytes], reason:
     assert all("0x" + root.hex() in line for root in roots)
 
 
+@pytest.fixture
+def release() -> Release:
+    return FOUR
+
+
 def test_a_node_of_a_release_without_a_record_is_not_followed(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
 ) -> None:
@@ -67,8 +72,21 @@ def test_a_node_of_a_release_without_a_record_is_not_followed(
     with following(tmp_path / "node", upstream.url) as node:
         node.wait_for(chain)
     says(upstream, *FIVE.roots)
+    for takes_untried in (False, True):
+        with following(tmp_path / "node", upstream.url, untried_upstreams=takes_untried) as node:
+            node.wait_for_failure(StartError, "is of release 5.x")
+
+
+def test_a_node_of_another_release_than_the_stored_chain_is_not_followed(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
     with following(tmp_path / "node", upstream.url) as node:
-        node.wait_for_failure(StartError, "is of release 5.x")
+        node.wait_for(chain)
+        upstream.stop()
+        node.wait_for_upstream("unavailable")
+        upstream.node_info = upstream.node_info | {"nodeVersion": "5.2.0"}
+        upstream.start()
+        node.wait_for_upstream("put aside", "its node version is 5.2.0, the stored chain is of release 4.x")
 
 
 def test_a_root_that_the_operator_names_is_followed(

@@ -95,6 +95,7 @@ _SHORT = (
 _KEPT_MARK = " *No effect*: needs {}."
 _NEED_MARK = " *Needs* {}."
 _RELEASE_MARK = " *Refused* on a chain of a release that this node only reads."
+_UNTRIED_MARK = " *Refused* on a chain of a release that this node only reads, without `--{}`."
 
 #: Signs for needs that at least so many settings of a section have.
 _SIGNS = "†‡§"
@@ -159,6 +160,8 @@ def _allowed(text: str) -> str:
 
 def _need_of(setting: Setting) -> str:
     release = _RELEASE_MARK if setting.whole_release else ""
+    if setting.untried:
+        release = _UNTRIED_MARK.format(setting.untried.replace("_", "-"))
     if setting.needs is None:
         return release
     return release + (_KEPT_MARK if is_missing(setting.needs) else _NEED_MARK).format(setting.needs.text)

@@ -218,6 +218,15 @@ class Settings(
         "followed, and the others must have the same blocks.",
         secret=True,
         whole_release=True,
+        untried="untried_upstreams",
+    )
+    untried_upstreams: bool = setting(
+        False,
+        Boolean(),
+        FOLLOWING,
+        "Follow nodes of release 5.x too, and hand transactions to them: by its public source, as no published node of "
+        "it was tried. The start and the status warn of it.",
+        needs=needs.FOLLOWED_NODE,
     )
     genesis: Path | None = setting(
         None,

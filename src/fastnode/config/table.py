@@ -50,6 +50,7 @@ class Setting:
     needs: Need | None  # what it has no effect without; None: it always has one
     packages: tuple[str, ...]  # of extras, which a value takes
     whole_release: bool  # refused on a chain of a release that this node only reads
+    untried: str  # attribute of the setting with which it is not; empty: there is none
 
     @property
     def attribute(self) -> str:
@@ -84,6 +85,7 @@ def setting(
     needs: Need | None = None,
     packages: tuple[str, ...] = (),
     whole_release: bool = False,
+    untried: str = "",
 ) -> Any:
     """A dataclass field that is a setting; a ``default`` of None means "not set"."""
     facts = {
@@ -98,6 +100,7 @@ def setting(
         "needs": needs,
         "packages": packages,
         "whole_release": whole_release,
+        "untried": untried,
     }
     return field(default=default, metadata=facts)
 

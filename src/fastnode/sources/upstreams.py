@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeAlias
 
 from fastnode.archiver.queries import ChainInfo
@@ -11,11 +12,15 @@ from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, Reply, RpcC
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
-from fastnode.protocol.releases import known, of_version
+from fastnode.protocol.releases import Release, known, of_version
+from fastnode.sources.dialects import phrased
 from fastnode.values.lineage import LINEAGE_HEADER, Lineage
 from fastnode.values.namespaces import newer_name
 
-__all__ = ["Upstream", "Upstreams", "check_identity"]
+__all__ = ["UNTRIED_ADVICE", "Upstream", "Upstreams", "check_identity"]
+
+#: To follow a refusal of a node whose release was not tried.
+UNTRIED_ADVICE: Final = "--untried-upstreams follows it all the same, though no published node of it was tried"
 
 #: Asked of every upstream at first; only a fastnode has the second method.
 #: What an admin port says that asks for a key: of this node, and of the published one.
@@ -34,7 +39,8 @@ def _by_newer_names(calls: Sequence[RpcCall]) -> list[RpcCall]:
 class Upstream(Endpoint):
     """One other node.  ``expected`` gives the network that it must be on; None: any will do.
 
-    ``lineage``: of the node that follows it, which it must not be, and must not follow.
+    ``lineage``: of the node that follows it, which it must not be, and must not follow.  ``takes_untried``: it may be
+    of a release that no published node was tried with.
     """
 
     kind: ClassVar[str] = "upstream"
@@ -49,15 +55,19 @@ class Upstream(Endpoint):
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
         lineage: Lineage | None = None,
+        takes_untried: bool = False,
     ) -> None:
         super().__init__(url, network, name, limits=limits, patience=patience)
         self._expected = expected
+        self._takes_untried = takes_untried
         self._lineage = lineage
         #: It was found to be the node that follows it.
         self.is_this_node = False
         #: True if it knows methods by their newer names; None before it has answered one.
         self._has_newer_names: bool | None = None
         self.is_fastnode = False
+        #: Its release, when it was asked last; None for a version that is not said.
+        self.release: Release | None = None
         #: It has said so when it was asked last.
         self.is_of_other_network = False
         self.node_info: dict[str, Any] = {}
@@ -67,6 +77,16 @@ class Upstream(Endpoint):
         self.tip_number: int | None = None
 
     def ask(self, calls: Sequence[RpcCall]) -> Reply:
+        """Calls and answers are those of 4.x, whatever methods it has."""
+        if self.release is None:
+            return self._ask_by_its_names(calls)
+        there, reads = phrased(self.release.method_set, calls)
+        reply = self._ask_by_its_names(there)
+        pairs = zip(reads, reply.answers, strict=True)
+        answers = [answer if isinstance(answer, UpstreamRejection) else read(answer) for read, answer in pairs]
+        return replace(reply, answers=answers)
+
+    def _ask_by_its_names(self, calls: Sequence[RpcCall]) -> Reply:
         """By the names that it knows methods by; until that is seen, what it does not know is asked once more."""
         if self._has_newer_names:
             return super().ask(_by_newer_names(calls))
@@ -99,7 +119,7 @@ class Upstream(Endpoint):
 
     def identify(self) -> None:
         """UpstreamFault names both sides of a difference."""
-        self._has_newer_names = None  # another release may answer there by now
+        self._has_newer_names = self.release = None  # another release may answer there by now
         try:
             reply = self.ask(_IDENTITY_CALLS)
         except UpstreamRejection as refusal:
@@ -115,7 +135,7 @@ class Upstream(Endpoint):
             raise sync
         self.is_fastnode = isinstance(sync, dict)
         try:
-            check_identity(info, self._expected())
+            self.release = check_identity(info, self._expected(), takes_untried=self._takes_untried)
         except OtherNetwork:
             self.is_of_other_network = True
             raise
@@ -126,6 +146,7 @@ class Upstream(Endpoint):
         return super().describe() | {
             "isFastnode": self.is_fastnode,
             "nodeVersion": self.node_info.get("nodeVersion"),
+            "isUntried": self.release is not None and not self.release.is_served,
             "tip": self.tip_number,
         }
 
@@ -139,15 +160,18 @@ class Upstream(Endpoint):
 Upstreams: TypeAlias = Failover[Upstream]
 
 
-def check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
-    """OtherNetwork names both sides of a difference."""
+def check_identity(info: dict[str, Any], expected: ChainInfo | None, *, takes_untried: bool = False) -> Release | None:
+    """The release of its version, None where that is not said; OtherNetwork names both sides of a difference."""
     version = str(info.get("nodeVersion") or "")
     release = of_version(version)
-    if version and (release is None or not release.is_served):
+    if version and not (release is not None and release.may_be_asked(takes_untried=takes_untried)):
         followed = ", ".join(one.name for one in known() if one.is_served)
-        raise OtherNetwork(f"its node version is {version}, this node follows versions {followed}")
+        advice = "" if release is None or not release.is_derived else f"; {UNTRIED_ADVICE}"
+        raise OtherNetwork(f"its node version is {version}, this node follows versions {followed}{advice}")
     if expected is None:
-        return
+        return release
+    if release not in (None, expected.release):
+        raise OtherNetwork(f"its node version is {version}, the stored chain is of release {expected.release.name}")
     ours = expected.node_info
     for name, path in (
         ("L1 chain id", ("l1ChainId",)),
@@ -157,6 +181,7 @@ def check_identity(info: dict[str, Any], expected: ChainInfo | None) -> None:
         stored, theirs = _member(ours, path), _member(info, path)
         if stored is not None and stored != theirs:
             raise OtherNetwork(f"it is on another network: its {name} is {theirs}, the stored chain's is {stored}")
+    return release
 
 
 def _member(record: dict[str, Any], path: Sequence[str]) -> str | None:

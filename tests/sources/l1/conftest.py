@@ -6,19 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.sources.conftest import release as release
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 from fastnode.outgoing.network import Network
+from fastnode.protocol.releases import Release
 
 
 @pytest.fixture
-def chain(tmp_path: Path) -> Iterator[MadeChain]:
+def chain(tmp_path: Path, release: Release) -> Iterator[MadeChain]:
     """A chain of four checkpoints with messages from L1, and two proposed blocks."""
     directory = tmp_path / "made"
     directory.mkdir()
-    with made_chain(directory) as chain:
+    with made_chain(directory, release=release) as chain:
         for blocks in (1, 2, 1, 2):
             chain.checkpoint(blocks)
         chain.propose(2)

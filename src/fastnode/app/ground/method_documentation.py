@@ -27,7 +27,8 @@ STATES: Final = {
 
 #: The same in the methods of 5.x, where it differs.
 STATES_OF_FIVE: Final = {
-    "node_sendTx": "on a local network; else refused on a chain of 5.x: `NO_TRANSACTIONS`",
+    "node_sendTx": "on a local network, or with `--untried-upstreams`; else refused on a chain of 5.x: "
+    "`NO_TRANSACTIONS`",
     "node_simulatePublicCalls": "without overrides",
     "node_getPeers": "those that are connected; none with workers",
     "node_getCheckpointAttestationsForSlot": "refused: `NOT_KEPT`",

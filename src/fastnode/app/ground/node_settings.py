@@ -13,6 +13,7 @@ from fastnode.errors import SettingError
 from fastnode.http.allowance import default_budget
 from fastnode.http.limits import Limits
 from fastnode.log import log_facts
+from fastnode.protocol.releases import Release
 from fastnode.serving.api_key import AdminKey, choose_admin_key
 from fastnode.values.counts import AUTO
 
@@ -28,6 +29,7 @@ __all__ = [
     "log_bodies",
     "log_history",
     "memory_budget_of",
+    "untried_upstreams",
     "worker_count",
 ]
 
@@ -56,6 +58,16 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
 _NO_ACCOUNTS: Final = "the accounts and contracts of its test networks are not known: give fee juice with --prefund"
 
 
+def untried_upstreams(settings: Settings, release: Release) -> str | None:
+    """Warning that nodes of a release are followed that no published one was tried with; None: no such are."""
+    if release.limitation is None or not (settings.untried_upstreams and settings.upstream_url):
+        return None
+    return (
+        f"nodes of release {release.name} are followed, and handed transactions, by its public source: "
+        f"no published node of it was tried"
+    )
+
+
 def check_release(settings: Settings, chain: ChainInfo) -> None:
     """SettingError for what a node cannot do on a chain of its release; says what else it does not."""
     release = chain.release
@@ -63,10 +75,17 @@ def check_release(settings: Settings, chain: ChainInfo) -> None:
         return
     for row in rows(Settings):
         if row.whole_release and getattr(settings, row.attribute):
-            raise SettingError(f"{row.flag}: {release.limitation}")
+            if not row.untried:
+                raise SettingError(f"{row.flag}: {release.limitation}")
+            if not getattr(settings, row.untried):
+                flag = f"--{row.untried.replace('_', '-')}"
+                raise SettingError(f"{row.flag}: {release.limitation}; {flag} takes it as far as it is known")
+    untried = untried_upstreams(settings, release)
     what, reason = "the chain is of a release that is followed from L1 alone", release.limitation
     if settings.local_network:
         what, reason = "the network is of a release that no published wallet was tried with", _NO_ACCOUNTS
+    elif untried is not None:
+        what, reason = "the chain is of a release that no published node was tried with", untried
     logger.warning(what, extra=log_facts(release=release.name, reason=reason))
 
 

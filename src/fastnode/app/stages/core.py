@@ -14,7 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fastnode.app.ground.effects import configuration_of, connect_mempool
-from fastnode.app.ground.node_settings import check_network, check_release, log_block_budget, log_bodies, log_history
+from fastnode.app.ground.node_settings import (
+    check_network,
+    check_release,
+    log_block_budget,
+    log_bodies,
+    log_history,
+    untried_upstreams,
+)
 from fastnode.app.ground.sample import NO_BLOCKS
 from fastnode.app.ground.views import Views
 from fastnode.app.ground.way_out import WayOut
@@ -132,6 +139,9 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = _uploads_of(settings, data, operator)
     condition = Condition(views, foundation.control, mempool)
+    untried = untried_upstreams(settings, chain.release)
+    if untried is not None:
+        condition.missing["upstreams"] = untried
     configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)
     validators = Validators(settings.key_store_directory, configuration)
@@ -312,9 +322,10 @@ def _way_out(foundation: Foundation, source: Source, gossip: Gossip | None) -> W
     if foundation.is_sample:
         return WayOut(NO_BLOCKS)
     settings = foundation.settings
-    limitation = foundation.data.store.chain.release.limitation
-    if limitation is not None and not settings.local_network:
-        return WayOut(limitation)
+    release = foundation.data.store.chain.release
+    is_untried = untried_upstreams(settings, release) is not None
+    if release.limitation is not None and not (settings.local_network or is_untried):
+        return WayOut(release.limitation)
     builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
     if builds or foundation.bus is not None or source.other_nodes is not None:
         return WayOut(None)

@@ -141,6 +141,7 @@ class Origins:
                 limits=limits,
                 patience=self._patience,
                 lineage=lineage,
+                takes_untried=settings.untried_upstreams,
             )
             for number, url in enumerate(urls, 1)
         ]
@@ -199,7 +200,8 @@ class Origins:
         for upstream in self.upstreams.all:
             try:
                 upstream.make_healthy()
-                self._release_of(NetworkValues.of_headers(upstream.version_headers), upstream.name)
+                release = self._release_of(NetworkValues.of_headers(upstream.version_headers), upstream.name)
+                self._require_stored(release, upstream.name)
             except UpstreamUnavailable:
                 continue
             except OtherNetwork as error:
@@ -211,6 +213,13 @@ class Origins:
                 raise
             except Exception as error:  # noqa: BLE001 - counted, and logged once
                 upstream.put_aside(str(upstream.on_nonsense(error)))
+
+    def _require_stored(self, release: Release | None, who: str) -> None:
+        """StartError when a chain of another release is stored."""
+        stored = self._expected()
+        if stored is not None and release not in (None, stored.release):
+            assert release is not None
+            raise StartError(f"{who} is of release {release.name}, the stored chain of {stored.release.name}")
 
     def _refuse_itself(self) -> None:
         """SettingError when one of the upstreams is this node."""
@@ -250,7 +259,8 @@ class Origins:
         named = self._settings.vk_tree_root
         if root is None or contracts is None or (named is not None and read_vk_tree_root(named) == root):
             return None
-        return choose_release(root, contracts, who, is_rollup=is_rollup)
+        takes_untried = self._settings.untried_upstreams
+        return choose_release(root, contracts, who, is_rollup=is_rollup, takes_untried=takes_untried)
 
     def _learn_from_l1(self, upstream: Upstream) -> dict[str, Any] | None:
         """The rollup's constants; StartError when L1 and the upstream disagree."""

@@ -237,6 +237,10 @@ class Release:
         """Values by which a rollup contract tells its release: root of the verification keys, hash of the contracts."""
         return self.vk_tree_root, self.contracts_hash
 
+    def may_be_asked(self, *, takes_untried: bool) -> bool:
+        """True if nodes of it are followed and handed transactions; ``takes_untried``: as far as it is known."""
+        return self.is_served or (takes_untried and self.is_derived)
+
     @property
     def limitation(self) -> str | None:
         """Sentence that says what a node does not do on chains of this release; None: it does everything."""

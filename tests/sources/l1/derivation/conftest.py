@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,26 +11,20 @@ from typing import Any
 import orjson
 import pytest
 from coincurve import PrivateKey
+from tests.sources.conftest import release as release
 from tests.sources.l1.derivation.attesting import address_of
 from tests.sources.l1.derivation.deriving import Deriving
 from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, served
 from tests.sources.made_chain import SHAPE, MadeChain, made_chain
 
 from fastnode.development.synthetic_chain import ChainShape
-from fastnode.protocol.releases import FIVE, FOUR, Release
+from fastnode.protocol.releases import Release
 
 
 @pytest.fixture
 def shape() -> ChainShape:
     """Of the made chain."""
     return SHAPE
-
-
-@pytest.fixture(params=[FOUR, FIVE] if os.environ.get("FASTNODE_LONG") == "1" else [FOUR], ids=lambda one: one.name)
-def release(request: pytest.FixtureRequest) -> Release:
-    """Of the made chain."""
-    release: Release = request.param
-    return release
 
 
 @pytest.fixture

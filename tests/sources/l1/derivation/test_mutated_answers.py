@@ -22,6 +22,7 @@ from tests.test_loop import KINDS
 from fastnode.app.stages import derivation
 from fastnode.config.settings import Settings
 from fastnode.outgoing.client import RpcClient
+from fastnode.protocol.releases import FIVE, FOUR
 from fastnode.sources.blobs.fetcher import FetchPatience
 from fastnode.sources.blobs.http_get import HttpGet
 from fastnode.sources.l1 import retries
@@ -95,6 +96,7 @@ def mutate(node: FollowingNode, chain: MadeChain, l1: PublishingL1, mutator: Mut
     node.wait(lambda: node.origins.l1.trouble is None)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("release", [FOUR, FIVE], ids=lambda one: one.name, indirect=True)
 @pytest.mark.usefixtures("impatient")
 def test_a_provider_of_l1_may_answer_anything(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
     mutator = Mutator(seed(2))
@@ -104,6 +106,7 @@ def test_a_provider_of_l1_may_answer_anything(tmp_path: Path, chain: MadeChain, 
         mutate(node, chain, l1, mutator)
 
 
+@pytest.mark.parametrize("release", [FOUR, FIVE], ids=lambda one: one.name, indirect=True)
 @pytest.mark.usefixtures("impatient")
 def test_a_consensus_client_may_answer_anything(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
     mutator = Mutator(seed(3), share=1.0)
