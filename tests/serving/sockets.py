@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 import orjson
@@ -117,7 +118,8 @@ class RunningServer:
 
     def request_stop(self, grace: float = PATIENCE_S) -> None:
         self._grace = grace
-        self._loop.call_soon_threadsafe(self._stop_requested.set)
+        with suppress(RuntimeError):  # it has just ended
+            self._loop.call_soon_threadsafe(self._stop_requested.set)
 
     def stop(self) -> None:
         self.workshop.gate.set()
