@@ -80,7 +80,9 @@ class PeerChecks(Checks):
         here, other = self._host(), self._world.hosts.get(peer_id)
         self._world.say(here, f"penalises {other}: {penalty.name.lower()}, {reason}")
         self._world.count(f"penalty {penalty.name.lower()}")
-        if penalty is not Penalty.HIGH_TOLERANCE and self._is_honest(here) and self._is_honest(other):
+        # What was long on its way is held against who hands it on, as published nodes do; it costs the fewest points.
+        is_late = penalty is Penalty.HIGH_TOLERANCE and "it is for slot" in reason
+        if not is_late and self._is_honest(here) and self._is_honest(other):
             self._see(f"{here} punishes {other}, which is honest: {reason}")
 
     def _note_goodbye(self, peer: Peer, goodbye: Goodbye, reason: str) -> None:
@@ -138,6 +140,15 @@ class PeerChecks(Checks):
         if len(self._world.nodes) > 1 and not self.scores_of(node):
             return "has no peer"
         return None
+
+    def refusals(self) -> dict[str, tuple[int, str]]:
+        """Checkpoints that each honest node has not attested to, and why it did not attest to the newest of them."""
+        found = {}
+        for node in self._world.nodes:
+            if node.node is not None and self._is_honest(node.name):
+                told = node.node.equipment.parts.describe().get("sequencer", {}).get("attestations", {})
+                found[node.name] = told.get("refused", 0), str(told.get("refusal"))
+        return found
 
     def compare_answers(self) -> None:
         """Of honest nodes: others may have left the hostile one, and it says so."""

@@ -290,8 +290,14 @@ class PeerStory(Story):
             self._rest(slot * SLOT_S - BUILD_S - KNOWN_S - world.now)
             while not self._send_in_calm():
                 self._rest(1)
+            before = self.checks.refusals()
             self._rest((slot + 1) * SLOT_S - L1_SLOT_S - 2 - world.now)
-            if slot not in self._slots_on_l1() and not self._is_hostile_in(slot):
+            if self._is_hostile_in(slot):
+                continue
+            for name, (count, reason) in self.checks.refusals().items():
+                if count > before.get(name, (0, ""))[0] and not self._is_hostile_in(int(reason.split()[1][:-1])):
+                    raise Violation(f"{name} does not attest to a checkpoint with which nothing is wrong: {reason}")
+            if slot not in self._slots_on_l1():
                 raise Violation(f"slot {slot} has no checkpoint on L1, and nothing was wrong: {self._states()}")
         self._rest(1)
         if not self.checks.are_equal():
