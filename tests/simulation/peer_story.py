@@ -157,7 +157,7 @@ class PeerStory(Story):
             "provider": (self._fail_provider, self._lag_provider),
             "parted": (self._part,),
             "network": (self._cut,),
-            "restart": (self._restart, self._kill),
+            "restart": (self._restart, self._kill, self._kill_proposer),
             "operator": (self._pause,),
         }
         for kind, actions in kinds.items():
@@ -219,6 +219,15 @@ class PeerStory(Story):
                 world.peers.part(*pair, is_parted=False)
 
         self._later(seconds, undo)
+
+    def _kill_proposer(self, dice: random.Random) -> None:
+        """Whoever has the slot that is being built in; its supervisor starts it again at once."""
+        slot = int(self.world.now + BUILD_S) // SLOT_S
+        key = "0x" + self.world.keys[slot % VALIDATORS].secret.hex()
+        node = next(node for node in self.world.nodes if key in node._settings["validator_private_keys"])
+        if node.is_up:
+            node.kill()
+            self._later(dice.uniform(0.5, 8), self._start_again(node))
 
     def _mischief(self, dice: random.Random) -> None:
         if self._hostile is not None:
