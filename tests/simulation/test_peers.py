@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from tests.simulation.peer_wire import PathFaults, PeerWire
 from tests.simulation.scheduler import Loop, Scheduler
-from tests.simulation.test_simulation import is_long, on_tried_python, simulate
+from tests.simulation.test_simulation import PATIENCE_S, PROJECT, is_long, on_tried_python, simulate
 
 SHORT = ("--network", "peers", "--nodes", "3", "--minutes", "0.5", "--no-shrink")
 
@@ -29,6 +32,38 @@ def test_a_committee_of_peers_holds_and_a_number_tells_the_same_story_twice() ->
 def test_more_seeds_of_peers_hold() -> None:
     played = simulate("--network", "peers", "--seed", "100", "--count", "20", "--quiet", hash_seed=0)
     assert played.returncode == 0, played.stdout[-5000:]
+
+
+#: A validator that gives a checkpoint up when it cannot judge it yet.
+BROKEN = """
+import sys
+from tests.simulation import run
+from fastnode.sequencing import validator
+
+def await_right(self, facts, proposal):
+    try:
+        blocks, chain = self._blocks(proposal)
+        self._check(facts, proposal, blocks, chain)
+    except validator._NotYetError as missing:
+        raise validator.SlotLost(str(missing)) from None
+
+validator.Validator._await_right = await_right
+sys.argv = ["simulate", "--network", "peers", "--count", "10", "--minutes", "2", "--quiet", "--no-shrink"]
+run.simulate()
+"""
+
+
+@on_tried_python
+@pytest.mark.skipif(not is_long, reason="FASTNODE_LONG=1 looks for a bug that is put in")
+def test_a_validator_that_does_not_wait_for_blocks_is_found() -> None:
+    command = [sys.executable, "-c", BROKEN]
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    played = subprocess.run(
+        command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert played.returncode == 1
+    assert "does not attest to a checkpoint with which nothing is wrong" in played.stdout
+    assert "it does not hold: scripts/simulate --seed" in played.stdout
 
 
 # ---- the ways between peers ----------------------------------------------------------------------
