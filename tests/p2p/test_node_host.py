@@ -25,15 +25,18 @@ from fastnode.protocol.tx import Tx
 from fastnode.view import Committed
 
 
-def host(*stored: bytes, reasons: tuple[str, ...] = ()) -> NodeHost:
-    """``stored``: blocks that L1 does not have, at the start; ``reasons``: what is wrong with every transaction."""
+def host(*stored: bytes, reasons: tuple[str, ...] = (), behind: int | None = None) -> NodeHost:
+    """``stored``: blocks that L1 does not have, at the start; ``reasons``: what is wrong with every transaction;
+    ``behind``: blocks by which what it has is behind those that the made transactions are anchored at."""
+    anchor = Tx.from_json(next(made_txs(1)), FOUR).data.anchor_block_header.global_variables.block_number
+    published = 0 if behind is None else anchor - behind
     pool = SimpleNamespace(release=FOUR, is_waiting=lambda tx_hash: False, protect=lambda hashes, slot: None)
     result = TxValidationResult("invalid", reasons, ())
     judge = SimpleNamespace(verifies=False)
     mempool: Any = SimpleNamespace(judge=judge, pool=pool, validate=lambda tx, view, may_wait_for_price, client: result)
     chain = SimpleNamespace(
-        tips=SimpleNamespace(checkpointed=SimpleNamespace(block=SimpleNamespace(number=0))),
-        tip_number=len(stored),
+        tips=SimpleNamespace(checkpointed=SimpleNamespace(block=SimpleNamespace(number=published))),
+        tip_number=published + len(stored),
         block_info=lambda number: SimpleNamespace(hash=stored[number - 1]),
     )
     view: Any = SimpleNamespace(chain=chain, state=object())
@@ -118,6 +121,19 @@ def test_who_sends_what_stands_on_a_proposed_block_that_is_not_stored_loses_noth
     assert node.has_txs(block, "peer")
     judgement = node.judge(Topic.TX, tx.to_buffer(), "peer")
     assert (judgement.verdict, judgement.penalty) == (Verdict.IGNORE, None)
+
+
+def test_who_sends_what_stands_on_a_block_that_did_not_come_yet_loses_nothing() -> None:
+    """As after a start in the midst of a slot, whose blocks others have heard of."""
+    payload = Tx.from_json(next(made_txs(1)), FOUR).to_buffer()
+    for behind, expected in (
+        (0, (Verdict.REJECT, Penalty.HIGH_TOLERANCE)),
+        (1, (Verdict.IGNORE, None)),
+        (32, (Verdict.IGNORE, None)),
+        (33, (Verdict.REJECT, Penalty.HIGH_TOLERANCE)),
+    ):
+        judgement = host(reasons=(UNKNOWN_ANCHOR,), behind=behind).judge(Topic.TX, payload, "peer")
+        assert (judgement.verdict, judgement.penalty) == expected
 
 
 def test_of_blocks_that_were_taken_back_the_newest_are_remembered() -> None:

@@ -39,6 +39,8 @@ _SETTLED_S: Final = 1.5
 _PUBLISHED_SETTLED_S: Final = 4.0
 #: Time in s for which honest peers may send transactions anchored at a block that is not, or no longer, in this chain.
 _EXCUSED_S: Final = 600.0
+#: Blocks by which peers may be ahead: those of a few checkpoints.
+_AHEAD_MAX: Final = 32
 #: Blocks whose hashes are known, of those that came newest.
 _BLOCKS_MAX: Final = 512
 #: Bytes of the hash before the data of a transaction.
@@ -48,6 +50,13 @@ _HASH_BYTES: Final = 32
 _Judge = Callable[[BlockProposal | CheckpointProposal | CheckpointAttestation, str], Judgement]
 #: Transactions of a block as far as peers have them, in their binary form, of: archive root, hashes, missing, peer.
 Fetch = Callable[[bytes, Sequence[bytes], set[bytes], str], Sequence[bytes]]
+
+
+def _may_come(tx: Tx, view: View) -> bool:
+    """True if a transaction is anchored at a block that did not come here yet, as after a start in the midst of a
+    slot."""
+    ahead = tx.data.anchor_block_header.global_variables.block_number - view.chain.tip_number
+    return 0 < ahead <= _AHEAD_MAX
 
 
 class NodeHost:
@@ -187,7 +196,9 @@ class NodeHost:
         # Nodes that have seen another price forward it, and the price falls again.
         result = self._mempool.validate(tx, view, may_wait_for_price=True, client=f"peer {peer}")
         is_old = EXISTING_NULLIFIER in result.reasons and self._is_old_spend(tx, view)
-        judgement = judgement_of(result, is_old_double_spend=is_old, is_anchor_excused=self._is_excused(tx))
+        judgement = judgement_of(
+            result, is_old_double_spend=is_old, is_anchor_excused=self._is_excused(tx) or _may_come(tx, view)
+        )
         if judgement is not None:
             return judgement
         is_proven = result.is_valid and self._mempool.judge.verifies

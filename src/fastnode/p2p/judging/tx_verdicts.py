@@ -1,7 +1,8 @@
 """Verdicts on gossiped transactions, and what they cost the sender.
 
     timestamp, anchor block                              reject, H; ignore an anchor that was taken back
-                                                         lately, or was proposed and is not stored
+                                                         lately, was proposed and is not stored, or
+                                                         did not come yet
     permission, size, metadata, setup, gas, data,
     deployments                                          reject, M
     double spend                                         reject, H; L when the nullifier was there long ago
