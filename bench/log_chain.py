@@ -89,7 +89,7 @@ class LogChain:
     def _block(self, number: int) -> L2Block:
         previous, archive = field_of("archive", number - 1), field_of("archive", number)
         variables = GlobalVariables(1, 1, number, number, 36 * number, bytes(20), bytes(32), GasFees(0, 0))
-        state = StateReference(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
+        state = StateReference.of_trees(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
         header = BlockHeader(AppendOnlyTreeSnapshot(previous, number), state, archive, variables, 0, 0)
         effect = TxEffect(
             revert_code=0,

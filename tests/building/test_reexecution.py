@@ -107,7 +107,8 @@ def with_globals(**changes: Any) -> Callable[[ProposedBlock], ProposedBlock]:
 
 def with_other_state(proposed: ProposedBlock) -> ProposedBlock:
     header: BlockHeader = proposed.header
-    state = replace(header.state, note_hash_tree=header.state.nullifier_tree)
+    partial = replace(header.state.partial, note_hash_tree=header.state.nullifier_tree)
+    state = replace(header.state, partial=partial)
     return replace(proposed, header=replace(header, state=state))
 
 

@@ -46,7 +46,7 @@ class Trees:
 
     def __init__(self, base: Json) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="compare-execution-")
-        empty = StateReference(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
+        empty = StateReference.of_trees(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
         genesis_header = _header(EMPTY_SNAPSHOT, empty, 0)
         genesis = GenesisRecord(genesis_header, GENESIS_BLOCK_HEADER_HASH, GENESIS_ARCHIVE_ROOT, (), (), (), {})
         self._world = WorldState(Path(self._directory.name), genesis, cache_mb=16, separators=FOUR.separators)

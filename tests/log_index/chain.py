@@ -104,7 +104,7 @@ class Chain:
             fee_recipient=bytes(32),
             gas_fees=GasFees(0, 0),
         )
-        state = StateReference(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
+        state = StateReference.of_trees(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
         last_archive = AppendOnlyTreeSnapshot(parent.archive_root, number)
         effects = [self._effect(number, index, logs) for index, logs in enumerate(transactions)]
         return L2Block(

@@ -55,7 +55,7 @@ global_variables = st.builds(
 headers = st.builds(
     BlockHeader,
     snapshots,
-    st.builds(StateReference, snapshots, snapshots, snapshots, snapshots),
+    st.builds(StateReference.of_trees, snapshots, snapshots, snapshots, snapshots),
     fields,
     global_variables,
     field_integers,

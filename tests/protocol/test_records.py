@@ -15,7 +15,6 @@ from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.records import (
     FIELD,
-    Inner,
     Record,
     decimal,
     field_number,
@@ -48,7 +47,7 @@ class Letter(Record):
     buffer_order: ClassVar = ("sender", "postage", "to", "hashes", "others", "weight_g", "stamp")
 
     to: Place = member(of(Place))
-    sender: Place = member(of(Place), within=Inner("back", "LetterBack"))
+    sender: Place = member(of(Place))
     postage: int = member(decimal(64), "In the smallest unit.", json="price")
     weight_g: int = member(field_number(16, width=2))
     hashes: tuple[bytes, ...] = member(hashes(2))
@@ -60,7 +59,7 @@ HERE, THERE = Place(ONE, 3), Place(ONE, 4)
 LETTER = Letter(HERE, THERE, 5, 6, (ONE,), (HERE,))
 JSON = {
     "to": {"streetName": ONE_TEXT, "house": 3},
-    "back": {"sender": {"streetName": ONE_TEXT, "house": 4}},
+    "sender": {"streetName": ONE_TEXT, "house": 4},
     "price": "5",
     "weightG": f"0x{6:064x}",
     "hashes": [ONE_TEXT],
@@ -97,8 +96,8 @@ def test_a_record_of_scalars_is_hashed_field_by_field() -> None:
     ("change", "message"),
     [
         ({"to": {"streetName": ONE_TEXT, "house": 1000}}, "letter.to.house: 1000 is above 999"),
-        ({"back": {"sender": {}}}, "letter.back.sender.streetName: missing"),
-        ({"back": 3}, "letter.back: expected an object, got a number"),
+        ({"sender": {}}, "letter.sender.streetName: missing"),
+        ({"sender": 3}, "letter.sender: expected an object, got a number"),
         ({"others": [{}]}, r"letter.others\[0\].streetName: missing"),
         ({"hashes": [ONE_TEXT] * 3}, "letter.hashes: has 3 elements, at most 2 allowed"),
         ({"stamp": 1}, "letter.stamp: expected a hex string, got a number"),
@@ -123,12 +122,10 @@ def test_what_is_wrong_in_a_buffer_is_named(buffer: bytes, message: str) -> None
 
 
 def test_types_for_schemas_follow_from_the_table() -> None:
-    assert Letter.types() == {
-        "Letter": "{to: Place, back: LetterBack, price: bigint, weightG: Fr, "
-        "hashes: Fr[], others: Place[], stamp?: Fr}",
-        "LetterBack": "{sender: Place}",
-    }
-    assert RECORDS["BlockHeader"] == BlockHeader.types()["BlockHeader"]
+    assert Letter.type_text() == (
+        "{to: Place, sender: Place, price: bigint, weightG: Fr, hashes: Fr[], others: Place[], stamp?: Fr}"
+    )
+    assert RECORDS["BlockHeader"] == BlockHeader.type_text()
     assert list(components()["L2Block"]["properties"]) == [row.json for row in L2Block.MEMBERS]
 
 

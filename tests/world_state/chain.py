@@ -45,7 +45,7 @@ Roots = dict[str, tuple[bytes, int]]
 
 def genesis_record() -> GenesisRecord:
     """A network without prefilled data; its hash and root are constants of the protocol."""
-    state = StateReference(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
+    state = StateReference.of_trees(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
     header = header_over(EMPTY_SNAPSHOT, state, 0)
     return GenesisRecord(header, GENESIS_BLOCK_HEADER_HASH, GENESIS_ARCHIVE_ROOT, (), (), (), {})
 
@@ -229,7 +229,9 @@ def grow_in_a_run(state: WorldState, model: Model, contents: Sequence[Content]) 
         model.apply(content, ZERO)
         after = {name: AppendOnlyTreeSnapshot(*model.roots[-1][name]) for name in TREE_NAMES}
         model.undo_above(number - 1)
-        reference = StateReference(after["message"], after["note hash"], after["nullifier"], after["public data"])
+        reference = StateReference.of_trees(
+            after["message"], after["note hash"], after["nullifier"], after["public data"]
+        )
         header = header_over(AppendOnlyTreeSnapshot(*before), reference, number)
         model.apply(content, header.hash())
         archive = AppendOnlyTreeSnapshot(*model.roots[-1]["archive"])

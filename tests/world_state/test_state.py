@@ -32,7 +32,7 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import BlockRejected, BlockUnavailable, DatabaseError, DataDirectoryError, StartError
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, PublicDataWrite
-from fastnode.protocol.header import AppendOnlyTreeSnapshot
+from fastnode.protocol.header import AppendOnlyTreeSnapshot, StateReference
 from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.world_state import levels as levels_module
@@ -143,7 +143,10 @@ def test_a_reset_that_was_cut_short_is_finished_by_the_next_opening(sample: Samp
 
 
 def with_state(block: L2Block, **trees: AppendOnlyTreeSnapshot) -> L2Block:
-    return replace(block, header=replace(block.header, state=replace(block.header.state, **trees)))
+    state = block.header.state
+    names = ("l1_to_l2_message_tree", "note_hash_tree", "nullifier_tree", "public_data_tree")
+    changed = StateReference.of_trees(*[trees.get(name, getattr(state, name)) for name in names])
+    return replace(block, header=replace(block.header, state=changed))
 
 
 def lies_about(tree: str) -> Callable[[L2Block], L2Block]:

@@ -22,7 +22,14 @@ from fastnode.protocol.checkpoint import (
 )
 from fastnode.protocol.contracts import ContractClassPublic, ContractInstance, HashedPublicKeys, PublicKeys
 from fastnode.protocol.effects import Body, ContractClassLog, PrivateLog, PublicDataWrite, PublicLog, TxEffect
-from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
+from fastnode.protocol.header import (
+    AppendOnlyTreeSnapshot,
+    BlockHeader,
+    GasFees,
+    GlobalVariables,
+    PartialStateReference,
+    StateReference,
+)
 from fastnode.protocol.records import Record
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
 from fastnode.values.schemas import Schema
@@ -70,6 +77,7 @@ SCALARS: Final[dict[str, Schema]] = {
 _TABLES: Final[tuple[type[Record], ...]] = (
     AppendOnlyTreeSnapshot,
     StateReference,
+    PartialStateReference,
     GasFees,
     GlobalVariables,
     BlockHeader,
@@ -95,11 +103,11 @@ _TABLES: Final[tuple[type[Record], ...]] = (
 )
 
 #: Words about members, by the names of record and member.
-DOCS: Final[dict[str, dict[str, str]]] = {name: docs for table in _TABLES for name, docs in table.docs().items()}
+DOCS: Final[dict[str, dict[str, str]]] = {table.schema_name(): table.docs() for table in _TABLES}
 
 #: Members in the order in which they are written.
 RECORDS: Final[dict[str, str]] = {
-    **{name: text for table in _TABLES for name, text in table.types().items()},
+    **{table.schema_name(): table.type_text() for table in _TABLES},
     **{name: forms.type_text(table) for name, table in forms.TABLES.items()},
     # ---- blocks and checkpoints
     "L1PublishInfo": "{published: boolean, blockNumber?: bigint, timestamp?: bigint, blockHash?: Fr}",

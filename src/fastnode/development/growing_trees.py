@@ -211,7 +211,7 @@ class GrowingTrees:
         )
         header = seal(
             last_archive,
-            StateReference(
+            StateReference.of_trees(
                 l1_to_l2_message_tree=self._messages.snapshot,
                 note_hash_tree=self._note_hashes.snapshot,
                 nullifier_tree=self._nullifiers.snapshot,

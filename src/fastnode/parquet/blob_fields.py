@@ -90,7 +90,9 @@ def headers_of(blocks: pa.Table) -> list[BlockHeader]:
         *(coinbases, hashes("fee_recipient"), prices),
     )
     sums = fees_of(blocks, "total_fees"), numbers("total_mana_used")
-    return list(map(BlockHeader, archives, map(StateReference, *trees), hashes("sponge_blob_hash"), variables, *sums))
+    return list(
+        map(BlockHeader, archives, map(StateReference.of_trees, *trees), hashes("sponge_blob_hash"), variables, *sums)
+    )
 
 
 # ---- blob fields ------------------------------------------------------------------------------------------

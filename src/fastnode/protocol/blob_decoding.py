@@ -293,4 +293,4 @@ def _state(block: DecodedBlock) -> StateReference:
     largest = max(*block.sizes, block.number + 1)
     if largest >> U32_BITS:
         raise DecodeError(f"blob fields: block {block.number} has a tree of {largest} leaves")
-    return StateReference(*snapshots)
+    return StateReference.of_trees(*snapshots)

@@ -26,7 +26,7 @@ The block hash runs over the same values in the same order, one field each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from fastnode.kernels import poseidon2
 from fastnode.protocol.constants import SEPARATOR_BLOCK_HEADER_HASH
@@ -34,7 +34,6 @@ from fastnode.protocol.fields import FIELD_BYTES, U32_BITS, U128_BITS, field_fro
 from fastnode.protocol.records import (
     ETH_ADDRESS,
     FIELD,
-    Inner,
     Record,
     decimal,
     field_number,
@@ -59,7 +58,13 @@ SNAPSHOT: Final = of(AppendOnlyTreeSnapshot)
 EMPTY_SNAPSHOT: Final = AppendOnlyTreeSnapshot(bytes(FIELD_BYTES), 0)
 
 
-_PARTIAL: Final = Inner("partial", "PartialStateReference")
+@record
+class PartialStateReference(Record):
+    """The state trees that transactions write to, after a block."""
+
+    note_hash_tree: AppendOnlyTreeSnapshot = member(SNAPSHOT)
+    nullifier_tree: AppendOnlyTreeSnapshot = member(SNAPSHOT)
+    public_data_tree: AppendOnlyTreeSnapshot = member(SNAPSHOT)
 
 
 @record
@@ -67,9 +72,29 @@ class StateReference(Record):
     """The four state trees after a block."""
 
     l1_to_l2_message_tree: AppendOnlyTreeSnapshot = member(SNAPSHOT)
-    note_hash_tree: AppendOnlyTreeSnapshot = member(SNAPSHOT, within=_PARTIAL)
-    nullifier_tree: AppendOnlyTreeSnapshot = member(SNAPSHOT, within=_PARTIAL)
-    public_data_tree: AppendOnlyTreeSnapshot = member(SNAPSHOT, within=_PARTIAL)
+    partial: PartialStateReference = member(of(PartialStateReference))
+
+    @classmethod
+    def of_trees(
+        cls,
+        l1_to_l2_message_tree: AppendOnlyTreeSnapshot,
+        note_hash_tree: AppendOnlyTreeSnapshot,
+        nullifier_tree: AppendOnlyTreeSnapshot,
+        public_data_tree: AppendOnlyTreeSnapshot,
+    ) -> Self:
+        return cls(l1_to_l2_message_tree, PartialStateReference(note_hash_tree, nullifier_tree, public_data_tree))
+
+    @property
+    def note_hash_tree(self) -> AppendOnlyTreeSnapshot:
+        return self.partial.note_hash_tree
+
+    @property
+    def nullifier_tree(self) -> AppendOnlyTreeSnapshot:
+        return self.partial.nullifier_tree
+
+    @property
+    def public_data_tree(self) -> AppendOnlyTreeSnapshot:
+        return self.partial.public_data_tree
 
 
 @record

@@ -43,7 +43,6 @@ from fastnode.protocol.fields import (
     read_fields,
     read_list,
     read_number,
-    read_record,
     read_value,
     split_fields,
 )
@@ -54,7 +53,6 @@ __all__ = [
     "ETH_ADDRESS",
     "FIELD",
     "Codec",
-    "Inner",
     "Member",
     "Record",
     "data",
@@ -260,20 +258,12 @@ def many(kind: type[R], maximum: int, *, count_width: int = 1) -> Codec[tuple[R,
 # ---- members ---------------------------------------------------------------------------------------
 
 
-class Inner(NamedTuple):
-    """An object in the JSON of a record that has no class of its own: its key, and its name in schemas."""
-
-    key: str
-    type: str
-
-
 class Member(NamedTuple):
     """A row of a record's table."""
 
     codec: Codec[Any]
     doc: str = ""
     json: str = ""
-    within: Inner | None = None
     is_optional: bool = False
     name: str = ""
 
@@ -282,22 +272,14 @@ class Member(NamedTuple):
         """The member of an object in the language of schemas."""
         return f"{self.json}{'?' if self.is_optional else ''}: {self.codec.type}"
 
-    def read(self, record: dict[str, Any], key: str, path: str) -> Any:
-        """From the JSON of a record."""
-        if self.within is not None:
-            record, path = read_record(record, self.within.key, path), join_path(path, self.within.key)
-        return self.codec.read(record, key, path)
 
-
-def member(
-    codec: Codec[T], doc: str = "", *, json: str = "", within: Inner | None = None, default: T = _NO_DEFAULT
-) -> T:
+def member(codec: Codec[T], doc: str = "", *, json: str = "", default: T = _NO_DEFAULT) -> T:
     """A member of a record.
 
-    ``json``: its name in JSON where that is not its own in camel case; ``within``: the object that it is in there;
-    ``default``: for who makes one, not for who reads one.
+    ``json``: its name in JSON where that is not its own in camel case; ``default``: for who makes one, not for who
+    reads one.
     """
-    made: T = field(default=default, metadata={_ROW: Member(codec, doc, json, within)})
+    made: T = field(default=default, metadata={_ROW: Member(codec, doc, json)})
     return made
 
 
@@ -340,7 +322,6 @@ class Record:
     MEMBERS: ClassVar[tuple[Member, ...]]
     #: The same in the order of the JSON.
     IN_JSON: ClassVar[tuple[Member, ...]]
-    INNER: ClassVar[tuple[Inner, ...]]
     #: Name in schemas, where that is not the name of the class.
     known_as: ClassVar[str] = ""
     #: Names of the members in the order of the JSON, where that is not the order of the class.
@@ -364,21 +345,11 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         cls = type(self)
-        made = {
+        return {
             key: write(value)
             for (key, write), value in zip(cls._writers, cls._values(self), strict=True)
             if value is not None
         }
-        return made if not cls.INNER else cls._nested(made)
-
-    @classmethod
-    def _nested(cls, flat: dict[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for row in cls.IN_JSON:
-            place = made if row.within is None else made.setdefault(row.within.key, {})
-            if row.json in flat:
-                place[row.json] = flat[row.json]
-        return made
 
     def put(self, parts: list[bytes]) -> None:
         """Append the parts of the binary form."""
@@ -436,25 +407,14 @@ class Record:
         return cls.known_as or cls.__name__
 
     @classmethod
-    def docs(cls) -> dict[str, dict[str, str]]:
-        """The words about members by their names in JSON, of the record and of the objects in it."""
-        made: dict[str, dict[str, str]] = {}
-        for row in cls.MEMBERS:
-            if row.doc:
-                made.setdefault(row.within.type if row.within else cls.schema_name(), {})[row.json] = row.doc
-        return made
+    def docs(cls) -> dict[str, str]:
+        """The words about members by their names in JSON."""
+        return {row.json: row.doc for row in cls.MEMBERS if row.doc}
 
     @classmethod
-    def types(cls) -> dict[str, str]:
-        """The record, and the objects in it that have no class of their own, in the language of schemas."""
-        made: dict[str, dict[str, str]] = {cls.schema_name(): {}}
-        for row in cls.IN_JSON:
-            name = cls.schema_name()
-            if row.within is not None:
-                made[name][row.within.key] = f"{row.within.key}: {row.within.type}"
-                name = row.within.type
-            made.setdefault(name, {})[row.json] = row.type_text
-        return {name: f"{{{', '.join(texts.values())}}}" for name, texts in made.items()}
+    def type_text(cls) -> str:
+        """The record in the language of schemas."""
+        return f"{{{', '.join([row.type_text for row in cls.IN_JSON])}}}"
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(member, optional))
@@ -466,10 +426,9 @@ def record(cls: type[R]) -> type[R]:
         for each in fields(made)  # type: ignore[arg-type]
     ]
     made.MEMBERS = tuple(rows)
-    made.INNER = tuple(dict.fromkeys(each.within for each in rows if each.within is not None))
     by_name = {each.name: each for each in rows}
     in_buffer = tuple(by_name[name] for name in made.buffer_order) or made.MEMBERS
-    made._readers = tuple((each.read if each.within else each.codec.read, each.json) for each in rows)
+    made._readers = tuple((each.codec.read, each.json) for each in rows)
     made.IN_JSON = tuple(by_name[name] for name in made.json_order) or made.MEMBERS
     made._writers = tuple((each.json, each.codec.write) for each in made.IN_JSON)
     made._putters = tuple(each.codec.put for each in in_buffer)

@@ -131,7 +131,7 @@ def build_block(
     application = _Application(trees, [content])
     last_archive = application.snapshot_of(ARCHIVE)
     application.grow()
-    state = StateReference(
+    state = StateReference.of_trees(
         l1_to_l2_message_tree=application.snapshot_of(L1_TO_L2),
         note_hash_tree=application.snapshot_of(NOTE_HASH),
         nullifier_tree=application.snapshot_of(NULLIFIER),

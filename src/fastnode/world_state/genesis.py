@@ -72,7 +72,7 @@ def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[Prefil
     nullifiers = forest.nullifiers.genesis([(field_from_int(key), b"") for key in range(GENESIS_INDEXED_LEAVES)])
     public_data = forest.public_data.genesis(public_leaves)
     empty_notes, empty_messages = _empty_root(forest.note_hashes.tree), _empty_root(forest.messages.tree)
-    state = StateReference(
+    state = StateReference.of_trees(
         l1_to_l2_message_tree=AppendOnlyTreeSnapshot(empty_messages, 0),
         note_hash_tree=AppendOnlyTreeSnapshot(empty_notes, 0),
         nullifier_tree=AppendOnlyTreeSnapshot(nullifiers.root, nullifiers.size),
