@@ -19,6 +19,7 @@ from fastnode.archiver.queries import ChainView, StoredCheckpoint
 from fastnode.bus import publisher as publishing_module
 from fastnode.bus.publisher import Publisher
 from fastnode.bus.subjects import Reference
+from fastnode.sources import moved
 
 
 def grow(chain: MadeChain, upstream: ScriptedUpstream, steps: int = 1) -> None:
@@ -33,6 +34,12 @@ def grow(chain: MadeChain, upstream: ScriptedUpstream, steps: int = 1) -> None:
 def bus_of(replica: FollowingNode) -> dict[str, Any]:
     """What the replica says of the bus."""
     return replica.follower.describe()["upstreams"][0]  # type: ignore[no-any-return]
+
+
+def checkpoint_of(replica: FollowingNode, number: int) -> StoredCheckpoint:
+    stored = replica.ingestor.view.checkpoint(number)
+    assert stored is not None
+    return stored
 
 
 def publisher_of(replica: FollowingNode, name: str) -> dict[str, Any]:
@@ -67,6 +74,31 @@ def test_a_replica_follows_a_reorg(fleet: Fleet, chain: MadeChain, upstream: Scr
     replica.wait_for(chain)
     assert replica.contents() == publishing.node.contents()
     assert replica.follower.reorg_count == 1
+
+
+def test_a_replica_learns_of_a_checkpoint_that_a_reorg_of_l1_has_moved(
+    fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the publisher was not running meanwhile."""
+    monkeypatch.setattr(moved, "LOOK_S", 0.05)
+
+    def move(block: int) -> None:
+        with upstream.lock:
+            for unit in chain.units[3:]:
+                if unit.published is not None:
+                    unit.published["l1"] = unit.published["l1"] | {"blockNumber": str(block + unit.number)}
+
+    publishing = fleet.publisher(upstream)
+    replica = fleet.replica()
+    replica.wait_for(chain)
+    move(1000)
+    replica.wait(lambda: b'"1006"' in checkpoint_of(replica, 6).l1_json)
+    assert b'"1004"' in checkpoint_of(replica, 4).l1_json
+    publishing.close()
+    move(2000)
+    fleet.publisher(upstream)
+    replica.wait(lambda: b'"2006"' in checkpoint_of(replica, 6).l1_json)
+    assert b'"2004"' in checkpoint_of(replica, 4).l1_json
 
 
 def test_a_checkpoint_comes_with_its_own_messages_and_not_with_those_of_a_lost_first_block(

@@ -70,11 +70,6 @@ class NodeOfWorld:
         self.error: BaseException | None = None
 
     @property
-    def reads_l1(self) -> bool:
-        """True where the chain comes from L1."""
-        return "registry_address" in self._settings
-
-    @property
     def is_up(self) -> bool:
         return self.process is not None and not self._ended.is_set()
 

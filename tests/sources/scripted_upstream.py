@@ -108,6 +108,7 @@ class ScriptedUpstream(ScriptedServer):
             "node_getL2Tips": self.l2_tips,
             "node_getBlockHeader": self.block_header,
             "node_getCheckpoints": self.checkpoints,
+            "node_getCheckpointsData": self.checkpoints_data,
             "node_getBlocks": self.blocks,
             "node_getCurrentMinFees": self.current_min_fees,
         }
@@ -170,6 +171,16 @@ class ScriptedUpstream(ScriptedServer):
     def checkpoints(self, parameters: list[Any]) -> Any:
         first, limit = parameters
         return [copy.deepcopy(unit.published) for unit in self.chain.units[first - 1 :][:limit] if unit.published]
+
+    def checkpoints_data(self, parameters: list[Any]) -> Any:
+        """CheckpointData, as far as followers read it."""
+        published = self.checkpoints([parameters[0]["from"], parameters[0]["limit"]])
+        inner = [(item, item["checkpoint"]) for item in published]
+        return [
+            {"checkpointNumber": made["number"], "header": made["header"], "archive": made["archive"]}
+            | {"l1": item["l1"], "attestations": item["attestations"]}
+            for item, made in inner
+        ]
 
     def blocks(self, parameters: list[Any]) -> Any:
         first, limit = parameters

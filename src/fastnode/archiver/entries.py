@@ -14,7 +14,7 @@ from fastnode.archiver.forms import Mined, render_stored_receipt
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
 from fastnode.archiver.rendering import render, render_block_messages
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.checkpoint import PublishedCheckpoint
+from fastnode.protocol.checkpoint import CommitteeAttestation, L1PublishedData, PublishedCheckpoint
 from fastnode.protocol.messages import first_message_index
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "checkpoint_keys",
     "message_entries",
     "message_keys",
+    "publication_json",
 ]
 
 #: Keys and their values.
@@ -96,9 +97,15 @@ def message_keys(checkpoint_number: int, messages: Sequence[bytes]) -> list[byte
     return [layout.l1_to_l2_key(checkpoint_number), *(layout.MESSAGE + message for message in messages)]
 
 
+def publication_json(l1: L1PublishedData, attestations: Sequence[CommitteeAttestation]) -> tuple[bytes, bytes]:
+    """``l1_json`` and ``attestations_json`` of a stored checkpoint."""
+    return render(l1), orjson.dumps([attestation.to_json() for attestation in attestations])
+
+
 def checkpoint_entries(published: PublishedCheckpoint, *, header_hash: bytes, out_hash: bytes) -> Entries:
     """The record of a complete checkpoint and its slot index."""
     checkpoint = published.checkpoint
+    l1_json, attestations_json = publication_json(published.l1, published.attestations)
     stored = StoredCheckpoint(
         number=checkpoint.number,
         header_hash=header_hash,
@@ -109,8 +116,8 @@ def checkpoint_entries(published: PublishedCheckpoint, *, header_hash: bytes, ou
         fee_asset_price_modifier=checkpoint.fee_asset_price_modifier,
         header_json=render(checkpoint.header),
         archive_json=render(checkpoint.archive),
-        l1_json=render(published.l1),
-        attestations_json=orjson.dumps([attestation.to_json() for attestation in published.attestations]),
+        l1_json=l1_json,
+        attestations_json=attestations_json,
     )
     return {
         layout.checkpoint_key(stored.number): stored.encode(),

@@ -27,6 +27,7 @@ from fastnode.archiver.entries import (
     checkpoint_keys,
     message_entries,
     message_keys,
+    publication_json,
 )
 from fastnode.archiver.gathered_run import GatheredBlock, GatheredRun, RunSize
 from fastnode.archiver.hooks import IndexWriter, StateApplier
@@ -34,7 +35,14 @@ from fastnode.archiver.progress import IngestionProgress
 from fastnode.archiver.pruning import prune_step
 from fastnode.archiver.queries import stored_block, stored_info
 from fastnode.archiver.records import BlockInfo
-from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, TipsRecord
+from fastnode.archiver.source import (
+    BlockRecord,
+    CheckpointRecord,
+    MovedRecord,
+    Publication,
+    Record,
+    TipsRecord,
+)
 from fastnode.archiver.store import ArchiverStore
 from fastnode.archiver.tips import require_tips, tips_after_undo
 from fastnode.archiver.verification import (
@@ -134,6 +142,8 @@ class Ingestor:
             return int(self.add_block(record.block, record.l1_to_l2_messages))
         if isinstance(record, TipsRecord):
             self.set_tips(record.tips)
+        elif isinstance(record, MovedRecord):
+            self.move_checkpoints(record.publications)
         elif record.is_below_final:
             self.rebuild_above(record.block_number)
         else:
@@ -324,6 +334,24 @@ class Ingestor:
         record = checkpoint_entries(published, header_hash=stored.header_hash, out_hash=stored.out_hash)
         if record[layout.checkpoint_key(stored.number)] != stored.encode():
             self._commit(record)
+
+    def move_checkpoints(self, publications: Sequence[Publication]) -> None:
+        """Name the blocks of L1 that have these stored checkpoints now: all in one batch, so that no reader sees some
+        of them.  BlockRejected, and nothing is written, when one is not stored."""
+        with self._lock:
+            self.flush()
+            record: Entries = {}
+            for given in publications:
+                stored = self.view.checkpoint(given.number)
+                if stored is None:
+                    raise BlockRejected(f"checkpoint {given.number} has moved on L1, and is not stored")
+                require(f"checkpoint {given.number}, moved on L1", "header hash", given.header_hash, stored.header_hash)
+                l1_json, attestations_json = publication_json(given.l1, given.attestations)
+                moved = stored._replace(l1_json=l1_json, attestations_json=attestations_json)
+                if moved != stored:
+                    record[layout.checkpoint_key(given.number)] = moved.encode()
+            if record:
+                self._commit(record)
 
     # ---- blocks --------------------------------------------------------------------------
 

@@ -16,7 +16,13 @@ import orjson
 from fastnode.errors import DecodeError
 from fastnode.protocol import releases
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.checkpoint import PRICE_MODIFIER_BITS, CheckpointHeader, PublishedCheckpoint
+from fastnode.protocol.checkpoint import (
+    PRICE_MODIFIER_BITS,
+    CheckpointHeader,
+    CommitteeAttestation,
+    L1PublishedData,
+    PublishedCheckpoint,
+)
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.fields import (
     as_record,
@@ -46,6 +52,8 @@ __all__ = [
     "GenesisRecord",
     "L1Tips",
     "MessageSource",
+    "MovedRecord",
+    "Publication",
     "Record",
     "TipsRecord",
     "UndoRecord",
@@ -257,7 +265,24 @@ class UndoRecord:
     is_below_final: bool = False
 
 
-Record = CheckpointRecord | BlockRecord | TipsRecord | UndoRecord
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The block of L1 that has a checkpoint now, and the attestations that it has there."""
+
+    number: int
+    header_hash: bytes
+    l1: L1PublishedData
+    attestations: tuple[CommitteeAttestation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRecord:
+    """A reorg of L1 has brought stored checkpoints into other blocks of it; in the order of their numbers."""
+
+    publications: tuple[Publication, ...]
+
+
+Record = CheckpointRecord | BlockRecord | TipsRecord | UndoRecord | MovedRecord
 
 
 class MessageSource(Protocol):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -45,6 +45,17 @@ BYTES_PER_AT: Final = 16 << 20
 #: Checkpoints of the newest snapshot that stay where older ones are not kept: a node that begins with the snapshot
 #: compares its newest checkpoint with the publisher's, and older ones after a reorg.
 CHECKPOINTS_KEPT: Final = 4
+
+
+class _Sent(NamedTuple):
+    """A checkpoint as it was published: its header's hash, and the block of L1 that has it."""
+
+    header_hash: bytes
+    l1_json: bytes
+
+    @classmethod
+    def of(cls, stored: StoredCheckpoint) -> _Sent:
+        return cls(stored.header_hash, stored.l1_json)
 
 
 class Publisher:
@@ -80,7 +91,7 @@ class Publisher:
         self._tip = 0
         self._hashes: dict[int, bytes] = {}  # of blocks that were published, above the base
         self._checkpoint = 0
-        self._checkpoints: dict[int, bytes] = {}
+        self._checkpoints: dict[int, _Sent] = {}
         self._proposed: dict[int, str] = {}  # contents of single blocks that are still there
         self._dropped = 0  # up to this checkpoint nothing is kept
         self._next_look_at = 0.0
@@ -230,7 +241,18 @@ class Publisher:
         newest = chain.checkpoint(self._checkpoint)
         if base > 0 and newest is not None:
             self._hashes[base] = chain.block_id(base).hash
-            self._checkpoints[newest.number] = newest.header_hash
+            if self._is_there(chain, newest):
+                self._checkpoints[newest.number] = _Sent.of(newest)
+
+    def _is_there(self, chain: ChainView, checkpoint: StoredCheckpoint) -> bool:
+        """True if the bus has it as it is stored, in the block of L1 that has it now."""
+        subject = self._subjects.checkpoint(self._name, checkpoint.number)
+        message = self._bus.last(self._subjects.stream, subject)
+        try:
+            told = None if message is None else Reference.of(read_versioned(message.data, "a reference"))
+        except UpstreamError:
+            return False
+        return told is not None and told.digest == digest_of(self._line_of_checkpoint(chain, checkpoint))
 
     def _lowest_wanted(self, chain: ChainView, base: int) -> int:
         """Behind the newest snapshot, where what is before that is not kept."""
@@ -277,10 +299,11 @@ class Publisher:
         return number
 
     def _return_to_checkpoint(self, chain: ChainView) -> None:
+        """Go back to the newest one that is published and stored as it was: a reorg of L1 may have moved it."""
         number = min(self._checkpoint, chain.newest_complete_checkpoint(self._tip))
         while number in self._checkpoints:
             stored = chain.checkpoint(number)
-            if stored is not None and stored.header_hash == self._checkpoints[number]:
+            if stored is not None and _Sent.of(stored) == self._checkpoints[number]:
                 break
             del self._checkpoints[number]
             number -= 1
@@ -305,7 +328,7 @@ class Publisher:
         self._bus.publish_all(messages)
         for checkpoint in sent:
             self._checkpoint = checkpoint.number
-            self._checkpoints[checkpoint.number] = checkpoint.header_hash
+            self._checkpoints[checkpoint.number] = _Sent.of(checkpoint)
             for number in range(checkpoint.start_block, checkpoint.last_block + 1):
                 self._hashes[number] = chain.block_id(number).hash
             self._tip = max(self._tip, checkpoint.last_block)

@@ -32,6 +32,11 @@ class _Reply(Protocol):
     @property
     def byte_count(self) -> int: ...
 
+    @property
+    def answers(self) -> Sequence[Any]:
+        """A result or an UpstreamRejection for each call."""
+        ...
+
     def results(self) -> list[Any]: ...
 
 

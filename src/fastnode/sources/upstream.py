@@ -6,6 +6,7 @@ then the proposed blocks behind the last one.
 
     node_getL2Tips, node_getBlockHeader     where it is, and where the chains part
     node_getCheckpoints, node_getBlocks     content
+    node_getCheckpointsData                 blocks of L1 that have what is stored (moved.py), if it is a fastnode
     fastnode_getL1ToL2Messages              messages from L1, if the other node is a fastnode
 
 Nothing is believed here; only what would waste work is refused early.  Hashes of headers are computed, never
@@ -41,6 +42,7 @@ from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
 from fastnode.records import dataclass
 from fastnode.sources.common_chain import GENESIS, HEADERS_PER_QUESTION, CommonChain, RemoteNode, as_list, is_stored
+from fastnode.sources.moved import MovedCheckpoints
 
 __all__ = ["RemoteNode", "UpstreamSource"]
 
@@ -89,6 +91,7 @@ class UpstreamSource:
         self._authority = authority
         self._page_items = PAGE_ITEMS_FIRST
         self._common = CommonChain(remote, shortening_s)
+        self._moved = MovedCheckpoints(remote)
         self._l1_grace_s = l1_grace_s
         self._contradicts_since: float | None = None
         #: True if the chain up to its newest checkpoint comes from L1: then only blocks behind it are taken.
@@ -143,7 +146,9 @@ class UpstreamSource:
             content = self._content(stored, target, tips)
         if self.is_behind:
             return
+        newest = view.newest_complete_checkpoint(target)
         yield from content
+        yield from self._moved.records(stored(), newest, tips)
         yield from self._tips_record(stored(), tips)
 
     # ---- blocks that are not on L1 yet -----------------------------------------------------------
