@@ -212,6 +212,10 @@ class SnapshotError(StartError):
     """A snapshot cannot be made, found, read or believed; what was there before is untouched."""
 
 
+class SnapshotUnconfirmed(SnapshotError):
+    """Nobody who could say whether a snapshot is of the network answers now."""
+
+
 class ExportError(StartError):
     """Tables cannot be exported, continued, or believed; the message names the file, or the block and the row."""
 

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import os
 import random
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.serving.push_client import Follower
 from tests.serving.sockets import Connection, request, wait_until
 
 from fastnode.artifacts.store import ArtifactStore
+from fastnode.chain_data import ChainData
 from fastnode.errors import SettingError
 from fastnode.outgoing.network import Network
 from fastnode.serving import webhooks as hooking
@@ -115,6 +117,59 @@ class Hooked:
 @pytest.fixture
 def hooked(receiver: Receiver, tmp_path: Path, view: View, exchanges: Network) -> Hooked:
     return Hooked(f"{receiver.url}#blocks&from=1", tmp_path / "cursors", view, exchanges)
+
+
+#: Blocks whose bodies the pruned chain has kept.
+KEPT = 40
+
+
+@pytest.fixture(scope="module")
+def pruned_view(chain_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+    directory = Path(shutil.copytree(chain_directory, tmp_path_factory.mktemp("pruned") / "data"))
+    with ChainData.open(directory, create=False) as data:
+        ingestor = data.open_ingestor(verify=False)
+        ingestor.catch_up()
+        while ingestor.prune_bodies(KEPT):
+            pass
+        with data.store.open_view() as chain:
+            assert chain.oldest_body > 2
+            yield View(chain, data.state.view)
+
+
+def test_a_hook_of_logs_whose_next_block_is_pruned_stops_and_says_how_it_goes_on(
+    receiver: Receiver, tmp_path: Path, pruned_view: View, exchanges: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    oldest = pruned_view.chain.oldest_body
+    file = tmp_path / "cursors"
+    hooked = Hooked(f"{receiver.url}#publicLogs&from=1", file, pruned_view, exchanges)
+    assert hooked.hook.step() is not None
+    assert receiver.tries == 0
+    advice = (
+        f"It goes on from block {oldest}, and says what it leaves out, once its URL has pruned=skip in the fragment"
+    )
+    assert hooked.hook.trouble is not None
+    assert advice in hooked.hook.trouble
+    assert any(advice in str(vars(record)) for record in caplog.records)
+    hooked = Hooked(f"{receiver.url}#publicLogs&from=1&pruned=skip", file, pruned_view, exchanges)
+    while hooked.hook.step() == 0.0:
+        pass
+    assert hooked.hook.trouble is None
+    assert hooked.hook.behind == 0
+    gap, *events = receiver.events
+    assert (gap["event"], gap["data"]) == ("gap", {"fromBlock": 1, "toBlock": oldest - 1})
+    assert {event["event"] for event in events} == {"logs"}
+    hooked.begin_anew()
+    assert hooked.hook.step() is None
+    assert len(receiver.events) == 1 + len(events)
+
+
+def test_a_hook_of_blocks_is_told_all_of_them_however_many_are_pruned(
+    receiver: Receiver, tmp_path: Path, pruned_view: View, exchanges: Network
+) -> None:
+    hooked = Hooked(f"{receiver.url}#blocks&from=1&pruned=skip", tmp_path / "cursors", pruned_view, exchanges)
+    while hooked.hook.step() == 0.0:
+        pass
+    assert receiver.numbers == [*range(1, pruned_view.chain.tip_number + 1)]
 
 
 def test_every_block_is_sent_once_and_in_order_and_not_again_after_a_restart(

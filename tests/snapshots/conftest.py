@@ -75,7 +75,11 @@ def made_leaves(long_directory: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def create_leaves(directory: Path, folder: Path) -> LeafSnapshot:
     """Make a snapshot of leaves of a data directory."""
-    location = Location.to_write(f"file://{folder}")
+    return create_leaves_at(directory, Location.to_write(f"file://{folder}"))
+
+
+def create_leaves_at(directory: Path, location: Location) -> LeafSnapshot:
+    """The same at any location."""
     with ChainData.open(directory, create=False) as data:
         return create_leaf_snapshot(directory, location, nullcontext(), lambda: leaves_to_ship(data.store, data.state))
 

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -101,8 +102,17 @@ def _tag(content: bytes) -> str:
 
 
 def _listing(objects: dict[str, bytes], query: dict[str, str]) -> bytes:
-    """The folders below the prefix; files are not asked for."""
+    """The folders right below the prefix, or all files, when no delimiter is given."""
     prefix = query.get("prefix", "")
+    if not query.get("delimiter"):
+        files = "".join(
+            f"<Contents><Key>{escape(name)}</Key><Size>{len(content)}</Size><ETag>{escape(_tag(content))}</ETag>"
+            f"<LastModified>{datetime.now(UTC).isoformat(timespec='seconds').replace('+00:00', 'Z')}</LastModified>"
+            f"</Contents>"
+            for name, content in objects.items()
+            if name.startswith(prefix)
+        )
+        return f"<ListBucketResult><Prefix>{escape(prefix)}</Prefix>{files}</ListBucketResult>".encode()
     below = (name[len(prefix) :] for name in objects if name.startswith(prefix))
     folders = sorted({prefix + name.partition("/")[0] + "/" for name in below if "/" in name})
     common = "".join(f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>" for folder in folders)

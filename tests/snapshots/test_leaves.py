@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from tests.snapshots.conftest import create_leaves
 
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
-from fastnode.errors import DatabaseError, SnapshotError
+from fastnode.errors import DatabaseError, SnapshotError, SnapshotUnconfirmed
+from fastnode.snapshots import leaf_restore
 from fastnode.snapshots.archive import ArchiveFacts
 from fastnode.snapshots.contents import Contents
 from fastnode.snapshots.index import Network
@@ -27,7 +29,7 @@ from fastnode.snapshots.leaf_create import leaves_to_ship
 from fastnode.snapshots.leaf_index import LeafIndex, LeafSnapshot, PartList, facts_of
 from fastnode.snapshots.leaf_restore import download_leaves, find_leaf_snapshots, restore_leaves, unconfirmed
 from fastnode.snapshots.location import Location
-from fastnode.snapshots.restore import choose_network, ignore_progress
+from fastnode.snapshots.restore import Confirm, choose_network, ignore_progress
 from fastnode.snapshots.startup import start_from_snapshot
 from fastnode.storage.replacement import PART_FOLDER, finish_replacement
 
@@ -280,6 +282,55 @@ def test_what_nobody_confirms_is_refused_and_the_old_chain_stays(leaves: Path, o
     with ChainData.open(old, create=False) as data:
         assert check_data(data).problems == []
         assert data.state.block_number == 3
+
+
+def test_a_start_waits_with_what_it_has_fetched_while_nobody_answers(
+    leaves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(leaf_restore, "_FIRST_PAUSE_S", 0.01)
+    asked = 0
+
+    def confirm(contents: Contents) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:  # fetched again it would not be found
+            shutil.rmtree(network_folder(leaves) / "parts")
+        if asked < 4:
+            raise SnapshotUnconfirmed("L1 does not say whether it is true: it is silent")
+
+    urls = [f"file://{leaves}"]
+    assert start_from_snapshot(
+        "snapshot", urls, tmp_path / "new", learn_network=lambda: None, form="leaves", confirm_leaves=confirm
+    )
+    assert asked == 4
+    assert caplog.text.count("nobody confirms the snapshot yet: what was fetched waits") == 3
+    require_whole(tmp_path / "new")
+
+
+def test_a_start_that_ends_while_nobody_answers_goes_on_the_next_time(leaves: Path, tmp_path: Path) -> None:
+    is_stopped = False
+
+    def silent(contents: Contents) -> None:
+        nonlocal is_stopped
+        is_stopped = True
+        raise SnapshotUnconfirmed("no followed node says whether it is true")
+
+    def start(confirm: Confirm, has_ended: Callable[[], bool]) -> bool:
+        return start_from_snapshot(
+            "snapshot",
+            [f"file://{leaves}"],
+            tmp_path / "new",
+            learn_network=lambda: None,
+            form="leaves",
+            confirm_leaves=confirm,
+            is_stopped=has_ended,
+        )
+
+    assert not start(silent, lambda: is_stopped)
+    for facts in chain.from_iterable(list_of(leaves).leaves):  # fetched again they would not be found
+        (network_folder(leaves) / "parts" / facts.sha256).unlink()
+    assert start(lambda contents: None, lambda: False)
+    require_whole(tmp_path / "new")
 
 
 def test_a_start_leaves_them_alone_while_nobody_confirms_them(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,13 +18,18 @@ from pathlib import Path
 
 import pytest
 from tests.ports import free_port
+from tests.snapshots.conftest import create_leaves_at
 from tests.snapshots.fake_gcs import FakeGcs, fake_gcs
 
+from fastnode.chain_data import ChainData
+from fastnode.data_check import check_data
 from fastnode.errors import SnapshotError
 from fastnode.snapshots.create import create_snapshot
 from fastnode.snapshots.index import Network
+from fastnode.snapshots.leaf_index import PartList, part_name
+from fastnode.snapshots.leaf_restore import download_leaves, find_leaf_snapshots
 from fastnode.snapshots.location import Location
-from fastnode.snapshots.restore import choose_network, download, find_snapshots
+from fastnode.snapshots.restore import choose_network, download, find_snapshots, ignore_progress
 
 PATIENCE_S = 60.0
 
@@ -333,3 +339,95 @@ def test_a_bucket_of_google_that_is_not_there_is_one_line(gcs: FakeGcs, long_dir
     with pytest.raises(SnapshotError, match=r"gs://nobody: .* cannot be (read|written)") as caught:
         create_snapshot(long_directory, location, nullcontext())
     assert "\n" not in str(caught.value)
+
+
+# ---- snapshots of leaves ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def giver(long_directory: Path, tmp_path: Path) -> Path:
+    """A data directory whose leaves are shipped."""
+    return Path(shutil.copytree(long_directory, tmp_path / "giver"))
+
+
+def made_of_leaves(location: Location, network: Network, target: Path) -> int:
+    """Newest block of the state that is made of the newest leaves of a location."""
+    download_leaves(target, location, network, find_leaf_snapshots(location, network)[0], on_progress=ignore_progress)
+    with ChainData.open(target, create=False) as data:
+        assert check_data(data).problems == []
+        return data.state.block_number
+
+
+def require_leaves_arrive(url: str, giver: Path, tmp_path: Path) -> None:
+    """They do, and those that are made again upload no part of a tree."""
+    location = Location.to_write(url)
+    made = create_leaves_at(giver, location)
+    reader = Location.to_read(url)
+    network = choose_network(reader)
+    assert find_leaf_snapshots(reader, network) == [made]
+    assert made_of_leaves(reader, network, tmp_path / "part") == 16
+    written: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Location, "write_archive", lambda _self, _network, name, _chunks: written.append(name))
+        again = create_leaves_at(giver, location)
+    text = reader.read_file(network, made.list_name, made.parts.bytes, "the list")
+    assert text is not None
+    leaves = {part_name(facts) for each in PartList.from_bytes(text).leaves for facts in each}
+    assert leaves
+    assert leaves.isdisjoint(written)
+    assert find_leaf_snapshots(location, network)[0] == again
+
+
+@pytest.mark.usefixtures("credentials")
+def test_leaves_go_to_s3_and_come_from_there(s3_endpoint: str, giver: Path, tmp_path: Path) -> None:
+    require_leaves_arrive(f"s3://bucket/leaves?endpoint={s3_endpoint}", giver, tmp_path)
+
+
+def test_leaves_go_to_google_and_come_from_there(gcs: FakeGcs, giver: Path, tmp_path: Path) -> None:
+    require_leaves_arrive(f"gs://bucket/leaves?endpoint={gcs.url}", giver, tmp_path)
+
+
+def test_a_flipped_bit_of_a_part_at_google_is_found_and_the_others_are_kept(
+    gcs: FakeGcs, giver: Path, tmp_path: Path
+) -> None:
+    location = Location.to_write(f"gs://bucket?endpoint={gcs.url}")
+    create_leaves_at(giver, location)
+    network = choose_network(location)
+    names = sorted(name for name in gcs.buckets["bucket"] if "/parts/" in name)
+    right = gcs.buckets["bucket"][names[-1]]
+    gcs.buckets["bucket"][names[-1]] = bytes((right[0] ^ 1,)) + right[1:]
+    with pytest.raises(SnapshotError, match="its SHA-256 is another one"):
+        made_of_leaves(location, network, tmp_path / "part")
+    gcs.buckets["bucket"][names[-1]] = right
+    assert made_of_leaves(location, network, tmp_path / "part") == 16
+
+
+def test_leaves_are_read_from_a_web_server_and_gone_on_with_when_it_is_back(made_leaves: Path, tmp_path: Path) -> None:
+    [folder] = made_leaves.iterdir()
+    network = Network.of_folder(folder.name)
+    assert network is not None
+    served: list[str] = []
+    parts_before_silence = 3
+
+    class Counts(QuietHandler):
+        def do_GET(self) -> None:
+            if "/parts/" in self.path:
+                if len(served) == parts_before_silence:
+                    self.send_error(http.HTTPStatus.NOT_FOUND)
+                    return
+                served.append(self.path)
+            super().do_GET()
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Counts, directory=str(made_leaves))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            location = Location.to_read(f"http://127.0.0.1:{server.server_port}")
+            with pytest.raises(SnapshotError, match="lacks the file parts/"):
+                made_of_leaves(location, network, tmp_path / "part")
+            parts_before_silence = 1_000_000
+            assert made_of_leaves(location, network, tmp_path / "part") == 16
+        finally:
+            server.shutdown()
+            thread.join()
+    assert len(served) == len(set(served))

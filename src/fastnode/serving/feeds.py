@@ -379,6 +379,12 @@ def pruned_message(feed: Feed, chain: ChainView, pruned: range) -> tuple[Cursor,
     return cursor, message(feed, "pruned", cursor, b'{"fromBlock":%d,"toBlock":%d}' % (pruned.start, pruned.stop - 1))
 
 
+def gap_message(feed: Feed, chain: ChainView, missing: range) -> tuple[Cursor, bytes]:
+    """Blocks are pruned that were not told; the cursor is the last of them."""
+    cursor = Cursor.at(block_id(chain, missing.stop - 1))
+    return cursor, message(feed, "gap", cursor, b'{"fromBlock":%d,"toBlock":%d}' % (missing.start, missing.stop - 1))
+
+
 def messages_of_block(
     chain: ChainView, feed: Feed, number: int, part: int = 0, naming: Naming | None = None
 ) -> Iterator[tuple[Cursor, bytes]]:

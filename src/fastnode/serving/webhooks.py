@@ -32,7 +32,7 @@ from fastnode.files import make_folder, read_checked_file, replace_checked_file,
 from fastnode.log import log_facts
 from fastnode.loop import Loop
 from fastnode.outgoing.network import ClientLimits, Network
-from fastnode.serving.feeds import Feed, event_of, feed_of, messages_of_block, pruned_message
+from fastnode.serving.feeds import Feed, event_of, feed_of, gap_message, messages_of_block, pruned_message
 from fastnode.serving.seen_blocks import Cursor, SeenBlocks, block_id
 from fastnode.values.urls import check_url, host_of
 
@@ -70,7 +70,7 @@ _dice = random.SystemRandom()
 class Hook:
     """One ``--webhook-url``: the URL without its fragment, the feed that the fragment names, and where it begins."""
 
-    __slots__ = ("feed", "first", "name", "url")
+    __slots__ = ("feed", "first", "name", "skips_pruned", "url")
 
     def __init__(self, text: str) -> None:
         """SettingError, which has nothing of the URL's path: that may be a secret."""
@@ -82,7 +82,7 @@ class Hook:
         wanted: dict[str, Any] = {"topic": topic}
         for name, values in given.items():
             wanted[name] = values if name in ("tags", "txHashes") else values[0]
-        first = wanted.pop("from", None)
+        first, pruned = wanted.pop("from", None), wanted.pop("pruned", "stop")
         if "names" in wanted:
             wanted["names"] = {"true": True, "false": False}.get(wanted["names"], wanted["names"])
         try:
@@ -93,6 +93,10 @@ class Hook:
             raise SettingError(f"{_SETTING} of {host}: {topic} has no history to go on in; subscribe over WebSocket")
         if first is not None and not (first.isdigit() and len(first) <= 10):
             raise SettingError(f"{_SETTING} of {host}: from must be a block number")
+        if pruned not in ("stop", "skip"):
+            raise SettingError(f"{_SETTING} of {host}: pruned must be stop or skip")
+        #: True if blocks that are pruned before they are told are passed by, with an event that says so.
+        self.skips_pruned = pruned == "skip"
         #: The first block that is told; None: those that come after the first start.
         self.first = None if first is None else int(first)
         self.name = f"{host} {self.feed.name}"
@@ -211,7 +215,13 @@ class Webhook:
                 if text and not self._send(event_of(text)):
                     return self._pause()
                 self._keep(cursor, self._sent_count + bool(text))
-        except (ValueError, BlockPruned) as error:
+        except BlockPruned as error:
+            self._note(
+                f"{error.message}. It goes on from block {error.oldest}, and says what it leaves out, once its URL has "
+                f"pruned=skip in the fragment"
+            )
+            return self._pause()
+        except ValueError as error:
             self._note(str(error))
             return self._pause()
         return 0.0
@@ -230,7 +240,18 @@ class Webhook:
             yield pruned_message(feed, chain, place.pruned)
         number, part = place.number, place.part
         while number < tip:
-            following = feed.next_block(chain, number + 1, tip)
+            try:
+                following = feed.next_block(chain, number + 1, tip)
+            except BlockPruned as error:
+                if not self.hook.skips_pruned or error.oldest <= number + 1:
+                    raise
+                logger.warning(
+                    "a webhook leaves out blocks that are pruned",
+                    extra=log_facts(webhook=self.hook.name, first=number + 1, last=error.oldest - 1),
+                )
+                yield gap_message(feed, chain, range(number + 1, error.oldest))
+                number, part = error.oldest - 1, 0
+                continue
             if following is None:
                 yield Cursor.at(block_id(chain, tip)), b""
                 break

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,7 +26,7 @@ from typing import Final
 import orjson
 
 from fastnode.archiver.store import ARCHIVER_DIRECTORY
-from fastnode.errors import SnapshotError
+from fastnode.errors import SnapshotError, SnapshotUnconfirmed
 from fastnode.files import sync_path, system_reason
 from fastnode.log import log_facts
 from fastnode.snapshots.archive import CHUNK_BYTES, ArchiveFacts
@@ -45,6 +47,10 @@ logger = logging.getLogger(__name__)
 _MARK: Final = "leaves.json"
 #: Bytes of a state for each byte of its leaves, with the file in which hashes are sorted.
 _STATE_BYTES: Final = 10
+#: Pauses between two questions to those who are silent, in seconds; a node that stops is noticed within.
+_FIRST_PAUSE_S: Final = 2.0
+_LONGEST_PAUSE_S: Final = 60.0
+_HEARING_INTERVAL_S: Final = 0.2
 
 
 def unconfirmed(contents: Contents) -> None:
@@ -81,12 +87,14 @@ def restore_leaves(
     *,
     confirm: Confirm,
     on_progress: OnProgress = ignore_progress,
+    patience_s: float = math.inf,
 ) -> None:
     """Make the chain of the snapshot, and the trees of its leaves, the content of the locked data directory, whose
     databases must be closed.
 
     ``confirm`` raises SnapshotError for contents that L1, or a followed node, does not have: without that anybody's
-    leaves would do.  SnapshotError, with the old databases untouched; what was fetched is kept if it may be right.
+    leaves would do.  While it raises SnapshotUnconfirmed it is asked again, for ``patience_s``.  SnapshotError, with
+    the old databases untouched; what was fetched is kept if it may be right.
     """
     part = directory / PART_FOLDER
     parts = _fetched(part, location, network, snapshot, on_progress)
@@ -95,7 +103,7 @@ def restore_leaves(
         contents = read_contents(part)
         if contents.checkpoint_number == 0:
             raise SnapshotError("its chain has no checkpoint, so nothing can confirm it")
-        confirm(contents)
+        _confirm_in_time(confirm, contents, patience_s, location.check)
     except SnapshotError as error:
         location.check()  # a node that stops goes on with it the next time
         shutil.rmtree(part, ignore_errors=True)
@@ -107,6 +115,28 @@ def restore_leaves(
         block=snapshot.l2_block_number, oldest=snapshot.state_block_number, made=snapshot.time.isoformat()
     )
     logger.info("snapshot of leaves restored", extra=extra)
+
+
+def _confirm_in_time(confirm: Confirm, contents: Contents, patience_s: float, check: Callable[[], None]) -> None:
+    """Ask until somebody answers: what was fetched and made took longer than most silences last.
+
+    ``check`` raises when the node stops.
+    """
+    pause_s, give_up_at = _FIRST_PAUSE_S, time.monotonic() + patience_s
+    while True:
+        try:
+            confirm(contents)
+            return
+        except SnapshotUnconfirmed as error:
+            if time.monotonic() >= give_up_at:
+                raise
+            shown = log_facts(reason=str(error), again_in_s=pause_s)
+            logger.warning("nobody confirms the snapshot yet: what was fetched waits", extra=shown)
+        ends_at = time.monotonic() + pause_s
+        while time.monotonic() < ends_at:
+            check()
+            time.sleep(min(_HEARING_INTERVAL_S, pause_s))
+        pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
 
 
 def download_leaves(

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -261,6 +262,8 @@ class Location:
         if isinstance(self.store, stores.LocalStore):
             attributes = {}  # files have none
         try:
+            if not isinstance(content, bytes) and not isinstance(self.store, stores.LocalStore):
+                content = _whole_if_small(content)
             obstore.put(
                 self.store,
                 path,
@@ -317,6 +320,19 @@ def _shown(text: str) -> str:
         return public_form(text)
     except ValueError:
         return "(not a URL)"
+
+
+def _whole_if_small(chunks: Iterable[bytes]) -> bytes | Iterable[bytes]:
+    """The content as one value where it has no more than one part: an upload in parts needs one at least, and an empty
+    content has none."""
+    some: list[bytes] = []
+    size, rest = 0, iter(chunks)
+    for chunk in rest:
+        some.append(chunk)
+        size += len(chunk)
+        if size > _PART_BYTES:
+            return chain(some, rest)
+    return b"".join(some)
 
 
 def _reason(error: BaseException) -> str:

@@ -13,6 +13,7 @@ time, it is not needed.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -42,6 +43,9 @@ FORCE: Final = "force-snapshot"
 
 #: A stored chain is only given up for a snapshot that is so many L1 blocks ahead.
 L1_BLOCKS_AHEAD_MIN: Final = 3600
+
+#: Time for which a node that has a chain waits for who confirms leaves; one without has nothing to serve meanwhile.
+_PATIENCE_WITH_CHAIN_S: Final = 600.0
 
 _PROGRESS_INTERVAL_S: Final = 10.0
 
@@ -95,7 +99,8 @@ def start_from_snapshot(
                 logger.info("no snapshot is far enough ahead of the stored chain")
                 return False
         for candidate in candidates:
-            if _restored(directory, candidate, confirm, confirm_leaves, is_stopped):
+            patience_s = _PATIENCE_WITH_CHAIN_S if has_blocks else math.inf
+            if _restored(directory, candidate, confirm, confirm_leaves, is_stopped, patience_s):
                 return True
             if is_stopped():
                 return False
@@ -156,6 +161,7 @@ def _restored(
     confirm: Confirm | None,
     confirm_leaves: Confirm | None,
     is_stopped: Callable[[], bool],
+    patience_s: float,
 ) -> bool:
     location, network, snapshot = candidate
     form = LEAVES if isinstance(snapshot, LeafSnapshot) else HISTORY
@@ -165,7 +171,13 @@ def _restored(
         if isinstance(snapshot, LeafSnapshot):
             assert confirm_leaves is not None
             restore_leaves(
-                directory, location, network, snapshot, confirm=confirm_leaves, on_progress=_Progress(is_stopped)
+                directory,
+                location,
+                network,
+                snapshot,
+                confirm=confirm_leaves,
+                on_progress=_Progress(is_stopped),
+                patience_s=patience_s,
             )
             return True
         known = {} if confirm is None else {"confirm": confirm}

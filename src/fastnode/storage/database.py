@@ -333,11 +333,12 @@ class SharedDatabase:
     def _write(self, changes: Iterable[tuple[bytes, bytes | None]], *, sync: bool) -> None:
         try:
             batch = self._database.write_batch(sync=sync)
+            put, delete = batch.put, batch.delete
             for key, value in changes:
                 if value is None:
-                    batch.delete(key)
+                    delete(key)
                 else:
-                    batch.put(key, value)
+                    put(key, value)
             if sync:
                 with self._written.writing():
                     batch.write()

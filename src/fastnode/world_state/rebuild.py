@@ -57,7 +57,7 @@ from fastnode.world_state.state import WORLD_STATE_DIRECTORY
 from fastnode.world_state.stored_nodes import Array, numbers
 from fastnode.world_state.trees import PUBLIC_DATA, TREES, Tree, zero_nodes
 
-__all__ = ["Progress", "RowsOf", "rebuild"]
+__all__ = ["Progress", "RowsOf", "make_indexed_tree", "rebuild"]
 
 #: Leaves of a subtree that is hashed in memory: 2^17.
 _SUBTREE_LEVELS: Final = 17
@@ -96,6 +96,20 @@ def rebuild(
     finally:
         database.release()
         shutil.rmtree(workspace, ignore_errors=True)
+
+
+def make_indexed_tree(
+    tree: IndexedTree, database: SharedDatabase, sizes: Array, rows: Iterable[bytes], workspace: Path
+) -> bytes:
+    """Write the leaves and nodes of one tree whose size after each block from the genesis on is in ``sizes``; its root.
+
+    ``workspace`` is a file that is made and removed.  ValueError for rows that make no tree of this size.
+    """
+    making = _IndexedMaking(tree, database, sizes, workspace, len(sizes) - 1)
+    try:
+        return making.make(_batches(rows, LEAF_ROW_BYTES[tree.tree.id]), lambda tree, count: None)
+    finally:
+        making.close()
 
 
 class _Rebuild:
@@ -423,9 +437,13 @@ class _AppendOnlyMaking(_Making):
 
 
 def _rows(head: bytes, tails: Array) -> list[bytes]:
-    return [head + tail for tail in _split(tails)]
+    rows = np.empty((len(tails), len(head) + tails.shape[1]), np.uint8)
+    rows[:, : len(head)] = np.frombuffer(head, np.uint8)
+    rows[:, len(head) :] = tails
+    return _split(rows)
 
 
 def _split(rows: Array) -> list[bytes]:
-    width, joined = rows.shape[1], rows.tobytes()
-    return [joined[at : at + width] for at in range(0, len(joined), width)]
+    # numpy makes the objects: a tenth of the time that slices of one bytes object take.
+    found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}")[:, 0].tolist()
+    return found

@@ -29,6 +29,7 @@ from fastnode.errors import (
     OtherNetwork,
     SettingError,
     SnapshotError,
+    SnapshotUnconfirmed,
     StartError,
     UpstreamError,
     UpstreamUnavailable,
@@ -372,7 +373,8 @@ class Origins:
             self._on_network(values)
 
     def confirm(self, contents: Contents) -> None:
-        """SnapshotError when the newest checkpoint of a snapshot is not the one on L1.  Waits for L1; StartError."""
+        """SnapshotError when the newest checkpoint of a snapshot is not the one on L1, SnapshotUnconfirmed when L1 is
+        silent just then.  Waits for L1; StartError."""
         l1, network = self.l1, contents.network
         if l1 is None or contents.checkpoint_number == 0:
             return
@@ -390,14 +392,15 @@ class Origins:
         try:
             what = l1.run(lambda endpoint: contradiction(endpoint, facts, claim))
         except (UpstreamError, DecodeError) as error:
-            raise SnapshotError(f"L1 does not say whether it is true: {error}") from error
+            raise SnapshotUnconfirmed(f"L1 does not say whether it is true: {error}") from error
         if what is not None:
             raise SnapshotError(what)
         shown = log_facts(checkpoint=claim.number, l1_block=claim.l1_block_number)
         logger.info("the newest checkpoint of the snapshot is the one on L1", extra=shown)
 
     def confirm_by_nodes(self, contents: Contents) -> None:
-        """SnapshotError unless a followed node has the oldest block to which a snapshot's state can go back."""
+        """SnapshotError unless a followed node has the oldest block to which a snapshot's state can go back,
+        SnapshotUnconfirmed when none answers."""
         number, reasons = contents.oldest_block_number, []
         for upstream in self.upstreams.all:
             try:
@@ -414,7 +417,7 @@ class Origins:
             shown = log_facts(block=number, node=upstream.name)
             logger.info("the block of the snapshot is the one of a followed node", extra=shown)
             return
-        raise SnapshotError(f"no followed node says whether it is true: {'; '.join(reasons)}")
+        raise SnapshotUnconfirmed(f"no followed node says whether it is true: {'; '.join(reasons)}")
 
     def hand_on_blobs(self, blobs: Mapping[bytes, bytes]) -> None:
         """Put blobs of a proposal, by their versioned hashes, where other nodes find them."""
