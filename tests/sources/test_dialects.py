@@ -48,7 +48,7 @@ def test_options_stand_behind_all_parameters_of_4_x() -> None:
 
 
 def test_what_a_node_of_5_x_says_is_what_one_of_4_x_would(chain: MadeChain) -> None:
-    """Of the same chain, by the methods that this node asks for."""
+    """Compare answers of the same chain to the questions that this node asks."""
     with scripted_upstream(chain) as upstream, Network() as network:
         other = Upstream(upstream.url, network, takes_untried=True)
         other.identify()

@@ -170,7 +170,7 @@ def check_identity(info: dict[str, Any], expected: ChainInfo | None, *, takes_un
         raise OtherNetwork(f"its node version is {version}, this node follows versions {followed}{advice}")
     if expected is None:
         return release
-    if release not in (None, expected.release):
+    if release is not None and release.major != expected.release.major:  # its roots say the rest
         raise OtherNetwork(f"its node version is {version}, the stored chain is of release {expected.release.name}")
     ours = expected.node_info
     for name, path in (

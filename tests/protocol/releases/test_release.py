@@ -91,6 +91,24 @@ def test_a_record_of_a_file_adds_a_release_in_its_place(tmp_path: Path, record: 
     assert added.usual_version == "4.9.0"
 
 
+def test_a_later_release_of_the_same_number_has_the_versions_from_its_first_on(record: dict[str, Any]) -> None:
+    record |= {"release": "4b", "versions": ["4.9.0", "4.10.0"], "contractsHash": "0x" + "11" * 32}
+    releases.add(releases.Release.from_record(record))
+    found = {
+        version: (releases.of_version(version) or FIVE).name
+        for version in ("4.0.0", "4.4.0", "4.8.9", "4.9.0", "4.9.1-rc.2", "4.11.0", "5.0.0")
+    }
+    assert found == {
+        "4.0.0": "4.x",
+        "4.4.0": "4.x",
+        "4.8.9": "4.x",
+        "4.9.0": "4b",
+        "4.9.1-rc.2": "4b",
+        "4.11.0": "4b",
+        "5.0.0": "5.x",
+    }
+
+
 def test_a_release_of_the_same_name_or_roots_is_replaced() -> None:
     renamed = replace(FOUR, versions=("4.7.0",))
     releases.add(renamed)

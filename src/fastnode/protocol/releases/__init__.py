@@ -86,5 +86,10 @@ def known_network(name: str) -> Mapping[str, Any] | None:
 
 
 def of_version(version: str) -> Release | None:
-    """The release that a node of this version speaks; None for a version that belongs to none of them."""
-    return next((release for release in _known if release.has_version(version)), None)
+    """The release that a node of this version speaks; None for a version that belongs to none of them.
+
+    Of several with the same first number: the one that began last before it.
+    """
+    speaking = [release for release in _known if release.has_version(version)]
+    begun = [release for release in speaking if release.begins_by(version)]
+    return max(begun, key=lambda release: release.begin, default=next(iter(speaking), None))

@@ -265,6 +265,15 @@ class Release:
         found = _VERSION.fullmatch(version)
         return found is not None and int(found[1]) == self.major
 
+    @property
+    def begin(self) -> tuple[int, int]:
+        """The first two numbers of its first version."""
+        return _numbers(self.versions[0])
+
+    def begins_by(self, version: str) -> bool:
+        """True if this node version, which must be one of its major number, is not below its first one."""
+        return self.begin <= _numbers(version)
+
     def has_phased_receipts(self, version: str) -> bool:
         """True if receipts of this node version say which part of a transaction reverted.
 
