@@ -43,6 +43,7 @@ __all__ = [
     "rlp",
     "simple_request",
     "state_answers",
+    "stored_text",
     "tag_log",
     "tree_nodes",
     "usual_params",
@@ -65,6 +66,7 @@ TWINS = frozenset(
         "leveldb_table",
         "poseidon2",
         "state_answers",
+        "stored_text",
         "tag_log",
         "tree_nodes",
         "witness_text",
@@ -86,7 +88,7 @@ if TYPE_CHECKING:
     from fastnode._ext.hash import field_runs, hash_threads, poseidon2
     from fastnode._ext.logs import tag_log
     from fastnode._ext.peers import peer_frames, rlp
-    from fastnode._ext.storage import checked_reads, layouts, leveldb_table
+    from fastnode._ext.storage import checked_reads, layouts, leveldb_table, stored_text
     from fastnode._ext.trees import append_tree, indexed_tree, leaf_cache, tree_nodes
     from fastnode._ext.wire import (
         block_text,
@@ -128,6 +130,7 @@ else:
     poseidon2 = _load("hash", "poseidon2")
     simple_request = _load("wire", "simple_request")
     state_answers = _load("wire", "state_answers")
+    stored_text = _load("storage", "stored_text")
     tag_log = _load("logs", "tag_log")
     tree_nodes = _load("trees", "tree_nodes")
     usual_params = _load("wire", "usual_params")

@@ -56,6 +56,7 @@ from fastnode._twins import (
     leveldb_table,
     poseidon2,
     state_answers,
+    stored_text,
     tag_log,
     tree_nodes,
     witness_text,
@@ -317,6 +318,14 @@ def _databases() -> tuple[plyvel.DB, plyvel.DB]:
                 table.write_bytes(content)
         opened.append(stack.enter_context(closing(plyvel.DB(place))))
     return opened[0], opened[1]
+
+
+def stored_text_calls(dice: Random, calls: Calls) -> None:
+    words = kernels.stored_text.WORDS
+    fields = [b'"0x%b",' % dice.randbytes(32).hex().encode() for _ in range(3)]
+    text = b"".join(dice.choice((*fields, *words[:9], dice.choice(words), dice.randbytes(5))) for _ in range(20))
+    packed = spoiled(dice, calls.alike("stored_text", kernels.stored_text, stored_text, "pack", spoiled(dice, text)))
+    calls.alike("stored_text", kernels.stored_text, stored_text, "unpack", packed)
 
 
 def checked_reads_calls(dice: Random, calls: Calls) -> None:
@@ -699,6 +708,7 @@ SUBJECTS: Final = (
     poseidon2_calls,
     hash_threads_calls,
     leveldb_table_calls,
+    stored_text_calls,
     checked_reads_calls,
     tag_log_calls,
     append_tree_calls,

@@ -17,7 +17,14 @@ from fastnode.archiver.store import ArchiverStore
 Contents = Callable[[ArchiverStore], dict[bytes, bytes]]
 
 #: Without its schema key no database is opened, without its tips it holds no chain; the others most do not have.
-OTHER_KINDS = (layout.KEY_SCHEMA, layout.KEY_UNDO, layout.KEY_TIPS, layout.KEY_OLDEST_BODY, layout.KEY_DROPPED)
+OTHER_KINDS = (
+    layout.KEY_SCHEMA,
+    layout.KEY_UNDO,
+    layout.KEY_TIPS,
+    layout.KEY_OLDEST_BODY,
+    layout.KEY_DROPPED,
+    layout.KEY_NOT_PACKED,
+)
 #: Keys that every database has.
 ENTRY_KINDS = [kind for kind in check._KINDS if kind not in OTHER_KINDS]
 #: Parts of these are claims that nothing else in this database repeats.

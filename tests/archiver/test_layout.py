@@ -30,7 +30,7 @@ def test_effects_sort_by_block_and_index(places: list[tuple[int, int]]) -> None:
 
 
 def test_every_kind_has_its_own_first_byte_below_those_of_index_writers() -> None:
-    assert len(KINDS) == len(set(KINDS)) == 21
+    assert len(KINDS) == len(set(KINDS)) == 22
     assert all(kind[0] < 0x80 for kind in KINDS)
 
 

@@ -22,6 +22,7 @@ from fastnode.chain_data import ChainData
 from fastnode.data_check import apart, check_data
 from fastnode.data_check.apart import VERIFIED_FILE, check_apart
 from fastnode.errors import DatabaseError
+from fastnode.kernels import stored_text
 from fastnode.log_index import layout as index_layout
 from fastnode.storage import database
 from fastnode.storage.database import free_bytes, open_leveldb
@@ -88,7 +89,8 @@ def change(directory: Path, kind: bytes, changed: Callable[[bytes], bytes | None
     with open_leveldb(directory / name, create=False) as opened:
         with opened.iterator(prefix=kind) as entries:
             key, value = next(entries)
-        after = changed(value)
+        is_text = name == "archiver" and kind[0] in chain_layout.TEXTS
+        after = changed(stored_text.unpack(value) if is_text else value)
         opened.delete(key) if after is None else opened.put(key, after)
 
 

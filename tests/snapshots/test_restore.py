@@ -331,7 +331,7 @@ def test_the_index_is_readable_by_people_and_by_other_programs(made_snapshot: Pa
     [item] = index["snapshots"]
     assert list(index) == ["l1ChainId", "rollupVersion", "rollupAddress", "snapshots"]
     assert item["l2BlockNumber"] == 16
-    assert item["schemaVersions"] == {"archiver": 2, "worldState": 1}
+    assert item["schemaVersions"] == {"archiver": 3, "worldState": 1}
     for key in KEYS:
         file = archive(made_snapshot, key)
         assert item["dataUrls"][key] == file.as_uri()

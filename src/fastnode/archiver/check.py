@@ -65,6 +65,7 @@ _KINDS: Final = {
     layout.KEY_UNDO: "the mark of an interrupted undo",
     layout.KEY_OLDEST_BODY: "the number of the oldest block with a body",
     layout.KEY_DROPPED: "the count of pruned bytes",
+    layout.KEY_NOT_PACKED: "the first key that is not packed",
     layout.CLASS: "contract class",
     layout.INSTANCE: "contract instance",
     layout.BLOCK: "block record",
@@ -226,7 +227,7 @@ def _faults_of_tips(view: ChainView, newest_complete: int) -> Iterator[str]:
 
 def _surplus_keys(expected: Counter[bytes], stored: Counter[bytes]) -> Iterator[str]:
     """Entries that belong to nothing."""
-    marks = (layout.KEY_UNDO, layout.KEY_OLDEST_BODY, layout.KEY_DROPPED)
+    marks = (layout.KEY_UNDO, layout.KEY_OLDEST_BODY, layout.KEY_DROPPED, layout.KEY_NOT_PACKED)
     wanted = expected + Counter((layout.KEY_SCHEMA, layout.KEY_TIPS))
     for kind in sorted(stored.keys() | wanted.keys()):
         surplus = stored[kind] - wanted[kind]

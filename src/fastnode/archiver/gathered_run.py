@@ -123,21 +123,22 @@ class _Ahead:
         self._database.release()
 
     def snapshot(self) -> _SnapshotAhead:
-        return _SnapshotAhead(self._database.snapshot(), self._changes, self._slots)
+        return _SnapshotAhead(self._database, self._changes, self._slots)
 
 
 class _SnapshotAhead:
-    def __init__(self, snapshot: Any, changes: Mapping[bytes, bytes | None], slots: Sequence[Entry]) -> None:
-        self._snapshot = snapshot
+    def __init__(self, database: SharedDatabase, changes: Mapping[bytes, bytes | None], slots: Sequence[Entry]) -> None:
+        self._database = database
+        self._snapshot = snapshot = database.snapshot()
         self._changes = changes
         self._slots = slots
         self.close = snapshot.close
 
     def get(self, key: bytes) -> bytes | None:
-        if key in self._changes:
-            return self._changes[key]
-        value: bytes | None = self._snapshot.get(key)
-        return value
+        if key not in self._changes:
+            return self._snapshot.get(key)
+        stored = self._changes[key]
+        return None if stored is None else self._database.unpacked(key, stored)
 
     @contextmanager
     def iterator(self, *, start: bytes, stop: bytes | None, include_key: bool = True) -> Iterator[Iterator[Any]]:

@@ -31,6 +31,7 @@ from fastnode.archiver.entries import (
 )
 from fastnode.archiver.gathered_run import GatheredBlock, GatheredRun, RunSize
 from fastnode.archiver.hooks import IndexWriter, StateApplier
+from fastnode.archiver.packing import packing_step
 from fastnode.archiver.progress import IngestionProgress
 from fastnode.archiver.pruning import prune_step
 from fastnode.archiver.queries import stored_block, stored_info
@@ -596,6 +597,13 @@ class Ingestor:
         if self._run is not None or (self._state is not None and self._state.block_number != self.view.tip_number):
             return False
         if not prune_step(self._store, self.view, self._index_writers, keep):
+            return False
+        self.view = self._store.open_view()
+        return True
+
+    def pack_texts(self) -> bool:
+        """Pack some texts that an older fastnode has stored; False if there is none.  As :meth:`prune_bodies`."""
+        if self._run is not None or not packing_step(self._store, self.view):
             return False
         self.view = self._store.open_view()
         return True

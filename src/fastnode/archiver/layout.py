@@ -13,6 +13,7 @@ values with a head are drawn in ``records.py``; *JSON* means bytes ready to be s
     U                          block number of an undo that was interrupted; absent otherwise
     O                          the oldest block with a body, the first of its checkpoint; absent: 1, nothing is pruned
     D                          bytes that were pruned and may still be on the disk, u64; absent: none
+    P                          the first key whose value may be a text that is not packed yet; absent: there is none
     K  class id 32             JSON of a contract class of the genesis
     N  address 32              JSON of a contract instance of the genesis
 
@@ -31,6 +32,10 @@ values with a head are drawn in ``records.py``; *JSON* means bytes ready to be s
     x  L1->L2 message hash 32  leaf index in the message tree, u64
 
     0x80..0xff                 reserved for index writers (logs, contracts); never read here
+
+Values of ``b``, ``c``, ``e``, ``t`` and of three kinds of the log index are *texts*: stored packed, read as they are
+drawn here (``kernels.stored_text``).  Those of an older version lie unpacked beside them and are read alike, until the
+node has packed them while it serves (packing.py).
 
 Of blocks 1 to before ``O`` there is no ``e``, and the log index has none of their logs (log_index/layout.py).
 Everything else stays: headers, hashes, checkpoints, messages both ways, receipts.
@@ -63,6 +68,7 @@ KEY_RELEASE: Final = b"R"
 KEY_UNDO: Final = b"U"
 KEY_OLDEST_BODY: Final = b"O"
 KEY_DROPPED: Final = b"D"
+KEY_NOT_PACKED: Final = b"P"
 
 CLASS: Final = b"K"
 INSTANCE: Final = b"N"
@@ -80,6 +86,9 @@ TRANSACTION: Final = bytes([layouts.TX_LETTER])
 CHECKPOINT_BY_SLOT: Final = b"s"
 MESSAGE: Final = b"x"
 
+#: First bytes of keys whose values are packed; the last three are pages of tags and public logs (log_index/layout.py).
+TEXTS: Final = BLOCK + CHECKPOINT + EFFECT + TRANSACTION + b"\x82\x83\x84"
+
 
 def _name_release(database: SharedDatabase) -> Iterator[Batch]:
     """Version 2: the release of a chain is named.  All chains before were verified by the rules of 4.x."""
@@ -87,8 +96,14 @@ def _name_release(database: SharedDatabase) -> Iterator[Batch]:
         yield [(KEY_RELEASE, FOUR.name.encode())]
 
 
+def _begin_packing(database: SharedDatabase) -> Iterator[Batch]:
+    """Version 3: texts may be packed.  Those that are there stay as they are until the node packs them."""
+    if database.get(KEY_CHAIN) is not None:
+        yield [(KEY_NOT_PACKED, TEXTS[:1])]
+
+
 #: From each version of the layout to the next.
-MIGRATIONS: Final[tuple[Migration, ...]] = (_name_release,)
+MIGRATIONS: Final[tuple[Migration, ...]] = (_name_release, _begin_packing)
 SCHEMA_VERSION: Final = version_after(MIGRATIONS)
 
 _NUMBER = struct.Struct(">I")

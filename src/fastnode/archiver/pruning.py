@@ -47,7 +47,7 @@ def prune_step(store: ArchiverStore, view: ChainView, writers: Sequence[IndexWri
     if number >= end:
         return False
     batch = store.write_batch()
-    blocks = body_bytes = index_bytes = entries = 0
+    blocks = body_bytes = dropped_bytes = 0
     while number < end:
         info = stored_info(view, number)
         if info.index_within_checkpoint == 0 and (blocks >= BLOCKS_PER_STEP or body_bytes >= BYTES_PER_STEP):
@@ -55,15 +55,15 @@ def prune_step(store: ArchiverStore, view: ChainView, writers: Sequence[IndexWri
         if info.tx_count:
             block = stored_block(view, number)
             for writer in writers:
-                index_bytes += writer.prune(batch, block)
+                dropped_bytes += writer.prune(batch, block)
             body_bytes += len(view.body_json(number) or b"")
-            entries += info.tx_count
-            for index in range(info.tx_count):
-                batch.delete(layout.effect_key(number, index))
+            bodies = layout.effect_key(number, 0), layout.effect_key(number, info.tx_count)
+            for key, stored in view.scan_stored(*bodies):
+                dropped_bytes += len(stored) + ENTRY_BYTES
+                batch.delete(key)
         blocks += 1
         number += 1
     batch.put(layout.KEY_OLDEST_BODY, layout.encode_number(number))
-    dropped_bytes = body_bytes + index_bytes + ENTRY_BYTES * entries
     batch.put(*store.giving_back.entry(dropped_bytes))
     batch.commit()
     store.giving_back.count(dropped_bytes)

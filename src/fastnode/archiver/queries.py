@@ -30,7 +30,7 @@ from fastnode.archiver.records import (
 )
 from fastnode.archiver.rendering import DETAILED_EXECUTION_RESULTS, EXECUTION_RESULTS
 from fastnode.errors import BlockPruned, DatabaseError
-from fastnode.kernels import block_text, encode
+from fastnode.kernels import block_text, encode, stored_text
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.releases import Release
@@ -398,6 +398,11 @@ class ChainView:
 
     def scan(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values from ``start`` to ``stop`` (exclusive; None: to the end), in order."""
+        for key, stored in self.scan_stored(start, stop):
+            yield key, stored_text.unpack(stored) if key[0] in layout.TEXTS else stored
+
+    def scan_stored(self, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """The same with texts as they are stored."""
         with self._snapshot_or_raise().iterator(start=start, stop=stop) as pairs:
             yield from pairs
 
@@ -407,9 +412,9 @@ class ChainView:
             yield from keys
 
     def values(self, start: bytes, stop: bytes) -> list[bytes]:
-        """Values from the key ``start`` to ``stop`` (exclusive), in order."""
+        """Values from the key ``start`` to ``stop`` (exclusive) of the same kind, in order."""
         with self._snapshot_or_raise().iterator(start=start, stop=stop, include_key=False) as values:
-            return list(values)
+            return [stored_text.unpack(value) for value in values] if start[0] in layout.TEXTS else list(values)
 
     def _required(self, key: bytes) -> bytes:
         value = self.get(key)

@@ -27,7 +27,7 @@ __all__ = ["LogEntries", "LogIndexWriter", "log_entries"]
 
 
 #: Bytes that a log takes on the disk, about, or a page that has only one as most have.
-LOG_BYTES: Final = 800
+LOG_BYTES: Final = 400
 
 
 class LogIndexWriter:

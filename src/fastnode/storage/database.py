@@ -28,7 +28,7 @@ import plyvel
 
 from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnreadable, DatabaseUnwritable, DataDirectoryError
 from fastnode.interpreter import free_in_turns, step_aside
-from fastnode.kernels import checked_reads
+from fastnode.kernels import checked_reads, stored_text
 from fastnode.records import dataclass
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
@@ -168,11 +168,19 @@ class SharedDatabase:
     """An open LevelDB with several owners.  The creator is the first owner."""
 
     def __init__(
-        self, database: Any, path: Path, *, memory: DatabaseMemory | None = None, remedy: str = RESTORE_OR_IMPORT
+        self,
+        database: Any,
+        path: Path,
+        *,
+        memory: DatabaseMemory | None = None,
+        remedy: str = RESTORE_OR_IMPORT,
+        texts: bytes = b"",
     ) -> None:
         self._database = database
         self._memory = memory
         self._remedy = remedy
+        #: By the first byte of a key: 1 if its value is a text, which may be packed.
+        self._is_text = bytes(byte in texts for byte in range(256))
         self._owners = 1
         # Reentrant: a garbage collection inside release() may run another view's finalizer.
         self._lock = threading.RLock()
@@ -191,11 +199,18 @@ class SharedDatabase:
 
     @classmethod
     def open(
-        cls, path: Path, *, create: bool, memory: DatabaseMemory | None = None, remedy: str = RESTORE_OR_IMPORT
+        cls,
+        path: Path,
+        *,
+        create: bool,
+        memory: DatabaseMemory | None = None,
+        remedy: str = RESTORE_OR_IMPORT,
+        texts: bytes = b"",
     ) -> Self:
-        """``open_leveldb``, shared."""
+        """``open_leveldb``, shared.  ``texts``: first bytes of keys whose values are texts, which batches pack
+        (``stored_text``) and reads unpack."""
         database = open_leveldb(path, create=create, memory=memory, remedy=remedy)
-        return cls(database, path, memory=memory, remedy=remedy)
+        return cls(database, path, memory=memory, remedy=remedy, texts=texts)
 
     @property
     def owners(self) -> int:
@@ -258,7 +273,7 @@ class SharedDatabase:
 
     def snapshot(self) -> checked_reads.CheckedSnapshot:
         """The database as it is now.  Every read of it verifies checksums; what fails is :attr:`fault` from then on."""
-        return checked_reads.CheckedSnapshot(self._database.snapshot(), self.error_of)
+        return checked_reads.CheckedSnapshot(self._database.snapshot(), self.error_of, self._is_text)
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -267,7 +282,20 @@ class SharedDatabase:
             raise self.unreadable(error) from error
         except RuntimeError as error:  # it was closed by a reopen() that failed
             raise DatabaseUnreadable(self._failure or str(error)) from error
-        return value
+        return None if value is None else self.unpacked(key, value)
+
+    def packed(self, key: bytes, value: bytes) -> bytes:
+        """The value of a key as it is stored."""
+        return stored_text.pack(value) if key and self._is_text[key[0]] else value
+
+    def unpacked(self, key: bytes, stored: bytes) -> bytes:
+        """The inverse of :meth:`packed`, also for what was stored as it is.  DatabaseUnreadable."""
+        if not (key and self._is_text[key[0]]):
+            return stored
+        try:
+            return stored_text.unpack(stored)
+        except ValueError as error:
+            raise self.unreadable(error) from error
 
     def is_empty(self) -> bool:
         try:
@@ -277,8 +305,8 @@ class SharedDatabase:
             raise self.unreadable(error) from error
 
     def error_of(self, error: Exception) -> Exception:
-        """The error to raise instead of an exception of a read."""
-        return self.unreadable(error) if isinstance(error, plyvel.Error) else error
+        """The error to raise instead of an exception of a read; a ValueError is of a text that is none."""
+        return self.unreadable(error) if isinstance(error, plyvel.Error | ValueError) else error
 
     def unreadable(self, error: Exception) -> DatabaseUnreadable:
         """The error to raise when a read failed, or gave what its reader cannot decode."""
@@ -437,17 +465,19 @@ class WriteBatch:
 
     @property
     def changes(self) -> Mapping[bytes, bytes | None]:
-        """Changes gathered since the last commit: the mapping goes on growing, and stays as it is at a commit."""
+        """Changes gathered since the last commit, as they are stored: the mapping goes on growing, and stays as it is
+        at a commit."""
         return self._changes
 
     def get(self, key: bytes) -> bytes | None:
-        if key in self._changes:
-            return self._changes[key]
-        return self._database.get(key)
+        if key not in self._changes:
+            return self._database.get(key)
+        stored = self._changes[key]
+        return None if stored is None else self._database.unpacked(key, stored)
 
     def put(self, key: bytes, value: bytes) -> None:
-        self._changes[key] = value
-        self.byte_count += len(key) + len(value)
+        self._changes[key] = stored = self._database.packed(key, value)
+        self.byte_count += len(key) + len(stored)
 
     def delete(self, key: bytes) -> None:
         self._changes[key] = None

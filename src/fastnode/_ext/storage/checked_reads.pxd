@@ -9,6 +9,7 @@ cdef class CheckedSnapshot:
         object snapshot     # plyvel's
         object raw_get      # its get
         object error_of     # called with what plyvel raised
+        bytes is_text       # 1 for the first bytes of keys of texts
 
 
 @cython.final

@@ -10,12 +10,20 @@ from typing import Any, Self, final
 
 @final
 class CheckedSnapshot:
-    """A snapshot of plyvel.  Usable from any thread; close it once, when nothing reads from it."""
+    """A snapshot of plyvel.  Usable from any thread; close it once, when nothing reads from it.
 
-    def __init__(self, snapshot: Any, error_of: Callable[[Exception], Exception]) -> None: ...
-    def get(self, key: bytes) -> bytes | None: ...
+    ``is_text`` has a byte for each first byte of a key: 1 if values are texts, which may be packed (``stored_text``).
+    """
+
+    def __init__(
+        self, snapshot: Any, error_of: Callable[[Exception], Exception], is_text: bytes = bytes(256)
+    ) -> None: ...
+    def get(self, key: bytes) -> bytes | None:
+        """A value, unpacked."""
+
     def iterator(self, **bounds: Any) -> CheckedIterator:
-        """Keys and values within plyvel's ``start``, ``stop``, ``prefix``, ...; close it, or use it in ``with``."""
+        """Keys and values, as they are stored, within plyvel's ``start``, ``stop``, ``prefix``, ...; close it, or use
+        it in ``with``."""
 
     def raw_iterator(self) -> CheckedSeeks:
         """For seeks; once one of them has failed, throw it away."""

@@ -1,18 +1,37 @@
 """Reads of a LevelDB snapshot that verify checksums and say in one place what went wrong."""
 
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t
+
+from fastnode._ext.storage.stored_text cimport unpacked
+
+
+cdef enum:
+    FIRST_BYTES = 256
+
+cdef bytes NOTHING_IS_TEXT = bytes(FIRST_BYTES)
 
 
 @cython.final
 cdef class CheckedSnapshot:
-    def __init__(self, snapshot, error_of):
+    def __init__(self, snapshot, error_of, bytes is_text not None=NOTHING_IS_TEXT):
+        if PyBytes_GET_SIZE(is_text) != FIRST_BYTES:
+            raise ValueError(f"{PyBytes_GET_SIZE(is_text)} kinds of keys")
         self.snapshot = snapshot
         self.raw_get = snapshot.get
         self.error_of = error_of
+        self.is_text = is_text
 
     def get(self, bytes key not None):
+        cdef object value
         try:
-            return self.raw_get(key, verify_checksums=True)
+            value = self.raw_get(key, verify_checksums=True)
+            if value is not None and PyBytes_GET_SIZE(key) and PyBytes_AS_STRING(self.is_text)[
+                <uint8_t>PyBytes_AS_STRING(key)[0]
+            ]:
+                value = unpacked(<bytes?>value)
+            return value
         except Exception as error:
             raise self.error_of(error) from error
 

@@ -1,8 +1,9 @@
-"""Upkeep of the disk while the node serves: old history and bodies are dropped, and their room given back.
+"""Upkeep of the disk while the node serves: old history and bodies are dropped, what an older version has stored is
+packed, and the room of both given back.
 
-    a step     drops some blocks' history, or some blocks' bodies, if blocks are not being written and nobody has paused
-               the node
-    when no block is left to drop, and what was dropped is a fair part of a database:
+    a step     drops some blocks' history, or some blocks' bodies, or packs some texts, if blocks are not being written
+               and nobody has paused the node
+    when nothing is left to drop or pack, and what was dropped is a fair part of a database:
     a step     merges some tables, with no lock held; reads and new blocks go on beside it
 
 Each step ends within about a second, and is followed by a pause that is longer than it took.
@@ -93,6 +94,8 @@ class Upkeep:
                 return None if may_write else False
             if self._state.prune() or (self._keep_blocks and self._ingestor.prune_bodies(self._keep_blocks)):
                 self._has_pruned = True
+                return True
+            if self._ingestor.pack_texts():
                 return True
             if self._has_pruned:
                 self._has_pruned = False

@@ -1,0 +1,64 @@
+"""Texts that an older fastnode has stored are packed while the node serves.
+
+A step packs some in one synced batch that also moves the mark behind them, so that a crash leaves the texts before it
+or the texts after it; both are read alike.  The room that it frees counts as dropped, and is given back to the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from fastnode.archiver import layout
+from fastnode.archiver.queries import ChainView
+from fastnode.archiver.store import ArchiverStore
+from fastnode.kernels import stored_text
+from fastnode.log import log_facts
+
+__all__ = ["packing_step"]
+
+logger = logging.getLogger("fastnode.storage")
+
+#: A step ends with so many texts, or bytes of them: some 20 ms of work.
+TEXTS_PER_STEP: Final = 2000
+BYTES_PER_STEP: Final = 1 << 20
+
+
+def packing_step(store: ArchiverStore, view: ChainView) -> bool:
+    """Pack the next texts that are not packed; False if there is none.
+
+    To be called by the thread that writes the chain, or while it does not; ``view`` is the newest.
+    """
+    mark = view.get(layout.KEY_NOT_PACKED)
+    if mark is None:
+        return False
+    if mark == layout.TEXTS[:1]:
+        logger.info("packing texts of an older version", extra=log_facts(database=store.database.path.name))
+    batch = store.write_batch()
+    freed = read = 0
+    next_mark = None
+    for count, (key, stored) in enumerate(_values_from(view, mark)):
+        if count >= TEXTS_PER_STEP or read >= BYTES_PER_STEP:
+            next_mark = key
+            break
+        read += len(stored)
+        if not stored.startswith(stored_text.MARK):
+            batch.put(key, stored)
+            freed += len(stored)
+    if next_mark is None:
+        batch.delete(layout.KEY_NOT_PACKED)
+        logger.info("texts of an older version are packed", extra=log_facts(database=store.database.path.name))
+    else:
+        batch.put(layout.KEY_NOT_PACKED, next_mark)
+    batch.put(*store.giving_back.entry(freed))
+    batch.commit()
+    store.giving_back.count(freed)
+    return True
+
+
+def _values_from(view: ChainView, first: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Keys of texts from the key ``first`` on, and their values as they are stored."""
+    for kind in sorted(layout.TEXTS):
+        if kind >= first[0]:
+            yield from view.scan_stored(max(first, bytes([kind])), bytes([kind + 1]))
