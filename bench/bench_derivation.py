@@ -4,14 +4,16 @@ L1 and its consensus client are scripts in another process.  Baseline, measured 
 chain from its file, which is the same verification without L1, blobs and their commitments.
 
 FASTNODE_BENCH_DERIVE_BLOCKS is the length of the synthetic chain (default 600).  It is derived from an L1 that answers
-at once, and from one that takes 50 ms for each answer.  What is in memory while checkpoints are fetched ahead is
-measured with checkpoints of nearly six blobs.
+at once, and from one that takes 50 ms for each answer; transactions of wallets' shape with all history of the state and
+with runs (``--world-state-history-from``), by processor time of all threads.  What is in memory while checkpoints are
+fetched ahead is measured with checkpoints of nearly six blobs.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +34,7 @@ from feeding import feed, import_file, measure_feeding
 SAMPLE = Path(str(files("fastnode").joinpath("data/sample_chain.jsonl.xz")))
 BLOCKS = int(os.environ.get("FASTNODE_BENCH_DERIVE_BLOCKS", "600"))
 TXS_PER_BLOCK = 4
+WALLET_BLOCKS = int(os.environ.get("FASTNODE_BENCH_DERIVE_WALLET_BLOCKS", "250"))
 ROUNDS = 3
 #: Of each answer of L1.
 DELAYS_S = (0.0, 0.05)
@@ -71,13 +74,14 @@ def published(chain_file: Path, delay_s: float = 0.0) -> Iterator[Server]:
             process.terminate()
 
 
-def _derive(server: Server, chain_file: Path, directory: Path) -> None:
+def _derive(server: Server, chain_file: Path, directory: Path, history_from: str = "genesis") -> None:
     settings = Settings(
         l1_rpc_urls=(server["l1"],),
         l1_consensus_host_urls=(server["beacon"],),
         registry_address=server["registry"],
         genesis=chain_file,
         max_allowed_eth_client_drift_seconds=0,
+        world_state_history_from=history_from,
     )
     feed(directory, settings, server["blocks"])
 
@@ -98,6 +102,29 @@ def test_importing_the_same_from_a_file(benchmark: BenchmarkFixture, chain_file:
     with published(chain_file) as server:
         counts = dict(server)
     _measure(benchmark, lambda path: import_file(chain_file, path), tmp_path, counts)
+
+
+@pytest.mark.benchmark(group="derivation, transactions of wallets")
+def test_processor_time_with_all_history_and_in_runs(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    """One after the other in each round, so that both meet the same load."""
+    file = tmp_path / "wallets.jsonl.gz"
+    write_synthetic_chain(file, ChainShape(blocks=WALLET_BLOCKS, txs=8, wallets=True))
+    spent: dict[str, list[float]] = {"genesis": [], "sync": []}
+    rounds = iter(range(1_000))
+    with published(file) as server:
+
+        def both() -> None:
+            number = next(rounds)
+            for history_from, found in spent.items():
+                before = resource.getrusage(resource.RUSAGE_SELF)
+                _derive(server, file, tmp_path / f"{history_from}-{number}", history_from)
+                after = resource.getrusage(resource.RUSAGE_SELF)
+                seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                found.append(round(seconds * 1e6 / server["txs"]))
+
+        benchmark.pedantic(both, rounds=ROUNDS)
+    benchmark.extra_info |= {f"us_per_tx_{name}": found for name, found in spent.items()}
+    print(f"\nus of processor time a transaction: {spent}")
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="nothing forgets a peak of memory here")

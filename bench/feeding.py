@@ -12,7 +12,7 @@ from typing import Any
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from fastnode.app.stages.origins import Origins
-from fastnode.chain_data import ChainData
+from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.config.settings import Settings
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.sources.publication import Publication
@@ -30,7 +30,8 @@ def feeding(directory: Path, settings: Settings, on_tip: Callable[[int], None]) 
     ``on_tip`` is called with each new tip, in that thread.
     """
     with ExitStack() as stack:
-        data = stack.enter_context(ChainData.open(directory))
+        options = ChainOptions(world_state_history_from=settings.world_state_history_from)
+        data = stack.enter_context(ChainData.open(directory, options=options))
         origins = Origins(settings, lambda: data.store.chain if data.store.has_chain else None)
         stack.callback(origins.close)
         data.store.adopt_chain(*origins.learn_chain(settings.genesis))

@@ -31,7 +31,7 @@ def main(file: Path, delay_s: float) -> None:
                 continue
             if record.l1_to_l2_messages:
                 l1.send(*record.l1_to_l2_messages, checkpoint=record.number)
-            l1.publish(l1.sheet(record.published))
+            l1.publish(l1.sheet(record.published), proven=record.number)
             block_count += record.block_count
             tx_count += sum(len(block.body.tx_effects) for block in record.published.checkpoint.blocks)
     stopped = threading.Event()
