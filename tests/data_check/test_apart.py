@@ -75,9 +75,11 @@ def interrupted(directory: Path, parts: int) -> None:
 
 def children() -> set[int]:
     """Processes that run below this one."""
-    tasks = Path("/proc/self/task")
-    texts = [(task / "children").read_text() for task in tasks.iterdir()]
-    return {int(number) for text in texts for number in text.split()}
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 def left_behind(directory: Path) -> set[str]:
@@ -198,37 +200,47 @@ def test_a_process_that_somebody_kills_is_no_finding(directory: Path) -> None:
 
 # ---- the command ----------------------------------------------------------------------------------------
 
+#: Says how many parts are verified, and waits to be ended once they are as many as it is told.
 COMMAND = textwrap.dedent(
     """
+    import contextlib
     import sys
-    from fastnode.cli import progress
+    import time
+    from fastnode.cli import chain
     from fastnode.data_check import apart
     from fastnode.cli.app import main
 
-    progress._LINE_INTERVAL_S = 0.0
+    directory, parts = sys.argv[1], int(sys.argv[2])
+
+    def advance(done, total, note):
+        if int(note.split()[0]) >= parts:
+            print("there", file=sys.stderr, flush=True)
+            time.sleep(600.0)
+
+    @contextlib.contextmanager
+    def progress(doing):
+        yield advance
+
+    chain.progress = progress
     apart.APART_MIN_US = 0
     apart._KEEP_INTERVAL_S = 0.0
-    sys.argv = ["fastnode", "db", "check", "--processes", "2", "--data-directory", sys.argv[1]]
+    sys.argv = ["fastnode", "db", "check", "--processes", "2", "--data-directory", directory]
     main()
     """
 )
 
 
 @contextlib.contextmanager
-def running(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", COMMAND, str(directory)], stderr=subprocess.PIPE) as process:
+def running(directory: Path, parts: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The command, once it has verified so many parts."""
+    command = [sys.executable, "-c", COMMAND, str(directory), str(parts)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
+            assert process.stderr is not None
+            assert b"there\n" in process.stderr
             yield process
         finally:
             process.kill()
-
-
-def wait_for_parts(process: subprocess.Popen[bytes], parts: int) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if verified(line.decode().split("%, ")[1]) >= parts:
-            return
-    pytest.fail("the check ended before it was ended")
 
 
 def ends(process: subprocess.Popen[bytes]) -> int:
@@ -239,8 +251,7 @@ def ends(process: subprocess.Popen[bytes]) -> int:
 
 
 def test_a_check_that_is_killed_goes_on_and_its_copies_are_removed(directory: Path) -> None:
-    with running(directory) as process:
-        wait_for_parts(process, 4)
+    with running(directory, 4) as process:
         process.kill()
         assert ends(process) == -signal.SIGKILL
     assert any(name.startswith("check-") for name in left_behind(directory))
@@ -252,8 +263,7 @@ def test_a_check_that_is_killed_goes_on_and_its_copies_are_removed(directory: Pa
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_check_and_leaves_what_is_verified_alone(directory: Path, number: signal.Signals) -> None:
-    with running(directory) as process:
-        wait_for_parts(process, 2)
+    with running(directory, 2) as process:
         process.send_signal(number)
         assert ends(process) == 130
     assert left_behind(directory) == {VERIFIED_FILE}
