@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import invariants
 
 from fastnode import files
 from fastnode.config.settings import Settings, rows
@@ -121,6 +122,15 @@ def no_thread_is_left() -> Iterator[None]:
         thread.join(max(0.0, deadline - time.monotonic()))
     left = [thread.name for thread in ours if thread.is_alive()]
     assert not left, f"these threads were not stopped: {left}"
+
+
+@pytest.fixture(autouse=True)
+def invariants_hold() -> Iterator[None]:
+    """Each object of a class that says what holds between its fields is asked after each of its steps."""
+    invariants.guard_new_classes()
+    yield
+    broken = invariants.take_broken()
+    assert not broken, "\n\n".join(broken)
 
 
 @pytest.fixture

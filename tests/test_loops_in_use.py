@@ -248,10 +248,10 @@ def hand_transactions_on(parts: Parts) -> Iterator[Case]:
         SharedTxs(bus, parts.subjects, pool, lambda: parts.view, nobody, session="t")._read_some()  # makes the stream
         yield Case(
             source=source,
-            loop=txs._hander,
+            loop=txs.handing_on.loop,
             trouble=lambda: txs.troubles()["forwarding"],
-            works=lambda: pool.forwarded == pool.waiting and not txs._unsaid,
-            begin=txs._hander.start,
+            works=lambda: pool.forwarded == pool.waiting and not txs.handing_on._unsaid,
+            begin=txs.handing_on.start,
             close=txs.close,
             nudge=send,
         )
@@ -515,9 +515,9 @@ def tell_workers(parts: Parts) -> Iterator[Case]:
 BUILDERS: dict[tuple[str, str], Builder] = {
     ("app/stages/upkeep.py", "self._loop"): give_room_back,
     ("bus/budgets.py", "self._loop"): shared_budgets,
+    ("bus/handing_on.py", "self.loop"): hand_transactions_on,
     ("bus/members.py", "self._loop"): heartbeat,
     ("bus/publisher.py", "self._loop"): publisher,
-    ("bus/transactions.py", "self._hander"): hand_transactions_on,
     ("bus/transactions.py", "self._reader"): read_transactions,
     ("mempool/store.py", "self._recovery"): recover_the_pool,
     ("metrics/otlp.py", "self._loop"): send_metrics,

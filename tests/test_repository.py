@@ -460,6 +460,43 @@ def test_a_class_that_makes_itself_makes_what_it_inherits_from() -> None:
     assert half_made == []
 
 
+#: From so many fields on nobody sees at once which of their values go together.
+FIELDS_MAX = 19
+#: Classes with more whose fields say nothing of each other.
+#:   Core, Services: the parts of a node, set once; Stripe: columns beside each other, of one pass;
+#:   Call: the twin of registers.
+WITHOUT_STATES = {"Core", "Services", "Stripe", "Call"}
+
+
+def _own_fields(node: ast.ClassDef) -> set[str]:
+    """Names that a class assigns on itself; none of a frozen record, which has one state."""
+    decorators = " ".join(map(ast.unparse, node.decorator_list))
+    if "frozen=True" in decorators:
+        return set()
+    declared = (
+        [part.target for part in node.body if isinstance(part, ast.AnnAssign)] if "dataclass" in decorators else []
+    )
+    names = {target.id for target in declared if isinstance(target, ast.Name)}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name):
+            names |= {part.attr} if part.value.id == "self" else set()
+    return names
+
+
+def test_a_class_with_many_fields_draws_its_states_and_says_what_always_holds() -> None:
+    silent = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_bytes()).body:
+            if not isinstance(node, ast.ClassDef) or node.name in WITHOUT_STATES:
+                continue
+            count = len(_own_fields(node))
+            has_invariant = any(isinstance(part, ast.FunctionDef) and part.name == "invariant" for part in node.body)
+            is_drawn = re.search("►|--> ", ast.get_docstring(node) or "") is not None
+            if count > FIELDS_MAX and not (has_invariant and is_drawn):
+                silent.append(f"{path.relative_to(PACKAGE)}: {node.name} has {count} fields")
+    assert silent == [], "split the class, or give it a drawing of its states and invariant() (tests/invariants.py)"
+
+
 #: Also in programs that tests keep as text.
 _IMPORT = re.compile(r"^[ \t]+from (fastnode[\w.]*) import ([\w, ]+)$", re.MULTILINE)
 

@@ -29,7 +29,8 @@ _ANSWER = re.compile(rb"HTTP/1\.1 (\d+) [^\r]*\r\n(.*?)\r\n\r\n", re.DOTALL)
 class Client:
     """A stream with an application that answers with what it was asked, and the far end of it.
 
-    What is asked of ``/later`` is answered when the test says so; of ``/large``, with so many bytes.
+    What is asked of ``/later`` is answered when the test says so; of ``/large``, with so many bytes; of ``/endless``,
+    with a head, behind which the connection is somebody else's.
     """
 
     guard = None
@@ -45,6 +46,8 @@ class Client:
         self.asked.append(request.body)
         if request.target == b"/later":
             return self._later()
+        if request.target == b"/endless":
+            return Response(HTTPStatus.OK, b"", None, lambda transport, before: lambda: None)
         body = b"x" * int(request.body) if request.target == b"/large" else request.body
         return Response(HTTPStatus.OK, b"", body)
 
@@ -192,6 +195,22 @@ def test_answers_that_are_held_back_are_so_many_and_no_more(client: Client) -> N
     assert len(client.answers()) == 21
 
 
+def test_nothing_is_written_behind_an_answer_without_an_end(client: Client) -> None:
+    """Not even what was asked and answered while an earlier answer held both back."""
+    client.party.budget = MemoryBudget(200_000)
+    asked = post(b"", target=b"/later") + post(b"", target=b"/endless") + post(b"late" * 1_000)
+    client.send(asked + post(b"", target=b"/later") + post(b"later still"))
+    client.answer_later(0, b"first")
+    assert client.go_on() is Next.STREAM
+    client.stream.begin = None  # as a connection does that has begun with it
+    client.answer_later(1, b"too late")
+    client.write()
+    head = client.received.partition(b"first")[2]
+    assert head.count(b"HTTP/1.1") == 1
+    assert head.endswith(b"\r\n\r\n")
+    assert client.party.budget.used_bytes == 0
+
+
 # ---- clients that do not take ----------------------------------------------------------------------
 
 
@@ -268,6 +287,17 @@ def test_a_server_that_stops_says_so_with_the_last_answer(client: Client) -> Non
     assert client.send(b"b") is Next.CLOSE
     assert client.received.count(b"Connection: close") == 1
     assert client.received.endswith(b"b")
+
+
+def test_a_request_for_a_go_ahead_behind_a_large_answer_is_counted_too(client: Client) -> None:
+    size = 2 * WRITTEN_BYTES
+    expecting = post(b"abc", b"Expect: 100-continue").removesuffix(b"abc")
+    assert client.send(post(b"%d" % size, target=b"/large") + expecting) is Next.TURN
+    while client.stream.settle() is Next.TURN:
+        client.write()
+    assert client.received.endswith(CONTINUE)
+    assert client.stream.outgoing_bytes == 0
+    assert client.stream.written_bytes == len(client.received)
 
 
 def test_a_request_that_closes_the_connection_is_the_last_one(client: Client) -> None:

@@ -301,6 +301,30 @@ def test_a_session_that_the_other_side_has_lost_is_made_anew() -> None:
     alone(work)
 
 
+def test_a_node_is_asked_one_question_at_a_time_however_many_wait() -> None:
+    questions = discovery._Questions()
+    asking = most = 0
+
+    async def ask(rests: int) -> None:
+        nonlocal asking, most
+        for _ in range(rests):
+            await asyncio.sleep(0)
+        async with questions.turn(b"node"):
+            asking += 1
+            most = max(most, asking)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            asking -= 1
+        questions.invariant()
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(ask(rests) for rests in range(20)))
+
+    asyncio.run(all_of_them())
+    assert most == 1
+    assert len(questions) == 0
+
+
 def test_a_node_that_does_not_answer_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(one: Lone, two: Lone) -> None:
         await one.discovery.ping(two.contact)
@@ -310,8 +334,8 @@ def test_a_node_that_does_not_answer_loses_its_place(monkeypatch: pytest.MonkeyP
             with pytest.raises(PeerUnavailable):
                 await one.discovery.ping(two.contact)
         assert len(one.discovery.table) == 0
-        assert not one.discovery._pending
-        assert not one.discovery._sent
+        assert len(one.discovery._questions) == 0
+        one.discovery._questions.invariant()  # nothing that was sent is kept
 
     alone(work)
 

@@ -174,7 +174,7 @@ def test_a_cancellation_is_mined_and_frees_the_account(l1: LiveL1) -> None:
         looks = l1.client.all[0].call_count
         wait_for(lambda seen=looks: future.done() or l1.client.all[0].call_count > seen + 12, "a look")
     assert future.result(PATIENCE_S).kind is OutcomeKind.GIVEN_UP
-    assert publisher.cancellations == 1
+    assert publisher.totals.cancellations == 1
     (waiting,) = l1.anvil.pool()
     assert (waiting["to"], waiting["value"], waiting["input"]) == (hex_data(l1.publisher), "0x0", "0x")
     l1.anvil.mine(at)

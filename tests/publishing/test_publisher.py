@@ -15,10 +15,10 @@ from tests.http_stand_in import HttpStandIn, answer_json
 from tests.publishing.test_kept import SENDER, in_flight
 
 from fastnode.outgoing.network import Network
-from fastnode.publishing.account import WatchLimits
+from fastnode.publishing.account import BUSY, AccountState, WatchLimits
 from fastnode.publishing.envelope import SignedTransaction, Transaction
-from fastnode.publishing.kept import KeptTransactions
-from fastnode.publishing.publisher import L1Publisher
+from fastnode.publishing.kept import InFlight, KeptTransactions
+from fastnode.publishing.publisher import L1Publisher, Standing
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.endpoints import L1Client
 
@@ -112,3 +112,26 @@ def test_a_call_that_l1_forgets_while_it_is_cancelled_is_watched_on(
     assert publisher.in_flight[0].cancellation is not None
     for _ in range(3):
         assert l1.refused.acquire(timeout=PATIENCE_S), "it is sent again and again"
+
+
+def sent(item: InFlight) -> Standing:
+    return Standing(state=AccountState.SENT, in_flight={item.nonce: item})
+
+
+def test_an_account_is_not_busy_with_what_was_not_taken_when_all_else_has_ended() -> None:
+    """A second transaction is being sent while the first one is decided, and then refused."""
+    first, second = in_flight(7), in_flight(8)
+    for end in (AccountState.MINED, AccountState.NOT_MINED):
+        both = sent(first).having(second)
+        one = both.without(first, end)
+        one.invariant()
+        assert one.state is AccountState.SENT
+        none = one.without(second)
+        none.invariant()
+        assert none.state not in BUSY
+
+
+def test_what_an_account_has_come_to_stays_when_something_else_is_not_taken() -> None:
+    mined = sent(in_flight(7)).without(in_flight(7), AccountState.MINED)
+    assert mined.state is AccountState.MINED
+    assert mined.having(in_flight(8)).without(in_flight(8)).state is AccountState.MINED

@@ -231,12 +231,12 @@ def test_a_node_that_ends_before_it_has_kept_the_cursor_sends_the_same_again(
     keep = Webhook._keep
     is_first = True
 
-    def kept_sometimes(hook: Webhook, cursor: Any, sent_count: int) -> None:
+    def kept_sometimes(hook: Webhook, cursor: Any, *, is_sent: bool) -> None:
         nonlocal is_first
         if not is_first and seeded.random() < 0.3:
             raise SystemExit
         is_first = False
-        keep(hook, cursor, sent_count)
+        keep(hook, cursor, is_sent=is_sent)
 
     monkeypatch.setattr(Webhook, "_keep", kept_sometimes)
     pause: float | None = 0.0

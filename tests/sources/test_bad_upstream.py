@@ -494,7 +494,8 @@ def test_a_chain_without_the_finalized_block_is_refused(
 
 def test_two_upstreams_that_disagree_are_noticed(tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream) -> None:
     with scripted_upstream(chain) as other, following(tmp_path / "node", upstream.url, other.url) as node:
-        node.follower._options = FollowerOptions(poll_interval_s=0.005, comparison_interval_s=0.01)
+        node.follower._options = FollowerOptions(poll_interval_s=0.005)
+        node.follower._comparison.interval_s = 0.01
         node.wait_for(chain)
         wrong = chain.blocks[0].header.to_json()
         other.answers["node_getBlockHeader"] = lambda _: wrong
@@ -517,7 +518,8 @@ def test_a_second_node_that_swallows_requests_does_not_hold_up_the_chain(
             upstream_timeout_s=10 * PATIENCE_S,
         ) as node,
     ):
-        node.follower._options = FollowerOptions(poll_interval_s=0.005, comparison_interval_s=0.01)
+        node.follower._options = FollowerOptions(poll_interval_s=0.005)
+        node.follower._comparison.interval_s = 0.01
         node.wait_for(chain)
         for _ in range(5):
             with upstream.lock:

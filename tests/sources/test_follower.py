@@ -316,7 +316,7 @@ def test_what_l1_says_is_final_goes_before_what_the_node_says(
         with upstream.lock:
             chain.publish()
         node.wait(lambda: node.tips.checkpointed == chain.tips().checkpointed)
-        pass_at = node.follower.last_pass_at
-        node.wait(lambda: node.follower.last_pass_at != pass_at)
+        pass_at = node.follower._standing.last_pass_at
+        node.wait(lambda: node.follower._standing.last_pass_at != pass_at)
         assert node.tips.proven.checkpoint.number == 6
         assert node.tips.finalized.checkpoint.number == 6, "what is final stays final"

@@ -28,9 +28,10 @@ from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.chain_import import adopt_chain_file
 from fastnode.sources.publication import Publication
+from fastnode.workers.copies import ReplicaOptions
 from fastnode.workers.feed import Feed
 from fastnode.workers.frames import Kind, batch_of
-from fastnode.workers.replica import Replica, ReplicaOptions
+from fastnode.workers.replica import Replica
 
 _HEAD_BYTES = 5
 

@@ -207,7 +207,7 @@ def test_another_tip_than_the_primarys_is_never_shown(pair: Pair) -> None:
 def test_a_copy_that_was_replaced_stays_until_its_last_reader_has_gone(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastnode.workers.replica._RETIRED_S", 0.0)
+    monkeypatch.setattr("fastnode.workers.copies._RETIRED_S", 0.0)
     pair.primary.apply(5)
     pair.deliver()
     held = pair.replica.view
@@ -227,18 +227,18 @@ def test_a_copy_that_was_replaced_stays_until_its_last_reader_has_gone(
 
 def test_a_copy_grows_apart_and_says_so_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(pair.replica, Replica)
-    assert not pair.replica.has_grown_apart()
-    monkeypatch.setattr("fastnode.workers.replica.GROWTH_BYTES_MIN", 0)
+    assert not pair.replica.copies.has_grown_apart()
+    monkeypatch.setattr("fastnode.workers.copies.GROWTH_BYTES_MIN", 0)
     pair.primary.apply(20)
     pair.deliver()
-    own, total = pair.replica.sizes()
+    own, total = pair.replica.copies.sizes()
     assert 0 < own <= total
-    assert pair.replica.has_grown_apart()
+    assert pair.replica.copies.has_grown_apart()
     # The next one is under way, which may take longer than until it is asked again: that must not begin it anew.
-    assert not pair.replica.has_grown_apart()
+    assert not pair.replica.copies.has_grown_apart()
     wire = Wire()
     pair.primary.feed.add(wire, pair.primary.path / "workers" / "1-2")  # type: ignore[arg-type]
     wire.deliver(pair.replica)
     pair.primary.apply(20)
     wire.deliver(pair.replica)
-    assert pair.replica.has_grown_apart()
+    assert pair.replica.copies.has_grown_apart()

@@ -63,6 +63,12 @@ class Publisher:
 
     ``view`` is the newest one; ``terms`` is what else there is to say, as JSON: fees and what the network is.
     ``snapshots`` gives where snapshots of this chain are, and the newest block of the newest; None for none.
+
+        UNKNOWN ── found out from its own words on the bus ──► KNOWN ── a round ──► KNOWN
+           ▲                                                     │
+           └── the stream was purged or made anew, an error ─────┘
+
+    What was published is KNOWN while there is a base.
     """
 
     def __init__(
@@ -100,6 +106,14 @@ class Publisher:
         #: Reason why the bus does not take the chain; None while it does.
         self._reason: str | None = None
         self.committed_at = 0.0
+
+    def invariant(self) -> None:
+        """AssertionError unless who says where it is has said what the chain begins with."""
+        assert self._said is None or self._genesis is not None
+        assert self._tip >= 0
+        assert self._checkpoint >= 0
+        base = self._base
+        assert base is None or base >= 0
 
     def on_committed(self, _committed: Committed) -> None:
         """From the thread that ingests."""

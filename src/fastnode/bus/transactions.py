@@ -16,15 +16,15 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import orjson
 
 from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
-from fastnode.bus.lease import Lease
+from fastnode.bus.handing_on import REFUSED, HandingOn
 from fastnode.bus.members import Members, bucket_of
 from fastnode.bus.questions import Questions
-from fastnode.bus.subjects import BUS_VERSION, Subjects, read_versioned
+from fastnode.bus.subjects import Subjects, read_versioned
 from fastnode.errors import FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.loop import Loop, Setbacks
@@ -45,10 +45,8 @@ logger = logging.getLogger("fastnode.bus")
 SHARE_S: Final = 8.0
 RETRY_S: Final = 0.2
 POLL_S: Final = 1.0
-#: Time between two looks at the stream, and between two requests for the lease, in seconds.
+#: Time between two looks at the stream, in seconds.
 LOOK_S: Final = 1.0
-#: A node whose upstream does not answer leaves the work to others for so long.
-REST_S: Final = 5.0
 #: Larger ones are compressed; a message may have a megabyte where servers are not told otherwise.
 PLAIN_BYTES_MAX: Final = 256 << 10
 TX_BYTES_MAX: Final = 1000 << 10
@@ -59,12 +57,6 @@ LATER_S: Final = 60.0
 #: Receipts about which the bus is asked at a time, and for how long one waits for its turn.
 QUESTIONS_MAX: Final = 4
 QUESTION_S: Final = 1.0
-
-CLAIMED: Final = "claimed"
-TAKEN: Final = "taken"
-REFUSED: Final = "refused"
-#: No node has it in hand (any more).
-FREE: Final = "free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,38 +93,31 @@ class SharedTxs:
         self._subjects = subjects
         self._mempool = mempool
         self._view = view
-        self._members = members
-        self._sink = sink
+        self._hands_on = sink is not None
         self._on_accepted = on_accepted
-        self._by = {"by": bus.options.name, "session": session}
-        self.lease = Lease(bus, subjects, "transactions")
         #: ``shared`` by clients here, ``received`` from others, ``handed_on``, ``refused``.
         self.counts: Counter[str] = Counter()
+        self.handing_on = HandingOn(bus, subjects, mempool, members, self.counts, session=session, sink=sink)
         self._next = 1
         self._created: str | None = None
         self._next_look_at = 0.0
         self._is_listening = False
         #: Transactions that are built on what this node does not have yet, and until when they are tried again.
         self._later: dict[bytes, tuple[bytes, float]] = {}
-        #: Outcomes of transactions that are not said yet: the record, and the claim that it replaces, if that is known.
-        self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
         self._reader = Loop("fastnode-txs", self._read_on, what="transactions of the fleet are not read")
-        self._hander = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on")
         self._questions = Questions(self._ask_standing, QUESTIONS_MAX, QUESTION_S)
         #: Reason why transactions of other nodes do not come; None while they do.
         self._read_trouble: str | None = None
         self._left_out = Setbacks("a message of the fleet is left out")
-        self._hand_trouble: str | None = None
 
     def start(self) -> None:
         self._bus.on_connected(self._look_again)
         self._reader.start()
-        if self._sink is not None:
-            self._hander.start()
+        self.handing_on.start()
 
     def close(self) -> None:
         self._reader.interrupt()
-        self._hander.close()
+        self.handing_on.close()
         self._reader.close()
 
     @property
@@ -142,7 +127,7 @@ class SharedTxs:
     def troubles(self) -> dict[str, str | None]:
         return {
             "sharedTransactions": self._reader.trouble or self._read_trouble,
-            "forwarding": self._hander.trouble or self._hand_trouble,
+            "forwarding": self.handing_on.trouble,
         }
 
     def _look_again(self) -> None:
@@ -175,7 +160,7 @@ class SharedTxs:
                     ) from error
             time.sleep(RETRY_S)
         self.counts["shared"] += 1
-        self._hander.wake()
+        self.handing_on.wake()
 
     def _store(self, tx_hash: bytes, data: bytes) -> None:
         subject = self._subjects.tx(tx_hash)
@@ -183,7 +168,7 @@ class SharedTxs:
             return
         # It is there: a client repeats itself, tries once more what was refused, or what lies there is something else.
         there = self._bus.last(self._subjects.tx_stream, subject)
-        hand = self._hand_of(tx_hash)
+        hand = self.handing_on.hand_of(tx_hash)
         is_refused = hand is not None and hand[1].get("state") == REFUSED
         if there is not None and (is_refused or there.data != data):
             self._bus.publish(Outgoing(subject, data, expected=there.sequence))
@@ -199,7 +184,7 @@ class SharedTxs:
 
     def _ask_standing(self, tx_hash: bytes) -> Standing | None:
         message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
-        hand = None if message is None else self._hand_of(tx_hash)
+        hand = None if message is None else self.handing_on.hand_of(tx_hash)
         if message is None:
             return None
         if hand is not None and hand[1].get("state") == REFUSED and hand[0] > message.sequence:
@@ -272,7 +257,7 @@ class SharedTxs:
             if kind == "tx":
                 self._take_tx(tx_hash, message.data)
             elif kind == "hand":
-                self._take_hand(tx_hash, read_versioned(message.data, "what came of a transaction"))
+                self.handing_on.heed(tx_hash, read_versioned(message.data, "what came of a transaction"))
         except UpstreamUnavailable:
             raise
         except (FastnodeError, ValueError, zlib.error) as error:
@@ -284,14 +269,14 @@ class SharedTxs:
         view = self._view()
         pool = self._mempool.pool
         if view is None or pool.is_waiting(tx_hash) or view.chain.tx_location(tx_hash) is not None:
-            self._hander.wake()
+            self.handing_on.wake()
             return
         tx_json = data if data[:1] == b"{" else _inflated(data)
         tx = Tx.from_json(orjson.loads(tx_json), view.chain.chain.release, "tx")
         if tx.hash != tx_hash:
             raise UpstreamFault("a transaction has another hash than its subject says")
         try:
-            outcome = self._mempool.receive(tx, view, forwarded=self._sink is None)
+            outcome = self._mempool.receive(tx, view, forwarded=not self._hands_on)
         except Refused as error:
             if UNKNOWN_ANCHOR in error.message or error.message == NOT_READY:
                 self._keep_for_later(tx_hash, data)
@@ -302,7 +287,7 @@ class SharedTxs:
             self.counts["received"] += 1
             if self._on_accepted is not None:
                 self._on_accepted(tx, tx_json)
-        self._hander.wake()
+        self.handing_on.wake()
 
     def _keep_for_later(self, tx_hash: bytes, data: bytes) -> None:
         """The block that it is built on is on its way."""
@@ -325,115 +310,6 @@ class SharedTxs:
             is_done = True
         if is_done:
             self._later.pop(tx_hash, None)
-
-    def _take_hand(self, tx_hash: bytes, hand: dict[str, Any]) -> None:
-        state, pool = hand.get("state"), self._mempool.pool
-        if state == TAKEN:
-            pool.mark_forwarded(tx_hash)
-        elif state == REFUSED and pool.is_waiting(tx_hash):
-            self.counts["refused"] += 1
-            pool.drop(tx_hash, f"refused upstream: {hand.get('reason')}")
-
-    # ---- handing on ------------------------------------------------------------------------------
-
-    def _hand_on(self) -> float:
-        try:
-            self._say_what_is_unsaid()
-            if self.lease.tick():
-                self._hand_on_all()
-            else:
-                self._hand_trouble = None
-        except UpstreamError as error:
-            self._hand_trouble = str(error)
-        return LOOK_S
-
-    def _hand_on_all(self) -> None:
-        for tx_hash in self._mempool.pool.unforwarded_hashes():
-            if self._is_stopping or not self.lease.tick():
-                return
-            tx_json = self._mempool.pool.tx_json(tx_hash)
-            if tx_json is not None and not self._hand_on_one(tx_hash, tx_json):
-                self._hand_trouble = "transactions wait here until another node answers: none takes them now"
-                self.lease.give_up(REST_S)
-                return
-        self._hand_trouble = None
-
-    def _hand_on_one(self, tx_hash: bytes, tx_json: bytes) -> bool:
-        """False: no upstream answers."""
-        hand = self._hand_of(tx_hash)
-        sequence, state = (0, FREE) if hand is None else (hand[0], hand[1].get("state"))
-        if state == REFUSED and self._is_sent_again(tx_hash, sequence):
-            state = FREE
-        if hand is not None and state in (TAKEN, REFUSED):
-            self._take_hand(tx_hash, hand[1])
-            return True
-        if hand is not None and state == CLAIMED and not self._is_abandoned(hand[1]):
-            return True  # another node is at it
-        self._unsaid[tx_hash] = (self._record(FREE), None)  # unless more is known
-        claim = self._bus.publish(self._outgoing(tx_hash, self._record(CLAIMED), sequence))
-        if claim is None:
-            del self._unsaid[tx_hash]
-            return True  # another node was first
-        outcome, is_answered = self._forward(tx_hash, tx_json)
-        self._unsaid[tx_hash] = (outcome, claim)
-        self._say_what_is_unsaid()
-        return is_answered
-
-    def _is_sent_again(self, tx_hash: bytes, refused: int) -> bool:
-        """True if a client has sent it since it was refused; ``refused``: place of the refusal in the stream."""
-        message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
-        return message is not None and message.sequence > refused
-
-    def _forward(self, tx_hash: bytes, tx_json: bytes) -> tuple[dict[str, Any], bool]:
-        """Outcome, and true if an upstream answered.  The pool knows it at once, the fleet when it is said."""
-        assert self._sink is not None
-        if not self.lease.is_held:
-            return self._record(FREE), True
-        try:
-            is_taken = self._sink.forward(tx_json)
-        except Refused as error:
-            self._mempool.pool.drop(tx_hash, f"refused upstream: {error.message}")
-            self.counts["refused"] += 1
-            return self._record(REFUSED, reason=error.message, data=error.data), True
-        except FastnodeError as error:
-            logger.warning("transaction not handed on", extra=log_facts(reason=str(error)))
-            return self._record(FREE), False
-        if not is_taken:
-            return self._record(FREE), False
-        self._mempool.pool.mark_forwarded(tx_hash)
-        self.counts["handed_on"] += 1
-        return self._record(TAKEN), True
-
-    def _say_what_is_unsaid(self) -> None:
-        for tx_hash, (record, claim) in tuple(self._unsaid.items()):
-            if claim is None:  # whether the claim was stored is not known
-                hand = self._hand_of(tx_hash)
-                is_own = hand is not None and hand[1].get("state") == CLAIMED and self._is_own(hand[1])
-                claim = hand[0] if is_own and hand is not None else None
-            if claim is not None:
-                self._bus.publish(self._outgoing(tx_hash, record, claim))
-            del self._unsaid[tx_hash]
-
-    def _is_own(self, hand: dict[str, Any]) -> bool:
-        return all(hand.get(key) == value for key, value in self._by.items())
-
-    def _is_abandoned(self, claim: dict[str, Any]) -> bool:
-        return not self._is_own(claim) and self._members.is_dead(str(claim.get("by")), claim.get("session"))
-
-    def _record(self, state: str, **more: Any) -> dict[str, Any]:
-        return {"version": BUS_VERSION, "state": state} | self._by | more
-
-    def _outgoing(self, tx_hash: bytes, record: dict[str, Any], replaced: int) -> Outgoing:
-        return Outgoing(self._subjects.hand(tx_hash), orjson.dumps(record), expected=replaced)
-
-    def _hand_of(self, tx_hash: bytes) -> tuple[int, dict[str, Any]] | None:
-        message = self._bus.last(self._subjects.tx_stream, self._subjects.hand(tx_hash))
-        if message is None:
-            return None
-        try:
-            return message.sequence, read_versioned(message.data, "a claim")
-        except UpstreamFault:  # nobody's
-            return message.sequence, {}
 
 
 def _inflated(data: bytes) -> bytes:

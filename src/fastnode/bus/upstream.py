@@ -13,15 +13,16 @@ blocks are refused is named and left alone, and another one is followed.
 
 from __future__ import annotations
 
+import enum
 import logging
-import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from fastnode.archiver.queries import ChainInfo
 from fastnode.bus.connection import Bus
+from fastnode.bus.heard import ContentCache, Lags
 from fastnode.bus.publishers import At, KnownPublisher, Publishers
 from fastnode.bus.subjects import PREFIX, Reference, Subjects, digest_of, read_versioned
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
@@ -47,14 +48,26 @@ MESSAGES_MAX: Final = 64
 #: A publisher that has not been heard for so long is looked up, this often.
 QUIET_S: Final = 3.0
 LOOK_S: Final = 1.0
-LAGS_MAX: Final = 2048
 _BLOCK: Final = "block"
 #: Digits of a place in a stream.
 _DIGITS_MAX: Final = 20
 
 
+class Hearing(enum.Enum):
+    """State of what is known of publishers."""
+
+    DEAF = "nobody listens to the stream yet"
+    STALE = "what publishers say has to be looked up"
+    FRESH = "what is pushed is all there is"
+
+
 class BusUpstream(Upstream):
     """``on_news`` is called, in the loop of the bus, when the followed publisher has something new.
+
+        DEAF ── the stream is found, and listened to ──► STALE ── looked up ──► FRESH
+                                                           ▲                      │
+                                                           └── connected again, ──┘
+                                                               a gap, silence, nonsense
 
     ``stream`` names the rollup's stream where the settings do; else it is that of the stored chain, or the only one.
     """
@@ -78,24 +91,35 @@ class BusUpstream(Upstream):
         self._stream = stream
         self._subjects: Subjects | None = None
         self.publishers = Publishers(patience or Patience())
-        self._is_stale = True
-        self._is_listening = False
+        self._hearing = Hearing.DEAF
         self._sequence = 0
         self._next_look_at = 0.0
         self._opened_at = time.time()
-        self._cache: OrderedDict[str, bytes] = OrderedDict()
-        self._cache_bytes = 0
-        self._lock = threading.Lock()
+        self._contents = ContentCache(CACHE_BYTES_MAX)
         self._messages: OrderedDict[int, Any] = OrderedDict()
         self._headers: OrderedDict[tuple[str, int | None], Any] = OrderedDict()
         self.on_news: Callable[[], None] = lambda: None
         #: Messages that were missed, and contents that had to be fetched.
         self.gap_count = 0
         self.fetched_count = 0
-        #: Seconds from the commit on the publisher until a block could be read here, the newest last.
-        self.lags: deque[float] = deque(maxlen=LAGS_MAX)
-        self.lag_count, self.lag_sum = 0, 0.0
+        self._lags = Lags()
         bus.on_connected(self._on_connected)
+
+    def invariant(self) -> None:
+        """AssertionError unless a stream is known where one is listened to, and what is kept is bounded.
+
+        One more is there while it takes the place of the oldest.
+        """
+        assert self._subjects is not None or self._hearing is Hearing.DEAF
+        assert len(self._headers) <= HEADERS_MAX + 1
+        assert len(self._messages) <= MESSAGES_MAX + 1
+        assert self._sequence >= 0
+        followed = self.publishers.followed
+        assert followed is None or len(followed.references) <= REFERENCES_MAX
+
+    def _look_up_again(self) -> None:
+        if self._hearing is not Hearing.DEAF:
+            self._hearing = Hearing.STALE
 
     @property
     def subjects(self) -> Subjects | None:
@@ -105,7 +129,7 @@ class BusUpstream(Upstream):
     # ---- what comes ------------------------------------------------------------------------------
 
     def _on_connected(self) -> None:
-        self._is_stale = True
+        self._look_up_again()
         self.on_news()
 
     def _on_live(self, subject: str, headers: Mapping[str, str], data: bytes) -> None:
@@ -113,13 +137,13 @@ class BusUpstream(Upstream):
         sequence = _sequence_of(headers)
         if self._sequence and sequence != self._sequence + 1:
             self.gap_count += 1
-            self._is_stale = True
+            self._look_up_again()
         self._sequence = sequence
         ending = subject[len(self._subjects.live_blocks) + 1 :]
         stored = f"{self._subjects.stream}.{ending}"
         kind, _, rest = ending.partition(".")
         if kind == "content":
-            self._keep(stored, data)
+            self._contents.keep(stored, data)
         elif kind == "chain":
             publisher = self.publishers.heard(rest.partition(".")[0])
             if publisher is not None and publisher.is_pushed_trusted:
@@ -143,7 +167,7 @@ class BusUpstream(Upstream):
                 return
             self._distrust_pushed(publisher, publisher.fault)
             publisher.fault = None
-        self._is_stale = True
+        self._look_up_again()
 
     def _distrust_pushed(self, publisher: KnownPublisher, reason: str) -> None:
         """Read its words from the stream: who may publish there in its name is for the server to know, while anybody
@@ -151,12 +175,10 @@ class BusUpstream(Upstream):
         extra = log_facts(publisher=publisher.name, reason=reason)
         logger.warning("words that were pushed for a publisher are wrong, stored ones count", extra=extra)
         publisher.distrust_pushed()
-        with self._lock:
-            self._cache.clear()
-            self._cache_bytes = 0
+        self._contents.clear()
         self._headers.clear()
         self._messages.clear()
-        self._is_stale = True
+        self._look_up_again()
 
     def _hear_at(self, publisher: KnownPublisher, data: bytes, sequence: int) -> None:
         if sequence == publisher.sequence:
@@ -169,14 +191,6 @@ class BusUpstream(Upstream):
             publisher.fault = str(error)
         except Exception as error:  # noqa: BLE001 - counted, and logged once
             publisher.fault = str(self.on_nonsense(error))
-
-    def _keep(self, subject: str, data: bytes) -> None:
-        with self._lock:
-            self._cache_bytes += len(data) - len(self._cache.pop(subject, b""))
-            self._cache[subject] = data
-            while self._cache_bytes > CACHE_BYTES_MAX:
-                _, gone = self._cache.popitem(last=False)
-                self._cache_bytes -= len(gone)
 
     # ---- as an endpoint --------------------------------------------------------------------------
 
@@ -234,7 +248,6 @@ class BusUpstream(Upstream):
         return super().describe() | {"reason": self.health.reason or self._bus.trouble, **self.describe_bus()}
 
     def describe_bus(self) -> dict[str, Any]:
-        lags = sorted(self.lags)
         counts = self._bus.counts
         return {
             "publishers": self.publishers.describe(),
@@ -242,11 +255,7 @@ class BusUpstream(Upstream):
             "gaps": self.gap_count,
             "fetched": self.fetched_count,
             "reconnections": counts["reconnections"],
-            "lagMs": None if not lags else round(lags[len(lags) // 2] * 1000, 1),
-            "lagP99Ms": None if not lags else round(lags[len(lags) * 99 // 100] * 1000, 1),
-            "lagCount": self.lag_count,
-            "lagSum": self.lag_sum,
-        }
+        } | self._lags.describe()
 
     def _log_facts(self) -> dict[str, Any]:
         followed = self.publishers.followed
@@ -266,10 +275,7 @@ class BusUpstream(Upstream):
         if at is not None and committed.blocks and at.committed_at > self._opened_at:
             tip = committed.view.chain.tips.proposed
             if tip == at.tips.proposed:
-                lag_s = max(0.0, time.time() - at.committed_at)
-                self.lags.append(lag_s)
-                self.lag_count += 1
-                self.lag_sum += lag_s
+                self._lags.note(max(0.0, time.time() - at.committed_at))
 
     # ---- questions -------------------------------------------------------------------------------
 
@@ -290,7 +296,7 @@ class BusUpstream(Upstream):
         except Exception:
             # Pushed messages may be damaged, or lost: stored ones are asked for next time.
             question.forget()
-            self._is_stale = True
+            self._look_up_again()
             raise
 
     def _require_bus(self) -> None:
@@ -300,19 +306,19 @@ class BusUpstream(Upstream):
     def _current(self) -> KnownPublisher:
         subjects = self._subjects
         assert subjects is not None
-        if not self._is_listening:
+        if self._hearing is Hearing.DEAF:
             self._bus.listen(f"{subjects.live_blocks}.>", self._on_live)
-            self._is_listening = True
+            self._hearing = Hearing.STALE
         followed, now = self.publishers.followed, time.monotonic()
         if followed is not None and now - followed.heard_at > QUIET_S and now >= self._next_look_at:
-            self._is_stale = True  # what is pushed may be lost on its way
-        if self._is_stale:
-            self._is_stale = False
+            self._look_up_again()  # what is pushed may be lost on its way
+        if self._hearing is Hearing.STALE:
+            self._hearing = Hearing.FRESH
             self._next_look_at = now + LOOK_S
             try:
                 found = self._bus.matching(subjects.stream, subjects.all_at)
             except UpstreamUnavailable:
-                self._is_stale = True
+                self._look_up_again()
                 raise
             self.publishers.forget_references()
             for message in found:
@@ -346,8 +352,7 @@ class BusUpstream(Upstream):
             for reference in references
             for part in range(reference.parts)
         )
-        with self._lock:
-            parts = {subject: self._cache[subject] for subject in wanted if subject in self._cache}
+        parts = self._contents.found(wanted)
         missing = [subject for subject in wanted if subject not in parts]
         if missing:
             self.fetched_count += len(missing)
@@ -371,17 +376,12 @@ class BusUpstream(Upstream):
         own = [self._subjects.content(reference.digest, part) for part in range(reference.parts)]
         content = b"".join([parts[subject] for subject in own])
         if not _is_content_of(reference, content):
-            self._forget(own)
+            self._contents.forget(own)
             stored = self._stored_parts(own)
             content = b"".join([stored[subject] for subject in own])
         if not _is_content_of(reference, content):
             raise UpstreamFault("a content on the bus is not what its digest says")
         return content
-
-    def _forget(self, subjects: Iterable[str]) -> None:
-        with self._lock:
-            for subject in subjects:
-                self._cache_bytes -= len(self._cache.pop(subject, b""))
 
     def decode(self, content: bytes) -> dict[str, Any]:
         value = decoded(content, self._limits.memory_bytes_max)

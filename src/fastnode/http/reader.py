@@ -56,7 +56,14 @@ class _NotAdmitted(Exception):  # noqa: N818 - likewise
 
 
 class RequestReader:
-    """``feed`` bytes; take :class:`Request` and at most one final :class:`Refusal` from ``arrived``."""
+    """``feed`` bytes; take :class:`Request` and at most one final :class:`Refusal` from ``arrived``.
+
+      .---- the request is complete ----.
+      v                                 |
+    IDLE ---- first byte ----> HEAD --- blank line ----> BODY
+      |                          |                        |
+      '---- refused, not admitted, the last request, close ----> ENDED
+    """
 
     __slots__ = (
         "_allowance",
@@ -120,6 +127,21 @@ class RequestReader:
                 item.allowance.give_back()
         self.arrived.clear()
         self._drop_body()
+
+    def invariant(self) -> None:
+        """AssertionError unless a body is held in BODY alone, and nothing follows a refusal."""
+        small = 0 if self._small_pieces is None else len(self._small_pieces)
+        assert self._body_bytes == sum(map(len, self._pieces)) + small
+        if self.state is not ReadState.BODY:
+            assert self._body_bytes == 0
+            assert self._allowance is None
+            assert not self.awaits_continue
+        elif self.awaits_continue:
+            assert self._body_bytes == 0
+        elif self._party is not None and self._body_bytes:
+            assert self._allowance is not None
+        refusals = [place for place, item in enumerate(self.arrived) if isinstance(item, Refusal)]
+        assert not refusals or (refusals == [len(self.arrived) - 1] and self.state is ReadState.ENDED)
 
     @property
     def is_chunked(self) -> bool:

@@ -74,7 +74,16 @@ class Next(Enum):
 
 
 class HttpStream:
-    """``start`` has answers made that are not ready at once; ``party`` is charged for the memory."""
+    """``start`` has answers made that are not ready at once; ``party`` is charged for the memory.
+
+    Its state is a :class:`Phase`, whose transitions are drawn in http/phases.py:
+
+        OPEN        reads, answers, holds back  -->  STREAMING, LINGERING, CLOSING
+        STREAMING, LINGERING, CLOSING           -->  nothing is read, no answer is held back or waits to be written
+        CLOSED                                  -->  nothing is held at all
+
+    ``is_paused`` is the client's, ``is_draining`` the server's, ``has_ended`` the other side's: they come in any order.
+    """
 
     __slots__ = (
         "_application",
@@ -150,6 +159,27 @@ class HttpStream:
         """Take the transition of an event.  ImpossibleEvent where the phase has none."""
         self._phase = after(self._phase, event)
 
+    def invariant(self) -> None:
+        """AssertionError unless counts are what they count, and a phase holds no more than it may."""
+        ready = [slot.body_bytes for slot in self._slots if slot.response is not None]
+        assert self.incoming_bytes == sum(map(len, self._incoming))
+        assert self.held_bytes == sum(ready)
+        assert self.corked_bytes == sum(map(len, self._corked))
+        assert self.outgoing_bytes == sum(map(len, self._outgoing))
+        waiting = len(self._slots) - len(ready)
+        assert self._unfinished >= waiting
+        if self._phase is Phase.OPEN:
+            assert self._unfinished == waiting
+        else:
+            assert not self._slots
+            assert not self._outgoing
+            assert not self.reader.arrived
+        if self._phase is Phase.CLOSED:
+            assert not self._incoming
+            assert not self._corked
+            assert not self._writing
+            assert self._start is None
+
     # ---- what comes --------------------------------------------------------------------------
 
     def receive(self, data: bytes | memoryview) -> None:
@@ -184,6 +214,15 @@ class HttpStream:
         """The connection has gone: let go of everything."""
         self.move(Event.LOST)
         self._start = None
+        self._read_no_more()
+        self._corked.clear()
+        self.corked_bytes = 0
+        self._outgoing.clear()
+        self.outgoing_bytes = 0
+        self.note_written()
+
+    def _read_no_more(self) -> None:
+        """Let go of what has not been read, and of what was asked and is not collected."""
         self.reader.close()
         for slot in self._slots:
             if slot.response is not None and slot.allowance is not None:
@@ -191,10 +230,6 @@ class HttpStream:
         self._slots.clear()
         self.held_bytes = 0
         self._drop_incoming()
-        self._corked.clear()
-        self._outgoing.clear()
-        self.outgoing_bytes = 0
-        self.note_written()
 
     # ---- requests to answers -----------------------------------------------------------------
 
@@ -220,7 +255,7 @@ class HttpStream:
             if time.monotonic_ns() > until_ns:
                 break
         if reader.awaits_continue and not self._slots and not arrived and not self._outgoing:
-            self._corked.append(CONTINUE)
+            self.cork([CONTINUE], len(CONTINUE))
             reader.awaits_continue = False
 
     def _feed(self) -> None:
@@ -285,15 +320,15 @@ class HttpStream:
             refusal = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the request could not be answered", origin)
             response = self._application.on_refusal(refusal)
         slot.response = response
-        if self._phase is not Phase.CLOSED:
+        if self._phase is Phase.OPEN:
             self.held_bytes += slot.body_bytes
         elif slot.allowance is not None:
             slot.allowance.give_back()
 
     def release(self) -> None:
-        """Collect the answers that are ready and wait for none before them."""
+        """Collect the answers that are ready and wait for none before them; none behind one without an end."""
         slots = self._slots
-        while slots and slots[0].response is not None:
+        while slots and slots[0].response is not None and self.begin is None:
             first = slots.popleft()
             self.held_bytes -= first.body_bytes
             self._cork(first)
@@ -394,10 +429,9 @@ class HttpStream:
     def settle(self) -> Next:
         """After a write: what there is to do, or to wait for."""
         if self.begin is not None and not self._corked and not self._outgoing:
-            # Requests behind the one that is answered are not read.
+            # Requests behind the one that is answered have no answer.
             self.move(Event.HAND_OVER)
-            self.reader.close()
-            self._drop_incoming()
+            self._read_no_more()
             return Next.STREAM
         if not self.is_busy():
             has_read_all = self.reader.state is ReadState.ENDED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -37,23 +37,27 @@ EXCESS_CHECKPOINTS: Final = 256
 class LocalFees:
     """A source of prices for the mempool and for blocks.
 
-    ``usage`` gives the mana used beyond the target so far, and that of the newest checkpoint; ``eth_per_fee_asset``
-    is the price of the fee asset, in 1e-12 ETH.
+    ``eth_per_fee_asset`` is the price of the fee asset, in 1e-12 ETH.
     """
 
     def __init__(
         self,
         epoch_duration: int,
         mana_limit: int,
-        usage: Callable[[], tuple[int, int]],
         eth_per_fee_asset: int = ETH_PER_FEE_ASSET,
     ) -> None:
         self._pricing = ManaPricing(MANA_TARGET, mana_limit, epoch_duration, PROVING_COST_PER_MANA)
-        self._usage = usage
+        #: Mana used beyond the target so far, and that of the newest checkpoint.
+        self.usage = (0, 0)
         self.eth_per_fee_asset = eth_per_fee_asset
         self.l1_fees = QUIET_L1
         #: Price of L2 gas that holds instead of the model's; None: the model's does.
         self.fixed: int | None = None
+
+    def on_block(self, mana: int) -> None:
+        """A block that used so much is the newest one."""
+        excess, used = self.usage
+        self.usage = (excess_mana(excess, used, MANA_TARGET), mana)
 
     def current(self, _view: Any = None) -> GasFees:
         if self.fixed is not None:
@@ -66,7 +70,7 @@ class LocalFees:
         return predicted_minimum_fees(lambda _: self.l1_fees, self._parent(), self._pricing, usage)
 
     def _parent(self) -> FeeHeader:
-        excess, used = self._usage()
+        excess, used = self.usage
         return FeeHeader(excess, used, self.eth_per_fee_asset)
 
 

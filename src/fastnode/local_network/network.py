@@ -35,7 +35,7 @@ from fastnode.building.jobs import JobQueue
 from fastnode.errors import DatabaseError, DatabaseFull, Refused
 from fastnode.local_network.callers import Callers
 from fastnode.local_network.clock import ChainClock, SlotTime
-from fastnode.local_network.fees import MANA_TARGET, LocalFees, mana_of
+from fastnode.local_network.fees import LocalFees, mana_of
 from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.forking import check_fork
 from fastnode.local_network.genesis import SetupBlock
@@ -51,7 +51,6 @@ from fastnode.local_network.wallet_reads import WalletReads
 from fastnode.log import log_facts
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.effects import TxEffect
-from fastnode.protocol.fees import excess_mana
 from fastnode.protocol.tips import L2Tips
 from fastnode.protocol.tx import Tx
 from fastnode.sources.sync_control import SyncControl
@@ -81,8 +80,45 @@ ROOM_CHECK_S: Final = 1.0
 DECODED_MAX: Final = 256
 
 
+class DecodedTxs:
+    """Transactions from their arrival to their block, the newest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._txs: OrderedDict[bytes, Tx] = OrderedDict()
+
+    def invariant(self) -> None:
+        """AssertionError unless each is under its hash, and there are not too many."""
+        with self._lock:
+            assert len(self._txs) <= DECODED_MAX
+            assert all(tx.hash == tx_hash for tx_hash, tx in self._txs.items())
+
+    def put(self, tx: Tx) -> None:
+        with self._lock:
+            self._txs[tx.hash] = tx
+            if len(self._txs) > DECODED_MAX:
+                self._txs.popitem(last=False)
+
+    def get(self, tx_hash: bytes) -> Tx | None:
+        with self._lock:
+            return self._txs.get(tx_hash)
+
+    def forget(self, tx_hash: bytes) -> None:
+        with self._lock:
+            self._txs.pop(tx_hash, None)
+
+
 class LocalNetwork:
-    """See above.  Methods below "changes" belong to the thread that runs; hand them over with :meth:`do`."""
+    """Methods below "changes" belong to the thread that runs; hand them over with :meth:`do`.
+
+        SETTING UP ── the first blocks are there ──► WAITING ── a transaction, an interval, a job, a message ──► MINING
+                                                     ▲  │ ▲                                                        │
+                  the operator goes on ── HELD ◄─────┘──┘ ├── a block, or nothing to put into one ─────────────────┤
+                                                          └── there is room again ── FULL ◄── no room on the disk ─┘
+
+    HELD is ``is_held``; FULL is the block behind which there was no room.  In both only a block that is asked for by
+    itself is built.
+    """
 
     def __init__(
         self,
@@ -109,24 +145,32 @@ class LocalNetwork:
         self.l1 = l1
         if l1 is not None:
             self.miner.published_at = lambda variables: l1.published_at(variables.timestamp)
-        self.fees = LocalFees(chain.epoch_duration, options.limits.mana_limit, lambda: self._mana)
+        self.fees = LocalFees(chain.epoch_duration, options.limits.mana_limit)
         self.notes = TransactionNotes()
         self.wallet_reads = WalletReads()
         #: Resets the network to another chain; None: this process cannot.
         self.on_reset: Callable[[Fork], None] | None = None
         self._mempool = mempool
         self._jobs = JobQueue("the local network", self._control.wake)
-        self._lock = threading.Lock()
-        self._decoded: OrderedDict[bytes, Tx] = OrderedDict()
+        self._decoded = DecodedTxs()
         self._callers = Callers()
         self._next_interval_at: float | None = None
         #: True while the operator wants no blocks but those that are asked for one by one.
         self.is_held: Callable[[], bool] = lambda: False
-        self._mana = (0, 0)
         #: The newest block when there was no room for the next.
         self._full_at: int | None = None
         self._apply_kept()
         self._count_mana()
+
+    def invariant(self) -> None:
+        """AssertionError unless what is counted, waited for and kept can be so."""
+        kept, due = self.kept, self._next_interval_at
+        assert kept.interval_s is None or kept.interval_s >= 0
+        assert due is None or due > 0
+        full_at = self._full_at
+        assert full_at is None or full_at >= 0
+        assert min(self.fees.usage) >= 0
+        assert self.l1 is None or self.miner.published_at is not None
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -221,10 +265,7 @@ class LocalNetwork:
 
     def forward(self, tx: Tx, _tx_json: bytes) -> None:
         """A transaction is in the pool.  Returns when its block is there, if one is built for it now."""
-        with self._lock:
-            self._decoded[tx.hash] = tx
-            if len(self._decoded) > DECODED_MAX:
-                self._decoded.popitem(last=False)
+        self._decoded.put(tx)
         if (
             self.is_held()
             or not self.is_automining
@@ -351,7 +392,7 @@ class LocalNetwork:
             return None
         for tx, executed in outcome.included:
             self.notes.on_executed(tx, executed)
-            self._decoded.pop(tx.hash, None)
+            self._decoded.forget(tx.hash)
         self._on_block(outcome.total_mana_used)
         took_ms = round((time.perf_counter() - started) * 1000, 1)
         extra = log_facts(number=mined.number, txs=len(outcome.included), left_out=len(outcome.left_out), ms=took_ms)
@@ -429,8 +470,7 @@ class LocalNetwork:
 
     def _on_block(self, mana: int) -> None:
         """A block is stored."""
-        excess, used = self._mana
-        self._mana = (excess_mana(excess, used, MANA_TARGET), mana)
+        self.fees.on_block(mana)
         taken = min(len(self.kept.messages), L1_TO_L2_MESSAGES_PER_CHECKPOINT)
         self.kept.messages = self.kept.messages[taken:]
         self._settle()
@@ -515,4 +555,4 @@ class LocalNetwork:
         return info.slot_number, info.timestamp
 
     def _count_mana(self) -> None:
-        self._mana = mana_of(self._ingestor.view)
+        self.fees.usage = mana_of(self._ingestor.view)

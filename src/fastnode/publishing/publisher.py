@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import FastnodeError, NotTaken, SigningError, UpstreamUnavailable
@@ -28,6 +28,7 @@ from fastnode.publishing.fees import FeeLimits, Price
 from fastnode.publishing.kept import InFlight, KeptTransactions
 from fastnode.publishing.requests import Outcome, OutcomeKind, Request
 from fastnode.publishing.wire import REASON_MAX, Look, Wire, paid, quantity_of
+from fastnode.records import dataclass
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.endpoints import L1Client
 
@@ -43,12 +44,58 @@ _TRANSFER_GAS: Final = 21_000
 _LOOKS: Final = 3
 _SEND_ATTEMPTS_MAX: Final = 3
 
+_WITH_ONE_IN_FLIGHT: Final = frozenset({AccountState.SENT, AccountState.SPEED_UP, AccountState.CANCELLED})
+
 _NONCE_WORDS: Final = ("nonce too low", "nonce is too low")
 _UNDERPRICED_WORDS: Final = ("underpriced", "replacement")
 
 
+class Totals:
+    """Counts of an account since the start."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[OutcomeKind] = Counter()
+        self.fees_wei = 0
+        self.speed_ups = self.cancellations = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """State of an account, with what it rests on; replaced as a whole."""
+
+    state: AccountState = AccountState.IDLE
+    #: Transactions that are not decided, by their nonces.
+    in_flight: Mapping[int, InFlight] = field(default_factory=dict)
+    #: The newest one whose nonce L1 is not known to have forgotten.
+    last: InFlight | None = None
+
+    def invariant(self) -> None:
+        """AssertionError unless each transaction has its nonce, and there is one where the state says so."""
+        assert all(item.nonce == nonce for nonce, item in self.in_flight.items())
+        assert self.in_flight or self.state not in _WITH_ONE_IN_FLIGHT
+
+    def having(self, item: InFlight) -> Standing:
+        return replace(self, in_flight={**self.in_flight, item.nonce: item})
+
+    def without(self, item: InFlight, state: AccountState = AccountState.IDLE) -> Standing:
+        """``state``: that of an account with no other one in flight, unless nothing has come of any."""
+        left = {nonce: other for nonce, other in self.in_flight.items() if nonce != item.nonce}
+        is_over = not left and (state is not AccountState.IDLE or self.state in _WITH_ONE_IN_FLIGHT)
+        return replace(self, in_flight=left, state=state if is_over else self.state)
+
+
 class L1Publisher:
-    """Usable from any thread; what waits says so.  ``explain`` gives the reason of a call that failed in a block."""
+    """Usable from any thread; what waits says so.  ``explain`` gives the reason of a call that failed in a block.
+
+        IDLE, MINED, NOT_MINED ── a request ──► SENT ── it stalls ──► SPEED_UP ──► SPEED_UP
+                                                 │                       │
+                                                 ├───────────────────────┤
+                                                 ▼                       ▼
+                            MINED ◄── decided ── ● ── too late ──► CANCELLED ── decided ──► MINED, NOT_MINED
+
+    While several are in flight the state is that of the one to which something has happened last; there is one in
+    flight in SENT, SPEED_UP and CANCELLED, and none that is ended in the three others.
+    """
 
     def __init__(
         self,
@@ -75,17 +122,44 @@ class L1Publisher:
         self._setbacks = Setbacks("nothing is done for a transaction on L1")
         #: Held while a nonce is chosen and used.
         self._sending = threading.Lock()
-        self._in_flight: dict[int, InFlight] = {}
-        self._last: InFlight | None = None
-        self.state = AccountState.IDLE
+        self._standing = Standing()
+        #: Held while one standing takes the place of another.
+        self._changing = threading.Lock()
         #: Result of the newest look; None before the first.
         self.balance_wei: int | None = None
         #: L1's time of the block that had the newest one.
         self.mined_at = 0
-        self.outcomes: Counter[OutcomeKind] = Counter()
-        self.fees_wei = 0
-        self.speed_ups = self.cancellations = 0
+        self.totals = Totals()
         self.trouble: str | None = None
+
+    def invariant(self) -> None:
+        """AssertionError unless the standing is one, of this account."""
+        standing = self._standing
+        standing.invariant()
+        assert all(item.sender == self.address for item in standing.in_flight.values())
+
+    @property
+    def state(self) -> AccountState:
+        return self._standing.state
+
+    def _become(self, change: Callable[[Standing], Standing]) -> None:
+        with self._changing:
+            self._standing = change(self._standing)
+
+    def _enter(self, item: InFlight) -> None:
+        self._become(lambda now: now.having(item))
+
+    def _leave(self, item: InFlight, state: AccountState = AccountState.IDLE) -> None:
+        self._become(lambda now: now.without(item, state))
+
+    def _forget_last(self) -> None:
+        self._become(lambda now: replace(now, last=None))
+
+    def _be_with(self, last: InFlight, state: AccountState) -> None:
+        self._become(lambda now: replace(now, last=last, state=state))
+
+    def _be(self, state: AccountState) -> None:
+        self._become(lambda now: replace(now, state=state))
 
     def __repr__(self) -> str:
         return f"L1Publisher({hex_data(self.address)}, {self.state.value})"
@@ -94,12 +168,12 @@ class L1Publisher:
 
     @property
     def is_busy(self) -> bool:
-        return self.state in BUSY or bool(self._in_flight)
+        return self.state in BUSY or bool(self._standing.in_flight)
 
     @property
     def in_flight(self) -> tuple[InFlight, ...]:
         """Transactions that are not decided."""
-        return tuple(self._in_flight.values())
+        return tuple(self._standing.in_flight.values())
 
     def resume(self) -> int:
         """Watch what the process before this one left undecided, in threads; how many."""
@@ -108,12 +182,11 @@ class L1Publisher:
             if not item.attempts:
                 self._kept.remove(item)
                 continue
-            self._in_flight[item.nonce] = item
-            self._last = item
-            self.state = AccountState.CANCELLED if item.is_cancelled else AccountState.SENT
+            self._enter(item)
+            self._be_with(item, AccountState.CANCELLED if item.is_cancelled else AccountState.SENT)
             logger.info("transaction watched again", extra=self._facts(item))
             self._watch_later(item)
-        return len(self._in_flight)
+        return len(self._standing.in_flight)
 
     def close(self) -> None:
         """Stop watching; what is in flight is kept for the next start.  May be called more than once."""
@@ -140,7 +213,7 @@ class L1Publisher:
         return self._finish(request.what, outcome)
 
     def _finish(self, what: str, outcome: Outcome) -> Outcome:
-        self.outcomes[outcome.kind] += 1
+        self.totals.outcomes[outcome.kind] += 1
         self.trouble = None if outcome.is_published else f"{what}: {outcome.reason}"[:REASON_MAX]
         facts: dict[str, Any] = {"what": what, "outcome": outcome.kind.value, "publisher": hex_data(self.address)}
         if outcome.tx_hash is not None:
@@ -176,20 +249,19 @@ class L1Publisher:
                 )
                 price = self._fees.first(prices, has_blobs=bundle is not None)
                 transaction = self._transaction(nonce, price, request.gas, request.target, request.data, bundle)
-                self._in_flight[nonce] = item
+                self._enter(item)
                 try:
                     self._send(item, transaction)
                 except NotTaken as error:
-                    del self._in_flight[nonce]
+                    self._leave(item)
                     is_stale = any(words in str(error).lower() for words in (*_NONCE_WORDS, *_UNDERPRICED_WORDS))
                     if not is_stale or attempt == _SEND_ATTEMPTS_MAX:
                         raise
                     # Somebody else uses the account, or the node that was asked was behind.
-                    self._last = None
+                    self._forget_last()
                     self._stop.wait(self._limits.check_interval_s)
                     continue
-                self._last = item
-                self.state = AccountState.SENT
+                self._be_with(item, AccountState.SENT)
                 logger.info("sent to L1", extra=self._facts(item))
                 return item
         raise AssertionError("unreachable")
@@ -214,14 +286,15 @@ class L1Publisher:
         has forgotten (a reorg, a restart) is used again."""
         try:
             pending = self._wire.nonce("pending")
-            if self._in_flight:
-                return max(pending, max(self._in_flight) + 1)
-            last = self._last
+            standing = self._standing
+            if standing.in_flight:
+                return max(pending, max(standing.in_flight) + 1)
+            last = standing.last
             if last is None or pending > last.nonce:
                 return pending
             if last.attempts and self._wire.look(last).is_known:
                 return last.nonce + 1
-            self._last = None
+            self._forget_last()
             return pending
         except UpstreamUnavailable as error:
             raise NotTaken(f"no L1 node answers: {error}") from None
@@ -338,7 +411,7 @@ class L1Publisher:
         return is_old or (item.give_up_at is not None and now >= item.give_up_at)
 
     def _has_earlier(self, item: InFlight) -> bool:
-        return any(nonce < item.nonce for nonce in self._in_flight)
+        return any(nonce < item.nonce for nonce in self._standing.in_flight)
 
     def _pause(self) -> None:
         self._stop.wait(self._limits.check_interval_s)
@@ -373,9 +446,9 @@ class L1Publisher:
             return
         item.speed_ups += 1
         item.sent_at = now
-        self.speed_ups += 1
+        self.totals.speed_ups += 1
         if not item.is_cancelled:
-            self.state = AccountState.SPEED_UP
+            self._be(AccountState.SPEED_UP)
         self._keep(item)
         logger.info("sent to L1 at a higher price", extra=self._facts(item))
 
@@ -400,7 +473,7 @@ class L1Publisher:
         item.is_cancelled, item.cancelled_at, item.speed_ups = True, now, 0
         if item.bundle is not None:
             item.cancellation = BlobBundle([b""])
-        self.state = AccountState.CANCELLED
+        self._be(AccountState.CANCELLED)
         try:
             price = self._fees.again(self._wire.prices(), item.price, is_cancellation=True)
             transaction = self._transaction(item.nonce, price, _TRANSFER_GAS, self.address, b"", item.cancellation)
@@ -412,7 +485,7 @@ class L1Publisher:
             self._keep(item)  # on disk it is cancelled still
             return
         item.sent_at = now
-        self.cancellations += 1
+        self.totals.cancellations += 1
         self._keep(item)
         logger.info("cancelled on L1", extra=self._facts(item))
 
@@ -420,7 +493,7 @@ class L1Publisher:
         """Nonces before ours that nothing waits for: a transfer of nothing each, or ours would wait for ever."""
         with self._sending:
             for nonce in nonces:
-                if nonce in self._in_flight:
+                if nonce in self._standing.in_flight:
                     continue
                 try:
                     price = self._fees.first(self._wire.prices(), has_blobs=False)
@@ -439,7 +512,7 @@ class L1Publisher:
     def _decided(self, item: InFlight, receipt: dict[str, Any], now: int) -> Outcome:
         tx_hash = str(receipt.get("transactionHash"))
         fee_wei = paid(receipt)
-        self.fees_wei += fee_wei
+        self.totals.fees_wei += fee_wei
         logs = receipt.get("logs")
         logs = logs if isinstance(logs, list) else []
         is_good = quantity_of(receipt, "status") == 1
@@ -470,11 +543,9 @@ class L1Publisher:
         return Outcome(kind=kind, reason=reason, tx_hash=hex_data(item.newest.hash()), attempts=len(item.attempts))
 
     def _end(self, item: InFlight, state: AccountState) -> None:
-        self._in_flight.pop(item.nonce, None)
-        if state is AccountState.NOT_MINED and self._last is item:
-            self._last = None
-        if not self._in_flight:
-            self.state = state
+        if state is AccountState.NOT_MINED and self._standing.last is item:
+            self._forget_last()
+        self._leave(item, state)
         try:
             self._kept.remove(item)
         except OSError as error:

@@ -159,10 +159,10 @@ def _describe(publisher: L1Publisher) -> dict[str, Any]:
             }
             for item in publisher.in_flight
         ],
-        "outcomes": {kind.value: publisher.outcomes[kind] for kind in OutcomeKind},
-        "feesPaidWei": str(publisher.fees_wei),
-        "speedUps": publisher.speed_ups,
-        "cancellations": publisher.cancellations,
+        "outcomes": {kind.value: publisher.totals.outcomes[kind] for kind in OutcomeKind},
+        "feesPaidWei": str(publisher.totals.fees_wei),
+        "speedUps": publisher.totals.speed_ups,
+        "cancellations": publisher.totals.cancellations,
         "trouble": publisher.trouble,
     }
 

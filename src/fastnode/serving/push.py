@@ -42,13 +42,13 @@ from fastnode.kernels import encode
 from fastnode.serving.feeds import (
     TOPICS,
     Feed,
-    Interest,
     begin_message,
     feed_of,
     message,
     messages_of_block,
     pruned_message,
 )
+from fastnode.serving.listeners import Group, KeptFrames, Listeners
 from fastnode.serving.recipients import RECIPIENTS_PER_TURN, write_to_each
 from fastnode.serving.seen_blocks import Cursor, SeenBlocks, block_id
 from fastnode.serving.websocket import CloseReason, WebSocket, frame_of, handshake, ping_frame
@@ -95,16 +95,6 @@ KEPT_BYTES_MAX: Final = 4 << 20
 _FIRST_REMEMBERED: Final = 64
 
 
-class Group:
-    """Clients that listen to the same feeds."""
-
-    __slots__ = ("clients", "feeds")
-
-    def __init__(self, feeds: tuple[Feed, ...]) -> None:
-        self.feeds = feeds
-        self.clients: dict[PushClient, None] = {}
-
-
 class Subscription:
     """One client's; ``cursors`` is where it is while it is behind, the newest first, and None once it is live."""
 
@@ -133,7 +123,7 @@ class PushClient(WebSocket):
         self.charged = charged
         #: By name, in the order in which they came.
         self.subscriptions: dict[str, Subscription] = {}
-        self.group: Group | None = None
+        self.group: Group[PushClient] | None = None
         self.calls: deque[str] = deque()
         self.task: asyncio.Task[None] | None = None
         self.wake = asyncio.Event()
@@ -196,7 +186,13 @@ class PushClient(WebSocket):
 
 
 class Push:
-    """The WebSockets of one server.  Belongs to the loop; ``on_committed`` and ``on_pending`` any thread may call.
+    """The WebSockets of one server.
+
+        NEW ── the first client ──► FOLLOWING, until the server stops
+        a client: behind ── it has been told of the newest block ──► live, in the group of its feeds
+
+    It follows from the first client on, and has a heartbeat while there are clients.  Belongs to the loop;
+    ``on_committed`` and ``on_pending`` any thread may call.
 
     ``view``: the newest one; ``has_room``: for one more client; ``subscriptions_max``: of all clients together;
     ``artifacts``: names for the subscriptions that want them.
@@ -220,16 +216,11 @@ class Push:
         self.sent: Counter[str] = Counter()
         #: Clients that were cut off, by reason.
         self.dropped: Counter[str] = Counter()
-        self.subscription_count = 0
         self._view = view
         self._has_room = has_room
         self._loop = asyncio.get_running_loop()
         self._clients: dict[PushClient, None] = {}
-        #: Feeds that somebody has subscribed to, and how many; those that live ones listen to, with their groups.
-        self._feeds: dict[str, tuple[Feed, int]] = {}
-        self._groups: dict[tuple[str, ...], Group] = {}
-        self._listening: dict[Feed, dict[Group, None]] = {}
-        self._interest = Interest()
+        self._listeners: Listeners[PushClient] = Listeners()
         #: Blocks that all live clients have been told of.
         self._seen: SeenBlocks | None = None
         self._tips_json = b""
@@ -242,11 +233,27 @@ class Push:
         self._is_beat_due = False
         self._pending: deque[bytes] = deque(maxlen=COLLECTED_MAX)
         self._is_collecting = False
-        #: Frames of the newest blocks that were read, by feed, hash and status of the block, and part.
-        self._kept: dict[tuple[str, bytes, bytes, int], list[tuple[Cursor, bytes]]] = {}
-        self._kept_bytes = 0
+        self._kept = KeptFrames(KEPT_BYTES_MAX)
+
+    def invariant(self) -> None:
+        """AssertionError unless all subscriptions are counted, and what clients take is theirs."""
+        assert (self._seen is None) == (self._following is None)
+        assert self._beating is not None or not self._clients
+        assert self._waiting.keys() <= self._clients.keys()
+        count = sum(len(client.subscriptions) for client in self._clients)
+        assert self.subscription_count == count
+        for client in self._clients:
+            group = client.group
+            assert group is None or client in group.clients
+            assert client.taken_bytes >= CLIENT_BYTES
+        assert self._listeners.client_count == sum(client.group is not None for client in self._clients)
 
     # ---- who listens -------------------------------------------------------------------------
+
+    @property
+    def subscription_count(self) -> int:
+        """Subscriptions of all clients."""
+        return self._listeners.subscription_count
 
     @property
     def client_count(self) -> int:
@@ -296,8 +303,9 @@ class Push:
         del self._clients[client]
         self._join(client, ())
         for subscription in client.subscriptions.values():
-            self._forget_feed(subscription.feed)
+            self._listeners.forget(subscription.feed)
         client.subscriptions.clear()
+        self._waiting.pop(client, None)
         self._take(client, -client.taken_bytes)
         client.calls.clear()
         client.wake.set()
@@ -312,48 +320,9 @@ class Push:
         if self._beating is not None:
             self._beating.cancel()
 
-    def _feed(self, wanted: Feed) -> Feed:
-        """The one feed of this name."""
-        feed, count = self._feeds.get(wanted.name, (wanted, 0))
-        self._feeds[wanted.name] = feed, count + 1
-        self.subscription_count += 1
-        return feed
-
-    def _forget_feed(self, feed: Feed) -> None:
-        _, count = self._feeds.pop(feed.name)
-        if count > 1:
-            self._feeds[feed.name] = feed, count - 1
-        self.subscription_count -= 1
-
     def _join(self, client: PushClient, feeds: Iterable[Feed]) -> None:
         """Put a client among those who listen to these feeds."""
-        group, client.group = client.group, None
-        if group is not None:
-            del group.clients[client]
-            if not group.clients:
-                self._end_group(group)
-        listened = tuple(sorted(feeds, key=lambda feed: feed.name))
-        if not listened:
-            return
-        names = tuple(feed.name for feed in listened)
-        group = self._groups.get(names)
-        if group is None:
-            group = self._groups[names] = Group(listened)
-            for feed in listened:
-                if feed not in self._listening:
-                    self._interest.add(feed)
-                self._listening.setdefault(feed, {})[group] = None
-        group.clients[client] = None
-        client.group = group
-
-    def _end_group(self, group: Group) -> None:
-        del self._groups[tuple(feed.name for feed in group.feeds)]
-        for feed in group.feeds:
-            groups = self._listening[feed]
-            del groups[group]
-            if not groups:
-                del self._listening[feed]
-                self._interest.remove(feed)
+        client.group = self._listeners.move(client, client.group, feeds)
 
     def _join_live(self, client: PushClient) -> None:
         self._join(client, [each.feed for each in client.subscriptions.values() if each.cursors is None])
@@ -480,14 +449,14 @@ class Push:
             self.traffic.rejected["memory"] += 1
             raise
         client.taken_bytes += _cost_of(feed)
-        subscription = Subscription(self._feed(feed), cursors if feed.has_history else None)
+        subscription = Subscription(self._listeners.feed(feed), cursors if feed.has_history else None)
         client.subscriptions[feed.name] = subscription
         return subscription
 
     def _remove(self, client: PushClient, subscription: Subscription) -> None:
         feed = subscription.feed
         del client.subscriptions[feed.name]
-        self._forget_feed(feed)
+        self._listeners.forget(feed)
         self._take(client, -_cost_of(feed))
 
     def _unsubscribe(self, client: PushClient, name: str) -> bool:
@@ -579,10 +548,7 @@ class Push:
                 kept = await asyncio.to_thread(_named_frames, chain, feed, number, part, self._artifacts)
             else:
                 kept = [(cursor, frame_of(text)) for cursor, text in messages_of_block(chain, feed, number, part)]
-            self._kept[key] = kept
-            self._kept_bytes += _size_of(kept)
-            while self._kept_bytes > KEPT_BYTES_MAX:
-                self._kept_bytes -= _size_of(self._kept.pop(next(iter(self._kept))))
+            self._kept.put(key, kept)
         return kept
 
     # ---- what happens ------------------------------------------------------------------------
@@ -595,7 +561,7 @@ class Push:
 
     def on_pending(self, tx_hash: bytes) -> None:
         """A transaction waits in the pool."""
-        if "txs" in self._feeds:
+        if self._listeners.has("txs"):
             self._pending.append(tx_hash)
             if not self._is_collecting:
                 self._is_collecting = True
@@ -640,10 +606,10 @@ class Push:
                 seen.go_on(chain, number, number)
         if chain.tips_json != self._tips_json:
             self._tips_json = chain.tips_json
-            tips, _ = self._feeds.get("tips", (None, 0))
+            tips = self._listeners.named("tips")
             if tips is not None:
                 text = frame_of(message(tips, "tips", Cursor.at(seen.tip), chain.tips_json))
-                await self._tell([*self._listening.get(tips, ())], lambda feed: text if feed is tips else None)
+                await self._tell(self._listeners.of(tips), lambda feed: text if feed is tips else None)
         return chain
 
     async def _tell_undone(self, chain: ChainView, undone: range) -> None:
@@ -654,12 +620,12 @@ class Push:
                 made[feed] = frame_of(pruned_message(feed, chain, undone)[1])
             return made.get(feed)
 
-        await self._tell([*self._groups.values()], frame)
+        await self._tell(self._listeners.groups(), frame)
 
     async def _tell_block(self, chain: ChainView, number: int) -> None:
         frames: dict[Feed, list[bytes]] = {}
         slice_ = _Slice()
-        for feeds in self._interest.hits(chain, number):
+        for feeds in self._listeners.interest.hits(chain, number):
             for feed in feeds:
                 if feed not in frames:
                     frames[feed] = [text for _, text in await self._messages(chain, feed, number)]
@@ -668,9 +634,9 @@ class Push:
         place = 0
         # A piece of each at a time: a client that does not keep up is noticed between two.
         while frames := {feed: texts for feed, texts in frames.items() if len(texts) > place}:
-            groups: dict[Group, None] = {}
+            groups: dict[Group[PushClient], None] = {}
             for feed in frames:
-                groups |= self._listening.get(feed, {})
+                groups |= dict.fromkeys(self._listeners.of(feed))
                 await slice_.pause()
             now = {feed: texts[place] for feed, texts in frames.items()}
             await self._tell([*groups], now.get)
@@ -681,14 +647,14 @@ class Push:
         hashes = []
         while self._pending:
             hashes.append(self._pending.popleft())
-        txs, _ = self._feeds.get("txs", (None, 0))
+        txs = self._listeners.named("txs")
         if not hashes or txs is None or self._seen is None:
             return
         told = [b'{"txHash":"%b","status":"pending"}' % encode.to_hex(tx_hash) for tx_hash in hashes]
         text = frame_of(message(txs, "txs", Cursor.at(self._seen.tip), b"[" + b",".join(told) + b"]"))
-        await self._tell([*self._listening.get(txs, ())], lambda feed: text if feed is txs else None)
+        await self._tell(self._listeners.of(txs), lambda feed: text if feed is txs else None)
 
-    async def _tell(self, groups: Sequence[Group], frame: Callable[[Feed], bytes | None]) -> None:
+    async def _tell(self, groups: Sequence[Group[PushClient]], frame: Callable[[Feed], bytes | None]) -> None:
         """Write to all clients of these groups the frames of their feeds, some clients at a time."""
         slice_ = _Slice()
         for group in groups:
@@ -753,10 +719,6 @@ def _joined(feeds: Sequence[Feed], frame: Callable[[Feed], bytes | None]) -> Ite
 
 def _cost_of(feed: Feed) -> int:
     return SUBSCRIPTION_BYTES + VALUE_BYTES * len(feed.values)
-
-
-def _size_of(messages: list[tuple[Cursor, bytes]]) -> int:
-    return sum(len(text) for _, text in messages) + VALUE_BYTES
 
 
 # ---- calls -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from enum import Enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,8 +48,21 @@ SWEEP_INTERVAL_S: Final = 1.0
 DEADLINES_PER_TURN: Final = 16
 
 
+class Stage(Enum):
+    """Stage in the life of a server."""
+
+    NEW = "nobody can connect yet"
+    LISTENING = "connections come here"
+    REPLACED = "another server listens, and what is under way here ends"
+    STOPPING = "nothing new is accepted, or it has stopped"
+
+
 class HttpServer:
     """Serves an application over HTTP.  ``start`` and ``stop`` belong to one running event loop.
+
+        NEW ── start, take_over ──► LISTENING ── another one takes over ──► REPLACED
+                                        │                                       │
+                                        └── stop ──► STOPPING ◄── stop ─────────┘
 
     Servers on one loop share its ``turns``, and those of one process the memory ``budget``; by default each has
     its own.
@@ -82,35 +96,51 @@ class HttpServer:
         self._behind: dict[HttpConnection, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._all_gone: asyncio.Event | None = None
-        self._is_stopping = False
+        self._stage = Stage.NEW
         self._successor: HttpServer | None = None
         self._bound_port = 0
         #: Connections since the start, and those turned away because there were too many.
         self.accepted_count = 0
         self.turned_away_count = 0
 
+    def invariant(self) -> None:
+        """AssertionError unless the server has what its stage needs, and each connection its place."""
+        stage = self._stage
+        assert (self._sweeper is None) == (stage is Stage.NEW)
+        assert (self._listener is not None) == (stage is Stage.LISTENING) or stage is Stage.STOPPING
+        assert (self._successor is not None) == (stage is Stage.REPLACED) or stage is Stage.STOPPING
+        assert self._all_gone is None or stage is Stage.STOPPING
+        assert self._successor is None or self._listener is None
+        assert len(self._connections) <= self._admitted_count
+        assert self._admitted_count <= self.accepted_count
+        assert self._behind.keys() <= self._connections
+
     # ---- life --------------------------------------------------------------------------------
 
     async def start(self, listening: socket.socket | None = None) -> None:
         """Bind and listen, or listen on a socket that is bound already.  Raises OSError (such as EADDRINUSE), with
         nothing left open."""
-        if self._listener is not None:
+        if self._stage is not Stage.NEW:
             raise RuntimeError("the server has been started already")
         sockets = await bind(self.host, self._wanted_port) if listening is None else [listen(listening)]
         self._listener = Listener(self, sockets)
         self._bound_port = self._listener.port
+        self._begin()
+
+    def _begin(self) -> None:
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        self._stage = Stage.LISTENING
 
     def take_over(self, other: HttpServer) -> None:
         """Listen where ``other`` does: new connections come here, and its own too; those with something under way end
         with those answers instead."""
-        if self._listener is not None or other._listener is None:
+        if self._stage is not Stage.NEW or other._stage is not Stage.LISTENING or other._listener is None:
             raise RuntimeError("there is nothing to take over, or the server has been started already")
         self._listener, other._listener = other._listener, None
         self._listener.hand_over(self)
         self._bound_port = other._bound_port
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
-        other._successor = self
+        self._begin()
+        other._successor, other._stage = self, Stage.REPLACED
         for connection in tuple(other._connections):
             self._adopt(connection)
 
@@ -164,9 +194,9 @@ class HttpServer:
 
         What is not finished after ``grace_seconds`` is cut off.  May be called more than once.
         """
-        if self._sweeper is None or self._is_stopping:
+        if self._stage in (Stage.NEW, Stage.STOPPING):
             return
-        self._is_stopping = True
+        self._stage = Stage.STOPPING
         if self._listener is not None:  # else another server has taken it over
             self._listener.close()
         self._all_gone = asyncio.Event()
@@ -243,7 +273,7 @@ class HttpServer:
         return b"".join(self.writer.render(response, keep_alive=False, omit_body=False))
 
     def _reason_against(self, network: bytes | None) -> str | None:
-        if self._is_stopping:
+        if self._stage is Stage.STOPPING:
             return "the server stops"
         if self._admitted_count + self._connection_counts.elsewhere >= self.limits.connections_max:
             return f"too many connections; the limit is {self.limits.connections_max}"
@@ -261,7 +291,7 @@ class HttpServer:
 
     def register(self, connection: HttpConnection) -> None:
         self._connections.add(connection)
-        if self._is_stopping:  # while it was opened
+        if self._stage is Stage.STOPPING:  # while it was opened
             connection.drain()
         elif self._successor is not None:
             self._successor._adopt(connection)

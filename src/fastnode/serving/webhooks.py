@@ -32,6 +32,7 @@ from fastnode.files import make_folder, read_checked_file, replace_checked_file,
 from fastnode.log import log_facts
 from fastnode.loop import Loop
 from fastnode.outgoing.network import ClientLimits, Network
+from fastnode.records import dataclass
 from fastnode.serving.feeds import Feed, event_of, feed_of, gap_message, messages_of_block, pruned_message
 from fastnode.serving.seen_blocks import Cursor, SeenBlocks, block_id
 from fastnode.values.urls import check_url, host_of
@@ -139,8 +140,35 @@ def signature(secret: bytes, timestamp: int, body: bytes) -> str:
     return f"t={timestamp},v1={digest}"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Place of a hook in the chain."""
+
+    #: Name of its beginning, and the messages that were taken since.
+    life: str
+    sent_count: int
+    #: The newest first; it was at one of them, whatever blocks were taken back since.
+    cursors: tuple[Cursor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The newest message was not taken."""
+
+    reason: str
+    since: float
+    #: Tries in a row.
+    count: int
+
+
 class Webhook:
     """One hook.  :meth:`step` belongs to one thread; what it counts may be read from any.
+
+        UNPLACED ── the file, or the newest block ──► DELIVERING ── a message is not taken ──► FAILING ──┐
+                                                          ▲                                      ▲       │
+                                                          └── it is taken ───────────────────────┴───────┘
+
+    It is UNPLACED without a :class:`Place`, and FAILING with a :class:`Failure`, whose pauses grow.
 
     ``file`` keeps the cursors.  ``clock`` gives seconds since 1970, ``chance`` a number from 0 to 1.
     """
@@ -163,9 +191,8 @@ class Webhook:
         self.failures = 0
         #: Blocks that are not told yet, at the last look.
         self.behind = 0
-        #: Reason why the newest message was not taken, and since when; None: it was.
-        self.failure: str | None = None
-        self.failing_since = 0.0
+        #: None: the newest message was taken.
+        self.failure: Failure | None = None
         self._secret = secret
         self._file = file
         self._view = view
@@ -174,22 +201,27 @@ class Webhook:
         self._clock = clock
         self._chance = chance
         self._is_stopping = is_stopping
-        self._cursors: list[Cursor] | None = None
-        #: Number of messages that were taken since this hook began, and a name for that beginning.
-        self._sent_count = 0
-        self._life = secrets.token_hex(4)
+        self._place: Place | None = None
         self._seen: SeenBlocks | None = None
-        self._failed_in_row = 0
         self._not_before = 0.0
         self.loop = Loop("fastnode-webhook", self.step, what=f"the webhook of {hook.name} is not delivered")
+
+    def invariant(self) -> None:
+        """AssertionError unless a hook that has a place has one to go on from, and one that fails says of what."""
+        place, failure = self._place, self.failure
+        assert place is None or 1 <= len(place.cursors) <= CURSORS_MAX
+        assert failure is None or (failure.reason and 1 <= failure.count <= self.failures)
+        assert self.behind >= 0
 
     @property
     def trouble(self) -> str | None:
         """Reason why messages are not delivered, for /status; nothing of the URL but its host."""
-        if self.failure is None:
+        failure = self.failure
+        if failure is None:
             return self.loop.trouble
-        since = time.strftime("%H:%M:%S", time.gmtime(self.failing_since))
-        return f"webhook {self.hook.name}: not delivered since {since} UTC, {self.behind} blocks behind: {self.failure}"
+        since = time.strftime("%H:%M:%S", time.gmtime(failure.since))
+        reason = failure.reason
+        return f"webhook {self.hook.name}: not delivered since {since} UTC, {self.behind} blocks behind: {reason}"
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -214,7 +246,7 @@ class Webhook:
                 cursor, text = told
                 if text and not self._send(event_of(text)):
                     return self._pause()
-                self._keep(cursor, self._sent_count + bool(text))
+                self._keep(cursor, is_sent=bool(text))
         except BlockPruned as error:
             self._note(
                 f"{error.message}. It goes on from block {error.oldest}, and says what it leaves out, once its URL has "
@@ -271,12 +303,14 @@ class Webhook:
         return seen
 
     def _send(self, body: bytes) -> bool:
+        place = self._place
+        assert place is not None
         timestamp = int(self._clock())
         headers = {
             "Content-Type": "application/json",
             SIGNATURE: signature(self._secret, timestamp, body),
             # By number: what a receipt says may be another thing when it is sent again.
-            DELIVERY: f"{self._life}-{self._sent_count + 1}",
+            DELIVERY: f"{place.life}-{place.sent_count + 1}",
         }
         retry_after_s: float | None = None
         try:
@@ -301,55 +335,57 @@ class Webhook:
         if reason is None:
             if self.failure is not None:
                 logger.info("a webhook is delivered again", extra=log_facts(webhook=self.hook.name))
-            self.failure, self._failed_in_row, self._not_before = None, 0, 0.0
+            self.failure, self._not_before = None, 0.0
             return
+        before = self.failure or Failure(reason, self._clock(), 0)
         if self.failure is None:
-            self.failing_since = self._clock()
             logger.warning("a webhook is not delivered", extra=log_facts(webhook=self.hook.name, reason=reason))
-        self.failure = reason
         self.failures += 1
-        self._failed_in_row += 1
+        self.failure = Failure(reason, before.since, before.count + 1)
 
     def _pause(self) -> float:
         if self._is_stopping():
             return 0.0
-        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failed_in_row - 1, _DOUBLINGS_MAX))
+        doublings = 0 if self.failure is None else self.failure.count - 1
+        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(doublings, _DOUBLINGS_MAX))
         now = self._clock()
         self._not_before = max(self._not_before, now + pause * (1 - self._chance() / 2))
         return self._not_before - now
 
     # ---- where it is -------------------------------------------------------------------------
 
-    def _where(self, chain: ChainView) -> list[Cursor]:
-        if self._cursors is None:
-            self._read()
-        if self._cursors is None:
+    def _where(self, chain: ChainView) -> Sequence[Cursor]:
+        if self._place is None:
+            self._place = self._kept_place()
+        if self._place is None:
             before = chain.tip_number if self.hook.first is None else min(chain.tip_number, max(0, self.hook.first - 1))
-            self._keep(Cursor.at(block_id(chain, before)), 0)
-        assert self._cursors is not None
-        return self._cursors
+            self._keep(Cursor.at(block_id(chain, before)), is_sent=False)
+        assert self._place is not None
+        return self._place.cursors
 
-    def _read(self) -> None:
-        """Take over what is kept, if there is something.  A damaged file counts as none, and is named."""
+    def _kept_place(self) -> Place | None:
+        """The place that is kept, if there is one.  A damaged file counts as none, and is named."""
         try:
             kept = orjson.loads(read_checked_file(self._file))
             cursors = [Cursor.read(text) for text in kept["cursors"]]
-            self._life, self._sent_count = str(kept["life"]), int(kept["sent"])
-            self._cursors = [cursor for cursor in cursors if cursor is not None] or None
+            place = Place(str(kept["life"]), int(kept["sent"]), tuple(each for each in cursors if each is not None))
+            return place if place.cursors else None
         except FileNotFoundError:
-            pass
+            return None
         except (OSError, ValueError, TypeError, KeyError) as error:
             logger.error(
                 "the place of a webhook cannot be read: it begins anew",
                 extra=log_facts(webhook=self.hook.name, reason=str(error)),
             )
+            return None
 
-    def _keep(self, cursor: Cursor, sent_count: int) -> None:
+    def _keep(self, cursor: Cursor, *, is_sent: bool) -> None:
         """On disk when this returns; OSError."""
-        cursors = [cursor, *(self._cursors or [])[: CURSORS_MAX - 1]]
-        record = {"life": self._life, "sent": sent_count, "cursors": [str(each) for each in cursors]}
+        before = self._place or Place(secrets.token_hex(4), 0, ())
+        place = Place(before.life, before.sent_count + is_sent, (cursor, *before.cursors[: CURSORS_MAX - 1]))
+        record = {"life": place.life, "sent": place.sent_count, "cursors": [str(each) for each in place.cursors]}
         replace_checked_file(self._file, orjson.dumps(record), mode=0o600)
-        self._cursors, self._sent_count = cursors, sent_count
+        self._place = place
 
 
 class Webhooks:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import logging
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -31,11 +30,9 @@ from fastnode.errors import (
 )
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
-from fastnode.protocol.fields import hex_text
-from fastnode.protocol.header import BlockHeader
-from fastnode.protocol.tips import BlockId
 from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
+from fastnode.sources.comparison import Comparison
 from fastnode.sources.l1.source import InvalidCheckpoint, L1Source
 from fastnode.sources.pace import USUAL_SLOT_S, PollPace
 from fastnode.sources.progress import TOLD_BLOCKS_MAX, CatchUpProgress, level_of_blocks
@@ -95,12 +92,36 @@ class _Reorg:
     target: int  # the newest block that stays
 
 
+class Stage(enum.Enum):
+    """Stage of a follower."""
+
+    NEW = "nothing has been done yet"
+    CATCHING_UP = "there are blocks that are not here"
+    CAUGHT_UP = "the newest block was here once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """State of a follower; replaced as a whole, by its thread."""
+
+    stage: Stage = Stage.NEW
+    #: Reason why the chain does not advance; None while it does.
+    trouble: str | None = _NOT_ASKED
+    #: When a pass was complete last, on the clock of ``time.time``; None: none was.
+    last_pass_at: float | None = None
+
+
 class Follower:
     """``run`` it in the thread that ingests; the rest may be called from any thread.
 
     ``on_pass`` is called after each complete pass, with the upstream it was made with.  ``begin`` is called once,
     before the first pass; what it raises ends the follower.  ``open_l1`` gives the chain from L1 as soon as L1 answers,
     None until then.  ``proposals`` are asked between L1 and upstreams, once the chain has caught up.
+
+        NEW ── begin ──► CATCHING_UP ── a complete pass ends at the newest block ──► CAUGHT_UP
+
+    Beside that there is trouble or none: it comes with whatever keeps the chain from advancing, and goes with a block,
+    or with a complete pass that finds none.
     """
 
     def __init__(
@@ -144,31 +165,39 @@ class Follower:
             for upstream in upstreams.all
         }
         self._bad_passes = dict.fromkeys(upstreams.all, 0)
+        self._comparison = Comparison(upstreams, executor, self._options.comparison_interval_s)
         self._progress = CatchUpProgress()
         self._pace = PollPace(
             self._options.poll_interval_s,
             self._options.poll_interval_min_s,
             float(ingestor.view.chain.l1_constants.get("slotDuration", USUAL_SLOT_S)),
         )
-        self._executor = executor
-        self._next_comparison_at = 0.0
         self._early_since: float | None = None
         self._setbacks = Setbacks("the chain is not followed")
         self._l1_setbacks = Setbacks("the chain is not derived from L1")
         self._pass_setbacks = Setbacks("what is learned after a pass is not")
-        self._has_begun = False
-        self._disagreements = dict.fromkeys(upstreams.all, 0)
-        self._is_comparing = threading.Lock()
-        #: Reason why the chain does not advance; None while it does.
-        self.trouble: str | None = _NOT_ASKED
-        self.has_caught_up = False
+        self._standing = Standing()
         self.source_tip: int | None = None
         self.reorg_count = 0
         self.chores: Callable[[], None] = lambda: None  # what others do to the chain, before each round
-        #: When a pass was complete last, on the clock of ``time.time``.
-        self.last_pass_at: float | None = None
+
+    def invariant(self) -> None:
+        """AssertionError unless who has caught up has made a pass, and who was wrong too often is put aside."""
+        standing = self._standing
+        assert standing.last_pass_at is not None or standing.stage is not Stage.CAUGHT_UP
+        assert standing.last_pass_at is None or self.source_tip is not None
+        assert all(0 <= count < BAD_PASSES_MAX for count in list(self._bad_passes.values()))
 
     # ---- for others ------------------------------------------------------------------------------
+
+    @property
+    def trouble(self) -> str | None:
+        """Reason why the chain does not advance; None while it does."""
+        return self._standing.trouble
+
+    @property
+    def has_caught_up(self) -> bool:
+        return self._standing.stage is Stage.CAUGHT_UP
 
     @property
     def lag_blocks(self) -> int | None:
@@ -197,7 +226,7 @@ class Follower:
             "catchingUp": self._progress.describe() if self.lag_blocks else None,
             "isReady": self.is_ready,
             "reorgs": self.reorg_count,
-            "lastPassAt": None if self.last_pass_at is None else int(self.last_pass_at),
+            "lastPassAt": None if (at := self._standing.last_pass_at) is None else int(at),
             "upstreams": self._upstreams.describe(),
         } | ({} if self._l1 is None else {"derivation": self._l1.describe()})
 
@@ -229,9 +258,9 @@ class Follower:
     def _guarded_round(self) -> float:
         """:meth:`_round`; an exception that nobody expects does not end the thread that feeds the chain."""
         try:
-            if not self._has_begun:
+            if self._standing.stage is Stage.NEW:
                 self._begin()
-                self._has_begun = True
+                self._become(stage=Stage.CATCHING_UP)
             self.chores()
             pause = self._round()
         except (StartError, DatabaseError):
@@ -283,7 +312,7 @@ class Follower:
             if not source.is_behind:
                 for other in shorter:
                     other.trust_nothing_shorter()
-                self._compare_with_others(upstream)
+                self._comparison.begin_when_due(upstream, self._ingestor.view.tips.checkpointed.block)
                 break
             shorter.append(source)
             if not only_proposed and not self._has_all_that_is_published(upstream):
@@ -333,15 +362,15 @@ class Follower:
             self.source_tip = self._ingestor.view.tip_number + source.checkpoints_behind(self._ingestor.view)
         self._l1_setbacks.end()
         self._early_since = None
-        self.last_pass_at = time.time()
+        self._become(last_pass_at=time.time())
         invalid = source.invalid
         if invalid is not None:
             self._set_trouble(f"checkpoint {invalid.number} on L1 is not valid: {invalid.reason}")
-            self.has_caught_up = True
+            self._become(stage=Stage.CAUGHT_UP)
             return _Outcome.COMPLETE
         self._end_trouble()
         if not self.has_caught_up and source.checkpoints_behind(self._ingestor.view) == 0:
-            self.has_caught_up = True
+            self._become(stage=Stage.CAUGHT_UP)
             logger.info("caught up", extra=log_facts(tip=self._ingestor.view.tip_number, source=source.name))
         return _Outcome.COMPLETE
 
@@ -393,7 +422,7 @@ class Follower:
             self._note_tip(upstream, source)
         self._bad_passes[upstream] = 0
         self._early_since = None
-        self.last_pass_at = time.time()
+        self._become(last_pass_at=time.time())
         if not source.is_behind:
             self._end_trouble()
             upstream.on_useful()
@@ -401,7 +430,7 @@ class Follower:
             new_blocks = self._ingestor.view.tip_number - tip_before
             self._pace.on_look(time.monotonic() - begun, has_blocks=new_blocks > 0)
             if not self.has_caught_up and new_blocks <= self._options.ready_max_lag_blocks:
-                self.has_caught_up = True
+                self._become(stage=Stage.CAUGHT_UP)
                 logger.info("caught up", extra=log_facts(tip=self._ingestor.view.tip_number, upstream=upstream.name))
             elif self.has_caught_up and new_blocks > TOLD_BLOCKS_MAX:
                 shown = log_facts(tip=self._ingestor.view.tip_number, upstream=upstream.name, blocks=new_blocks)
@@ -428,12 +457,13 @@ class Follower:
             upstream.tip_number = self.source_tip = source.tips.proposed.number
 
     def _on_bad_answer(self, upstream: Upstream, reason: str) -> None:
-        self._bad_passes[upstream] += 1
         self._set_trouble(f"{upstream.name}: {reason}")
-        if self._bad_passes[upstream] >= BAD_PASSES_MAX:
+        count = self._bad_passes[upstream] + 1
+        if count >= BAD_PASSES_MAX:
             self._bad_passes[upstream] = 0
             upstream.put_aside(reason)
         else:
+            self._bad_passes[upstream] = count
             logger.warning("answer refused", extra=log_facts(upstream=upstream.name, reason=reason))
 
     def _on_early(self, reason: str) -> None:
@@ -447,12 +477,15 @@ class Follower:
     def _set_trouble(self, reason: str) -> None:
         if reason != self.trouble:
             logger.warning("the chain does not advance", extra=log_facts(reason=reason))
-        self.trouble = reason
+        self._become(trouble=reason)
 
     def _end_trouble(self) -> None:
         if self.trouble is not None and self.has_caught_up:
             logger.info("the chain advances again", extra=log_facts(tip=self._ingestor.view.tip_number))
-        self.trouble = None
+        self._become(trouble=None)
+
+    def _become(self, **changes: Any) -> None:
+        self._standing = replace(self._standing, **changes)
 
     # ---- one pass --------------------------------------------------------------------------------
 
@@ -510,56 +543,3 @@ class Follower:
         for record in stored_records(reorg.before, reorg.target + 1):
             self._ingestor.apply(record)
         logger.warning("the blocks before the reorg are back", extra=log_facts(tip=self._ingestor.view.tip_number))
-
-    # ---- what others say -------------------------------------------------------------------------
-
-    def _compare_with_others(self, followed: Upstream) -> None:
-        """Two upstreams must have the same block at the checkpointed tip; the one that is not followed goes."""
-        now = time.monotonic()
-        if (
-            len(self._upstreams.all) < 2
-            or now < self._next_comparison_at
-            or not self._is_comparing.acquire(blocking=False)
-        ):
-            return
-        self._next_comparison_at = now + self._options.comparison_interval_s
-        try:
-            # Not in this thread: the chain must not wait for a node that it does not follow.
-            self._executor.submit(self._compare_all, followed, self._ingestor.view.tips.checkpointed.block)
-        except RuntimeError:  # the node is stopping
-            self._is_comparing.release()
-
-    def _compare_all(self, followed: Upstream, block: BlockId) -> None:
-        try:
-            for upstream in self._upstreams.healthy():
-                if upstream is not followed and block.number > 0:
-                    self._compare(upstream, followed, block.number, block.hash)
-        finally:
-            self._is_comparing.release()
-
-    def _compare(self, upstream: Upstream, followed: Upstream, number: int, expected: bytes) -> None:
-        try:
-            answer = upstream.call("node_getBlockHeader", number)
-            found = None if answer is None else BlockHeader.from_json(answer, "header").hash()
-        except UpstreamUnavailable:
-            return
-        except (UpstreamError, DecodeError) as error:
-            self._on_bad_comparison(upstream, str(error))
-            return
-        except Exception as error:  # noqa: BLE001 - counted, and logged once
-            self._on_bad_comparison(upstream, str(upstream.on_nonsense(error)))
-            return
-        if found is None or found == expected:
-            self._disagreements[upstream] = 0
-            return
-        self._on_bad_comparison(
-            upstream,
-            f"it disagrees with {followed.name}: block {number} is {hex_text(found)} here and {hex_text(expected)} "
-            f"there, which is verified",
-        )
-
-    def _on_bad_comparison(self, upstream: Upstream, reason: str) -> None:
-        self._disagreements[upstream] += 1
-        if self._disagreements[upstream] >= BAD_PASSES_MAX:
-            self._disagreements[upstream] = 0
-            upstream.put_aside(reason)

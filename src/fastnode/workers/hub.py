@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +23,7 @@ from fastnode.workers.facts import Facts
 from fastnode.workers.feed import Feed, Follower
 from fastnode.workers.frames import MARKED, NEW_COPY, Connection, Kind, frame
 from fastnode.workers.groups import Asked, Group, Outcome, Together, outcome_of
+from fastnode.workers.marks import Marks
 
 __all__ = ["COPIES_DIRECTORY", "Hub", "WorkerReport"]
 
@@ -55,6 +55,39 @@ class WorkerReport:
     behind_bytes: int = 0
 
 
+class _Door:
+    """Socket at which workers come.  It is the supervisor's too, so that to shut it down would be the end of it for the
+    next primary: there is another socket, from which something can be read when the hub stops.
+
+        OPEN ── interrupt ──► INTERRUPTED, where nobody waits any longer ── close ──► CLOSED
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._stopped = socket.socketpair()
+        listener.setblocking(False)
+        self._come = select.poll()
+        for sock in (listener, self._stopped[0]):
+            self._come.register(sock, select.POLLIN)
+
+    def accept(self) -> socket.socket | None:
+        """Wait for one who comes; None: there is nobody, or the hub stops.  OSError."""
+        self._come.poll()
+        try:
+            accepted, _ = self._listener.accept()
+        except BlockingIOError:
+            return None
+        accepted.setblocking(True)
+        return accepted
+
+    def interrupt(self) -> None:
+        self._stopped[1].close()
+
+    def close(self) -> None:
+        """After the last :meth:`accept`."""
+        self._stopped[0].close()
+
+
 class Hub:
     """``facts`` gives the present record; ``answers`` has a function for each question by name.
 
@@ -80,7 +113,6 @@ class Hub:
         self._on_counted = on_counted
         self.feed = feed
         self.wanted = workers
-        self._listener = listener
         self._directory = directory / COPIES_DIRECTORY
         self._facts = facts
         self._answers = answers
@@ -92,22 +124,19 @@ class Hub:
         )
         self._lock = threading.Lock()
         self._reports: dict[int, tuple[Follower, WorkerReport]] = {}
-        self._marks = count(1)
-        #: Followers that have not come to a mark yet, by its number.
-        self._unmarked: dict[int, list[Follower]] = {}
-        self._marked = threading.Condition()
+        self._marks = Marks()
         self._stop = threading.Event()
-        #: Something can be read from the first one when it stops.
-        self._stopped = socket.socketpair()
-        # The socket is the supervisor's too, so that to shut it down would be the end of it for the next primary.
-        listener.setblocking(False)
-        self._come = select.poll()
-        for sock in (listener, self._stopped[0]):
-            self._come.register(sock, select.POLLIN)
+        self._door = _Door(listener)
         self._accepting = Loop("fastnode-workers", self._accept, what="workers cannot connect", longest_s=0.5)
         #: Facts told last, and when.
         self._told: tuple[Facts | None, float] = None, 0.0
         self._telling = Loop("fastnode-worker-facts", self._tell, what="workers are not told how the node is")
+
+    def invariant(self) -> None:
+        """AssertionError unless each worker is reported under its number, and once."""
+        with self._lock:
+            assert all(report.number == number for number, (_, report) in self._reports.items())
+            assert len({id(follower) for follower, _ in self._reports.values()}) == len(self._reports)
 
     def start(self) -> None:
         for group in self._groups.values():
@@ -120,14 +149,13 @@ class Hub:
         self._stop.set()
         for loop in (self._accepting, self._telling):
             loop.interrupt()
-        with self._marked:
-            self._marked.notify_all()
-        self._stopped[1].close()
+        self._marks.close()
+        self._door.interrupt()
         for follower, _ in self._present():
             follower.close()
         for loop in (self._accepting, self._telling):
             loop.close()
-        self._stopped[0].close()
+        self._door.close()
         for group in self._groups.values():
             group.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
@@ -144,23 +172,9 @@ class Hub:
         """Wait until each worker answers from what has been shown so far, or has gone; not for one that does not come
         to it in time, which is logged.
         """
-        mark = next(self._marks)
-        with self._marked:
-            # Told with the lock, so that no answer comes before it is known who is asked.
-            self._unmarked[mark] = waited = self.feed.tell(frame(Kind.MARK, mark))
-            are_here = self._marked.wait_for(
-                lambda: self._stop.is_set() or all(follower.is_closed for follower in waited), timeout=timeout_s
-            )
-            del self._unmarked[mark]
-        if not are_here:
-            logger.warning("workers are behind what is answered elsewhere", extra=log_facts(workers=len(waited)))
-
-    def _note_mark(self, follower: Follower, mark: int) -> None:
-        with self._marked:
-            waited = self._unmarked.get(mark, [])
-            if follower in waited:
-                waited.remove(follower)
-            self._marked.notify_all()
+        late = self._marks.wait(lambda mark: self.feed.tell(frame(Kind.MARK, mark)), timeout_s)
+        if late:
+            logger.warning("workers are behind what is answered elsewhere", extra=log_facts(workers=len(late)))
 
     # ---- what is told of workers -----------------------------------------------------------------
 
@@ -191,10 +205,8 @@ class Hub:
 
     def _accept(self) -> float:
         """Take a worker that comes; raises OSError when no descriptor is left, say, and takes it a little later."""
-        self._come.poll()
-        with suppress(BlockingIOError):
-            accepted, _ = self._listener.accept()
-            accepted.setblocking(True)
+        accepted = self._door.accept()
+        if accepted is not None:
             threading.Thread(
                 target=self._serve, args=(Connection(accepted),), name="fastnode-worker-link", daemon=True
             ).start()
@@ -221,8 +233,7 @@ class Hub:
                         del self._reports[number]
                         if self._totals is not None:
                             self._totals.present.pop(number, None)
-            with self._marked:
-                self._marked.notify_all()
+            self._marks.gone()
             if follower.was_too_slow:
                 logger.warning("a worker was too far behind and gets a new copy", extra=log_facts(worker=number))
             connection.close()
@@ -256,7 +267,7 @@ class Hub:
                 self._note(report, *arguments)
                 continue
             if name == MARKED:
-                self._note_mark(follower, *arguments)
+                self._marks.come(follower, *arguments)
                 continue
             if name == NEW_COPY:
                 if not self._copy_for(follower, report.number):

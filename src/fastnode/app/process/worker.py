@@ -49,6 +49,7 @@ from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.starting import StartingApplication
 from fastnode.serving.version_headers import version_headers
 from fastnode.values.lineage import LINEAGE_HEADER
+from fastnode.workers.copies import ReplicaOptions
 from fastnode.workers.counters import counters_of
 from fastnode.workers.facts import Facts, FollowedFees
 from fastnode.workers.link import Link
@@ -60,7 +61,7 @@ from fastnode.workers.remote import (
     ask_fleet_over,
     outbox_roots_over,
 )
-from fastnode.workers.replica import Replica, ReplicaOptions
+from fastnode.workers.replica import Replica
 
 if TYPE_CHECKING:
     from fastnode.config.allow_list import AllowedElement
@@ -397,12 +398,12 @@ class Worker:
         view = replica.view
         if view is not self._measured_at or self._looks_without_sizes >= LOOKS_WITHOUT_SIZES:
             self._measured_at, self._looks_without_sizes = view, 0
-            self._sizes = replica.sizes()
+            self._sizes = replica.copies.sizes()
             self._delays = sorted(replica.delays_s)
         else:
             self._looks_without_sizes += 1
         (own, total), delays = self._sizes, self._delays
-        if self._link.is_connected and replica.has_grown_apart((own, total)):
+        if self._link.is_connected and replica.copies.has_grown_apart((own, total)):
             logger.info("the copy has grown apart", extra=log_facts(own_mb=own >> 20, of_mb=total >> 20))
             self._link.renew()
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -414,7 +415,7 @@ class Worker:
             "connections": server.connection_count,
             "cpu_s": usage.ru_utime + usage.ru_stime,
             "resident_bytes": resident_bytes(),
-            "copies": replica.copy_count,
+            "copies": replica.copies.opened_count,
             "own_bytes": own,
             "copy_bytes": total,
             "delay_p99_ms": round(_MS * delays[min(len(delays) - 1, len(delays) * 99 // 100)], 2) if delays else None,

@@ -160,7 +160,7 @@ class Fleet(Part):
             "release": __version__,
             "tip": None if view is None else view.chain.tip_number,
             "lagMs": lag,
-            "handsOn": self._txs.lease.is_held,
+            "handsOn": self._txs.handing_on.lease.is_held,
             "trouble": "; ".join(wrong) or None,
         }
 
@@ -177,7 +177,7 @@ class Fleet(Part):
             "published": counts["published"],
             "reconnections": counts["reconnections"],
             "transactions": dict(self._txs.counts),
-            "handsOn": self._txs.lease.is_held,
+            "handsOn": self._txs.handing_on.lease.is_held,
         }
         if self._publisher is not None:
             described |= self._publisher.describe()

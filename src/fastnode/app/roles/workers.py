@@ -22,12 +22,12 @@ from fastnode.mempool.rules import Added
 from fastnode.mempool.store import is_json_key
 from fastnode.protocol.tx import Tx
 from fastnode.workers.contents import ContentsWriter
+from fastnode.workers.copies import CONTENTS_DIRECTORY
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import ChainTime, Facts
 from fastnode.workers.feed import Feed
 from fastnode.workers.groups import Together
 from fastnode.workers.hub import COPIES_DIRECTORY, Hub
-from fastnode.workers.replica import CONTENTS_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,8 +14,9 @@ import logging
 import os
 import socket
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from enum import Enum
 from typing import Final
 
 from fastnode.errors import PeerUnavailable
@@ -67,6 +68,15 @@ _QUIET_S: Final = 60.0
 _EMPTY_S: Final = 5.0
 
 
+class Reading(Enum):
+    """State of the socket of discovery."""
+
+    NEW = "there is no socket yet"
+    READING = "packets are read as they come"
+    RESTING = "packets wait in the kernel: there were too many"
+    CLOSED = "there is no socket any more"
+
+
 class _Pending:
     """A request that waits for its answer."""
 
@@ -78,8 +88,66 @@ class _Pending:
         self.was_challenged = False
 
 
+class _Questions:
+    """Requests that wait for answers: by their ids, and by the nonces of their packets until these are challenged."""
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, _Pending] = {}
+        self._sent: dict[bytes, _Pending] = {}
+        #: Held by who asks a node, and how many ask it or wait for that.
+        self._turns: dict[bytes, tuple[asyncio.Lock, int]] = {}
+        self._asking = 0
+
+    def invariant(self) -> None:
+        """AssertionError unless each packet is of an open request, and each of these in its turn."""
+        assert {id(each) for each in self._sent.values()} <= {id(each) for each in self._open.values()}
+        asked = [each.contact.node_id for each in self._open.values()]
+        assert len(asked) == len(set(asked)), "two questions to one node at a time"
+        assert self._turns.keys() >= set(asked)
+        assert self._asking == sum(count for _, count in self._turns.values()) <= _PENDING_MAX
+
+    def __len__(self) -> int:
+        """Askers, with those that wait for their turn."""
+        return self._asking
+
+    @asynccontextmanager
+    async def turn(self, node_id: bytes) -> AsyncIterator[None]:
+        """Wait until nobody else asks this node."""
+        lock, count = self._turns.get(node_id) or (asyncio.Lock(), 0)
+        self._turns[node_id] = lock, count + 1
+        self._asking += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            # Not "unless it is locked": between two holders it is not, and the next one has it for its own.
+            lock, count = self._turns.pop(node_id)
+            self._asking -= 1
+            if count > 1:
+                self._turns[node_id] = lock, count - 1
+
+    def enter(self, request: bytes, nonce: bytes, pending: _Pending) -> None:
+        self._open[request] = self._sent[nonce] = pending
+
+    def end(self, request: bytes, nonce: bytes) -> None:
+        del self._open[request]
+        self._sent.pop(nonce, None)
+
+    def answered(self, request: bytes) -> _Pending | None:
+        """The request that an answer names."""
+        return self._open.get(request)
+
+    def challenged(self, nonce: bytes) -> _Pending | None:
+        """The request of a packet that is challenged; once."""
+        return self._sent.pop(nonce, None)
+
+
 class Discovery:
     """Discovery for one node, in the loop of the network.
+
+        NEW ── start ──► READING ◄── packets may come again, too many came ──► RESTING
+                            │                                                     │
+                            └── stop ────────────► CLOSED ◄──────── stop ─────────┘
 
     ``found`` is told of nodes that may be dialled; ``is_looking`` says whether more are wanted; ``counts`` takes what
     happens.  Nodes of the private list are never told to others.
@@ -114,19 +182,26 @@ class Discovery:
         self._private = frozenset(record.node_id for record in options.private)
         self._heard_of: OrderedDict[bytes, Contact] = OrderedDict()
         self._to_check: OrderedDict[bytes, Contact] = OrderedDict()
-        self._pending: dict[bytes, _Pending] = {}
-        self._sent: dict[bytes, _Pending] = {}  # by the nonce of the packet
-        self._turns: dict[bytes, asyncio.Lock] = {}
+        self._questions = _Questions()
         self._loop = asyncio.get_running_loop()
+        self._reading = Reading.NEW
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def invariant(self) -> None:
+        """AssertionError unless there is a socket while packets can come, and what is kept is bounded."""
+        assert (self._socket is not None) == (self._reading in (Reading.READING, Reading.RESTING))
+        assert len(self._heard_of) <= _HEARD_OF_MAX
+        assert len(self._to_check) <= _TO_CHECK_MAX
+        assert all(contact.node_id == node_id for node_id, contact in self._heard_of.items())
+        assert self._sessions.own_id not in self._heard_of
 
     # ---- start and stop ----------------------------------------------------------------------
 
     def start(self, bound: socket.socket, known: Iterable[NodeRecord]) -> None:
         """``bound``: a UDP socket, from now on closed by :meth:`stop`.  ``known``: of earlier runs."""
         bound.setblocking(False)
-        self._socket = bound
+        self._socket, self._reading = bound, Reading.READING
         self._loop.add_reader(bound.fileno(), self._readable)
         for record in (*self._bootnodes.values(), *self._options.seeds, *known):
             self._heard(record, None)
@@ -148,7 +223,7 @@ class Discovery:
         if self._socket is not None:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
-            self._socket = None
+        self._socket, self._reading = None, Reading.CLOSED
 
     # ---- packets -----------------------------------------------------------------------------
 
@@ -160,6 +235,7 @@ class Discovery:
         wait_s = self._gate.wait_s(now)
         if wait_s:
             # Packets that come meanwhile wait in the kernel, or are lost there: that costs this process nothing.
+            self._reading = Reading.RESTING
             self._loop.remove_reader(bound.fileno())
             self._loop.call_later(wait_s, self._read_again)
             return
@@ -175,6 +251,7 @@ class Discovery:
 
     def _read_again(self) -> None:
         if self._socket is not None:
+            self._reading = Reading.READING
             self._loop.add_reader(self._socket.fileno(), self._readable)
 
     def _send(self, packet: bytes, address: Address) -> None:
@@ -202,7 +279,7 @@ class Discovery:
             self._counts["discovery packets refused"] += 1
 
     def _be_challenged(self, packet: Packet, address: Address, now: float) -> None:
-        pending = self._sent.pop(packet.nonce, None)
+        pending = self._questions.challenged(packet.nonce)
         if pending is None or pending.contact.address != address or pending.was_challenged:
             raise ValueError("a challenge of nothing that was sent")
         pending.was_challenged = True
@@ -255,7 +332,7 @@ class Discovery:
         return found[:RECORDS_MAX]
 
     def _be_answered(self, source: bytes, address: Address, message: Pong | Nodes | TalkAnswer) -> None:
-        pending = self._pending.get(message.request)
+        pending = self._questions.answered(message.request)
         if pending is None or pending.contact.node_id != source or pending.contact.address != address:
             raise ValueError("an answer to nothing that was asked")
         is_of_ping = pending.message[0] == 1
@@ -268,11 +345,10 @@ class Discovery:
 
     async def _ask(self, contact: Contact, make: Callable[[bytes], Message]) -> list[Message]:
         """The parts of the answer; PeerUnavailable if there is none.  One question to a node at a time."""
-        if len(self._pending) >= _PENDING_MAX:
+        if len(self._questions) >= _PENDING_MAX:
             raise PeerUnavailable("too many questions of discovery are open")
-        turn = self._turns.setdefault(contact.node_id, asyncio.Lock())
         try:
-            async with turn:
+            async with self._questions.turn(contact.node_id):
                 parts = await self._ask_now(contact, make)
         except PeerUnavailable:
             self.table.unheard(contact.node_id)
@@ -280,18 +356,15 @@ class Discovery:
             if waiting is not None:
                 self._want(waiting)
             raise
-        finally:
-            if not turn.locked():
-                self._turns.pop(contact.node_id, None)
         self._is_there(contact)
         return parts
 
     async def _ask_now(self, contact: Contact, make: Callable[[bytes], Message]) -> list[Message]:
         request = os.urandom(8)
         message = write_message(make(request))
-        pending = self._pending[request] = _Pending(contact, message, self._loop.create_future())
+        pending = _Pending(contact, message, self._loop.create_future())
         packet, nonce = self._sessions.seal(contact.node_id, contact.address, message, self._loop.time())
-        self._sent[nonce] = pending
+        self._questions.enter(request, nonce, pending)
         try:
             self._send(packet, contact.address)
             async with asyncio.timeout(_ANSWER_S):
@@ -301,8 +374,7 @@ class Discovery:
                 return pending.parts
             raise PeerUnavailable("a node of discovery does not answer") from None
         finally:
-            del self._pending[request]
-            self._sent.pop(nonce, None)
+            self._questions.end(request, nonce)
 
     # ---- nodes -------------------------------------------------------------------------------
 

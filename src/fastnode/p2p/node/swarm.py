@@ -8,6 +8,7 @@ lowest of those above the maximum; what is missing is dialled.  Everything runs 
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import random
 import socket
@@ -53,6 +54,8 @@ _DIALLED_SHARE: Final = 4
 _ACCEPTED_PER_S: Final = 5
 #: Time within which both sides may have dialled before one knew of the other's connection, in seconds.
 _BOTH_DIAL_S: Final = 15.0
+#: Connections of one peer: both sides may have dialled at once.
+_LINKS_MAX: Final = 2
 _IDENTIFY_BYTES_MAX: Final = 64 * 1024
 _BACKLOG: Final = 128
 _TICK_S: Final = 1.0
@@ -66,8 +69,66 @@ _REMEMBER_S: Final = 60.0
 _PORTS_TRIED: Final = 20
 
 
+class SwarmState(enum.Enum):
+    """State of all connections together."""
+
+    NEW = "nothing listens yet"
+    LISTENING = "peers come and are dialled"
+    STOPPING = "nobody is admitted any more"
+
+
+class Chores:
+    """Work beside everything else in one loop, until the end of the network at most; a bug in it ends nothing."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self._counts = counts
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # For what is cancelled before it has begun.
+        task.add_done_callback(lambda _: work.close())
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (PeerUnavailable, PeerFault, TimeoutError) as error:
+            logger.debug("a peer has failed", extra=log_facts(reason=str(error)))
+        except Exception:  # a bug must not end the network
+            self._counts["internal errors"] += 1
+            logger.exception("an error in the peer-to-peer network")
+
+    def repeat(self, interval_s: float, chore: Callable[[], None]) -> None:
+        """Do it every so many seconds from now on, whatever it raises."""
+        self.spawn(self._repeat(interval_s, chore))
+
+    async def _repeat(self, interval_s: float, chore: Callable[[], None]) -> None:
+        setbacks = Setbacks("a chore of the peer-to-peer network is not done")
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                chore()
+                setbacks.end()
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._counts["internal errors"] += 1
+                setbacks.note(error)
+
+    async def stop(self) -> None:
+        """End all of it."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
 class Swarm:
-    """``on_peer`` is told of peers that can gossip, ``on_gone`` of those that left; ``on_gossip`` serves streams."""
+    """``on_peer`` is told of peers that can gossip, ``on_gone`` of those that left; ``on_gossip`` serves streams.
+
+    NEW ── start ──► LISTENING ── stop ──► STOPPING
+    a link: pending ── ready, and not banned ──► of a peer, which has one or two ── lost ──► gone
+    """
 
     def __init__(
         self,
@@ -97,9 +158,9 @@ class Swarm:
         self._loop = asyncio.get_running_loop()
         self._pace = Pace(_ACCEPTED_PER_S)
         self._links: set[Link] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._chores = Chores(self.counts)
         self._server: asyncio.Server | None = None
-        self._is_stopping = False
+        self._state = SwarmState.NEW
         self._dice = random.SystemRandom()
         self._static = {(peer.host, peer.port): peer for peer in options.static_peers}
         self._protocols = [IDENTIFY, IDENTIFY_PUSH, MESH, *requests.protocols]
@@ -112,6 +173,17 @@ class Swarm:
         self.discovery: Discovery | None = None
         #: None before the start.
         self.own: OwnRecord | None = None
+
+    def invariant(self) -> None:
+        """AssertionError unless each peer has links that are here, and what there is fits the state."""
+        if self._state is SwarmState.LISTENING:
+            assert self._server is not None
+            assert self.own is not None
+        for peer_id, peer in self.peers.items():
+            assert peer.id == peer_id
+            assert 1 <= len(peer.links) <= _LINKS_MAX
+            assert all(link.peer_id == peer_id for link in peer.links)
+            assert all(link in self._links for link in peer.links)
 
     # ---- start and stop ----------------------------------------------------------------------
 
@@ -154,6 +226,7 @@ class Swarm:
         ):
             chore()
             self.repeat(interval_s, chore)
+        self._state = SwarmState.LISTENING
         return port
 
     async def _listen(self) -> socket.socket | None:
@@ -180,7 +253,7 @@ class Swarm:
     async def stop(self) -> None:
         """Close, without a goodbye: a node of release 4.x leaves a peer that has said it at its next check,
         half a minute later at most, and by then that is the one that has been started again."""
-        self._is_stopping = True
+        self._state = SwarmState.STOPPING
         if self.own is not None:
             self._remember()
         if self._server is not None:
@@ -193,9 +266,7 @@ class Swarm:
             await self.discovery.stop()
         for link in list(self._links):
             link.close("this node stops", at_once=True)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._chores.stop()
         await self._settle()
 
     async def _settle(self) -> None:
@@ -205,35 +276,11 @@ class Swarm:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run it beside everything else, until the end of the network at most."""
-        task = self._loop.create_task(self._guarded(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        # For what is cancelled before it has begun.
-        task.add_done_callback(lambda _: work.close())
-
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except (PeerUnavailable, PeerFault, TimeoutError) as error:
-            logger.debug("a peer has failed", extra=log_facts(reason=str(error)))
-        except Exception:  # a bug must not end the network
-            self.counts["internal errors"] += 1
-            logger.exception("an error in the peer-to-peer network")
+        self._chores.spawn(work)
 
     def repeat(self, interval_s: float, chore: Callable[[], None]) -> None:
         """Do it every so many seconds from now on, whatever it raises."""
-        self.spawn(self._repeat(interval_s, chore))
-
-    async def _repeat(self, interval_s: float, chore: Callable[[], None]) -> None:
-        setbacks = Setbacks("a chore of the peer-to-peer network is not done")
-        while True:
-            await asyncio.sleep(interval_s)
-            try:
-                chore()
-                setbacks.end()
-            except Exception as error:  # noqa: BLE001 - counted, and logged once
-                self.counts["internal errors"] += 1
-                setbacks.note(error)
+        self._chores.repeat(interval_s, chore)
 
     # ---- connections -------------------------------------------------------------------------
 
@@ -245,7 +292,7 @@ class Swarm:
         """True if a connection from outside is looked at."""
         self.counts["accepted"] += 1
         is_taken = (
-            not self._is_stopping
+            self._state is not SwarmState.STOPPING
             and (not self.options.counts_colocation or self._pace.take(link.address[0], self._loop.time()))
             and self._has_place(link)
         )
@@ -336,7 +383,7 @@ class Swarm:
         killed, or its way here has changed.  Unless both have dialled at the same time, its old ones are dead."""
         limit = self._loop.time() - _BOTH_DIAL_S
         dead = [] if link.is_dialer else [old for old in peer.links if old.opened_at < limit]
-        if len(peer.links) - len(dead) > 1:
+        if len(peer.links) - len(dead) >= _LINKS_MAX:
             raise PeerFault("the peer is connected twice already")
         peer.links.append(link)
         for old in dead:

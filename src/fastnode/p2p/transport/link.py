@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, cast
 
 from fastnode.errors import PeerFault, PeerUnavailable
@@ -179,8 +180,24 @@ class Stream:
         return None
 
 
+class LinkState(Enum):
+    """State of a connection."""
+
+    DIALLED = "there is no socket yet"
+    HANDSHAKE = "who the peer is has to be proven"
+    READY = "streams come and go"
+    CLOSED = "nothing is sent or taken any more"
+
+
 class Link(asyncio.Protocol):
-    """A connection; usable from the loop of the network only."""
+    """A connection; usable from the loop of the network only.
+
+        DIALLED ── a socket ──► HANDSHAKE ── the peer is who it says, and expected ──► READY
+           │                        │                                                    │
+           └── close, from any ─────┴──────────────────► CLOSED ◄────────────────────────┘
+
+    Its streams live in READY alone, and it holds memory until it is CLOSED.
+    """
 
     def __init__(
         self,
@@ -204,7 +221,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_paused_since: float | None = None
         self._beside_bytes = 0
-        self._is_closed = False
+        self._state = LinkState.DIALLED
         self._reason: str | None = None
         self._heard_at = self._pinged_at = self.opened_at = self._loop.time()
         self.is_dialer = is_dialer
@@ -214,9 +231,30 @@ class Link(asyncio.Protocol):
         self.address: tuple[str, int] = ("", 0)
         self.bytes_in = self.bytes_out = 0
 
+    def invariant(self) -> None:
+        """AssertionError unless the link has what its state needs, and no more."""
+        state = self._state
+        assert self._transport is None or state is not LinkState.DIALLED
+        assert self._transport is not None or state in (LinkState.DIALLED, LinkState.CLOSED)
+        assert not self._streams or state is LinkState.READY
+        assert not self._streams.keys() & self._lingering.keys()
+        assert (self._reason is not None) == (state is LinkState.CLOSED)
+        if state is LinkState.READY:
+            assert self._connection.muxer is not None
+            assert self.peer_id is not None
+            assert self._expected in (None, self.peer_id)
+        elif state is LinkState.CLOSED:
+            assert self.held_bytes == 0
+        else:
+            assert self.peer_id is None
+
     @property
     def is_ready(self) -> bool:
-        return self._connection.muxer is not None and not self._is_closed
+        return self._state is LinkState.READY
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._state is LinkState.CLOSED
 
     @property
     def held_bytes(self) -> int:
@@ -229,6 +267,7 @@ class Link(asyncio.Protocol):
         if self._is_closed:  # while it was dialled
             self._transport.abort()
             return
+        self._state = LinkState.HANDSHAKE
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
         # The system does not know any more who it was when a peer is gone already.
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
@@ -248,7 +287,7 @@ class Link(asyncio.Protocol):
                 self._dispatch(event)
                 if not self.is_ready:  # what it did has ended it
                     return
-            if not was_ready and self.is_ready:
+            if not was_ready and self._connection.muxer is not None:
                 self._become_ready()
             self._flush()
             self._account()
@@ -259,6 +298,7 @@ class Link(asyncio.Protocol):
         self.peer_id = self._connection.peer_id
         if self._expected not in (None, self.peer_id):
             raise PeerFault(f"another peer than {self._expected} is there")
+        self._state = LinkState.READY
         self._events.ready(self)
         return True
 
@@ -412,8 +452,7 @@ class Link(asyncio.Protocol):
         """
         if self._is_closed:
             return
-        self._is_closed = True
-        self._reason = reason
+        self._state, self._reason = LinkState.CLOSED, reason
         if self._transport is not None:
             unsent = self._transport.get_write_buffer_size()
             # Bytes that a slow peer has not read are of no use to it: nothing may linger.

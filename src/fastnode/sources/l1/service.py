@@ -32,6 +32,7 @@ from fastnode.records import dataclass
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
 from fastnode.sources.l1.inbox import Inbox
+from fastnode.sources.l1.looks import Looks
 from fastnode.sources.l1.observer import L1Observer
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
 from fastnode.sources.l1.schedule import BlockSchedule
@@ -73,8 +74,23 @@ class L1Options:
     first_answer_s: float = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """L1 is not read: the error of the last look, and since when looks have failed."""
+
+    reason: str
+    since: float
+
+
 class L1Reader:
-    """Usable from any thread, once ``begin`` or ``learn`` has been called."""
+    """Usable from any thread, once ``begin`` or ``learn`` has been called.
+
+        NEW ── L1 answers, and is that of the stored chain ──► READING ── a look fails ──► SILENT
+         │                                                        ▲                          │
+         └── it is of another chain ──► REFUSED, asked again      └── a look goes well ──────┘
+
+    There is an observer from READING on; what it saw last stays while L1 is SILENT.
+    """
 
     def __init__(
         self,
@@ -94,22 +110,31 @@ class L1Reader:
         self._stored: Callable[[], ChainView] | None = None
         self._observer: L1Observer | None = None
         self._schedule = BlockSchedule(options.poll_interval_s, waits_for_blocks=options.waits_for_blocks, clock=clock)
-        self._loop = Loop("fastnode-l1", self._turn, what="L1 is not read", on_error=self._on_looked)
+        self._looks = Looks()
+        self._loop = Loop("fastnode-l1", self._turn, what="L1 is not read", on_error=self._looks.end)
         self._has_begun = False
-        #: Guards the counts of looks, and wakes the thread and those who wait for it.
-        self._changed = threading.Condition()
-        self._looks_begun = self._looks_done = 0
-        self._is_wanted = False
-        self._is_closed = False
-        #: The error of the last look and since when it lasts; shown in the node's status.
-        self._reason: str | None = "L1 has not been asked yet"
-        self._reason_since = time.monotonic()
+        #: Shown in the node's status; None: the last look went well.
+        self._silence: Silence | None = Silence("L1 has not been asked yet", time.monotonic())
         self._refusal: str | None = None
+        #: Guards what is kept of others' questions.
+        self._lock = threading.Lock()
         self._roots: dict[int, tuple[tuple[int, int], list[bytes]]] = {}  # by epoch: number and time of L1 block, roots
         self._asked: OrderedDict[int, float] = OrderedDict()
         self.committees = Committees(options.committee_epochs)
         #: Told of the last block that stays when what was not proven in time is given up; in the thread that ingests.
         self.on_pruned: Callable[[int], None] = lambda last_kept: None
+
+    def invariant(self) -> None:
+        """AssertionError unless what is read is of a rollup that is known, and not refused."""
+        silence, observer = self._silence, self._observer
+        assert observer is not None or silence is not None
+        if observer is not None:
+            assert self._facts is not None
+            assert self._stored is not None
+            assert self._refusal is None
+        with self._lock:
+            assert len(self._roots) <= ROOTS_MAX
+            assert len(self._asked) <= _DOUBTS_MAX
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -122,9 +147,9 @@ class L1Reader:
                 return self._learned()
             except UpstreamUnavailable as error:
                 is_hopeless = all(endpoint.is_of_other_chain for endpoint in self._client.all)
-                if is_hopeless or time.monotonic() > deadline or self._is_closed:
+                if is_hopeless or time.monotonic() > deadline or self._looks.is_closed:
                     raise StartError(f"L1 cannot be read: {error}") from error
-            self._rest(self._client.seconds_until_usable())
+            self._looks.rest(self._client.seconds_until_usable())
 
     def constants(self, facts: RollupFacts) -> dict[str, Any]:
         """The facts as ``l1Constants`` of a chain; the length of L1's slots only if the operator gave it."""
@@ -149,9 +174,7 @@ class L1Reader:
 
     def interrupt(self) -> None:
         """End every wait for L1."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
+        self._looks.close()
         self._loop.interrupt()
         if self._inbox is not None:
             self._inbox.close()
@@ -183,7 +206,7 @@ class L1Reader:
 
         A second question for the same checkpoint reads L1 again: the first answer did not fit, so L1 may have changed.
         """
-        if self._looks_done == 0:
+        if not self._looks.has_ended_one:
             self._look_again()
         inbox = self._inbox
         if inbox is None:
@@ -193,9 +216,9 @@ class L1Reader:
             self._look_again()
         elif known is not None:
             return known
-        if self._reason is not None and inbox.progress is None:
+        if self._silence is not None and inbox.progress is None:
             return inbox.messages_of(checkpoint_number)
-        self._wake()
+        self._looks.want()
         return inbox.wait_for(checkpoint_number, MESSAGE_WAIT_S)
 
     def now(self) -> float:
@@ -203,7 +226,7 @@ class L1Reader:
         if self._state is None:
             return self._clock()
         newest = float(self.newest_timestamp)
-        return newest if self._reason is None else max(newest, self._clock())
+        return newest if self._silence is None else max(newest, self._clock())
 
     def seen(self) -> tuple[RollupFacts, L1State]:
         """The rollup, and what L1 said at the newest block that was looked at.  UpstreamUnavailable."""
@@ -214,7 +237,7 @@ class L1Reader:
             self._look_again()
             facts, state = self._facts, self._state
         if facts is None or state is None:
-            raise UpstreamUnavailable(self._reason or "L1 has not answered yet")
+            raise UpstreamUnavailable("L1 has not answered yet" if self._silence is None else self._silence.reason)
         return facts, state
 
     @property
@@ -293,13 +316,13 @@ class L1Reader:
         if facts is None or observer is None or observer.state is None:
             raise UpstreamUnavailable("L1 has not answered yet")
         newest = observer.newest
-        with self._changed:
+        with self._lock:
             kept = self._roots.get(epoch)
         # Clients must not be able to spend what a provider grants.
         if kept is not None and kept[0] == newest:
             return kept[1]
         roots = self._client.run(lambda endpoint: outbox_roots(endpoint, facts, epoch))
-        with self._changed:
+        with self._lock:
             if len(self._roots) >= ROOTS_MAX:
                 self._roots.clear()
             self._roots[epoch] = (newest, roots)
@@ -311,8 +334,9 @@ class L1Reader:
         if self._refusal is not None or self._loop.trouble is not None:
             return self._refusal or self._loop.trouble
         now, observer = time.monotonic(), self._observer
+        silence = (None, 0.0) if self._silence is None else (self._silence.reason, self._silence.since)
         contradiction = (None, 0.0) if observer is None else (observer.contradiction, observer.contradicted_since)
-        for reason, since in ((self._reason, self._reason_since), contradiction):
+        for reason, since in (silence, contradiction):
             if reason is not None and now - since >= self._options.grace_s:
                 return reason
         return None
@@ -365,7 +389,7 @@ class L1Reader:
 
     def _is_doubted(self, checkpoint: int) -> bool:
         now = time.monotonic()
-        with self._changed:
+        with self._lock:
             before = self._asked.pop(checkpoint, None)
             self._asked[checkpoint] = now
             if len(self._asked) > _DOUBTS_MAX:
@@ -376,56 +400,35 @@ class L1Reader:
         """Have the newest block read anew, soon: what was seen of it is not so."""
         if self._observer is not None:
             self._observer.doubt()
-        self._wake()
+        self._looks.want()
 
     def look_soon(self) -> None:
         """Something has been sent to L1: what becomes of it is waited for."""
-        self._wake()
+        self._looks.want()
 
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _wake(self) -> None:
-        with self._changed:
-            self._is_wanted = True
-            self._changed.notify_all()
-
     def _look_again(self) -> None:
         """Wait for a look that begins after this call."""
-        with self._changed:
-            wanted = self._looks_begun + 1
-            self._is_wanted = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._looks_done >= wanted or self._is_closed, MESSAGE_WAIT_S)
-
-    def _rest(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_wanted or self._is_closed, max(0.01, seconds))
-            self._is_wanted = False
+        self._looks.wait_for_new(MESSAGE_WAIT_S)
 
     def _turn(self) -> float:
-        if not self._is_closed:
-            self._rest(self.look_once())
+        if not self._looks.is_closed:
+            self._looks.rest(self.look_once())
         return 0.0
-
-    def _on_looked(self) -> None:
-        """Nobody waits any longer for the look that is over."""
-        with self._changed:
-            self._looks_done = self._looks_begun
-            self._changed.notify_all()
 
     def look_once(self) -> float:
         """Read what is new; returns after how many seconds to look again."""
-        with self._changed:
-            self._looks_begun += 1
+        self._looks.begin()
         try:
             self._look()
         except (UpstreamError, DecodeError, StartError) as error:
             self._note(str(error))
         else:
             self._note(None)
-        self._on_looked()
+        self._looks.end()
         pause = self._options.poll_interval_s
-        if self._reason is None:
+        if self._silence is None:
             pause = self._schedule.seconds_until_next(self.slot_duration)
         return max(pause, self._client.seconds_until_usable())
 
@@ -461,11 +464,13 @@ class L1Reader:
             raise StartError(self._refusal)
 
     def _note(self, reason: str | None) -> None:
-        if (reason is None) != (self._reason is None):
-            self._reason_since = time.monotonic()
-            if reason is None:
+        before = self._silence
+        if reason is None:
+            self._silence = None
+            if before is not None:
                 head = None if self._state is None else self._state.head.number
                 logger.info("L1 is read", extra=log_facts(block=head))
-            elif not self._is_closed:
-                logger.warning("L1 is not read", extra=log_facts(reason=reason))
-        self._reason = reason
+            return
+        self._silence = Silence(reason, time.monotonic() if before is None else before.since)
+        if before is None and not self._looks.is_closed:
+            logger.warning("L1 is not read", extra=log_facts(reason=reason))

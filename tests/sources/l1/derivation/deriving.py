@@ -75,9 +75,9 @@ class Deriving:
         begun = time.monotonic()
         while True:
             self.reader._look_again()
-            if self.reader._reason is None:
+            if self.reader._silence is None:
                 return
-            assert time.monotonic() - begun < LOOK_S, self.reader._reason
+            assert time.monotonic() - begun < LOOK_S, self.reader._silence
             time.sleep(0.001)  # L1 rests for a moment after an error
 
     def pass_(self) -> list[Record]:

@@ -1,0 +1,207 @@
+"""The hand of the fleet: the one node that hands a transaction on, and what came of it.
+
+    FREE ── a node that holds the lease claims it ──► CLAIMED ── an upstream takes it ──► TAKEN
+     ▲                                                 │   │
+     ├── no upstream answers, or the claimer is dead ──┘   └── an upstream refuses it ──► REFUSED
+     └── a client sends it once more ◄───────────────────────────────────────────────────────┘
+
+Each is a record on the bus, which names the one that it replaces.  What could not be said is said before anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any, Final
+
+import orjson
+
+from fastnode.bus.connection import Bus, Outgoing
+from fastnode.bus.lease import Lease
+from fastnode.bus.members import Members
+from fastnode.bus.subjects import BUS_VERSION, Subjects, read_versioned
+from fastnode.errors import FastnodeError, Refused, UpstreamError, UpstreamFault
+from fastnode.log import log_facts
+from fastnode.loop import Loop
+from fastnode.mempool.handover import TxSink
+from fastnode.mempool.service import Mempool
+
+__all__ = ["CLAIMED", "FREE", "REFUSED", "TAKEN", "HandingOn"]
+
+logger = logging.getLogger("fastnode.bus")
+
+#: Time between two requests for the lease, in seconds.
+LOOK_S: Final = 1.0
+#: A node whose upstream does not answer leaves the work to others for so long.
+REST_S: Final = 5.0
+
+CLAIMED: Final = "claimed"
+TAKEN: Final = "taken"
+REFUSED: Final = "refused"
+#: No node has it in hand (any more).
+FREE: Final = "free"
+
+
+class HandingOn:
+    """``sink``: other nodes that take transactions; None: this node hands none on.  ``counts`` gets ``handed_on`` and
+    ``refused``."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        subjects: Subjects,
+        mempool: Mempool,
+        members: Members,
+        counts: Counter[str],
+        *,
+        session: str,
+        sink: TxSink | None,
+    ) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._mempool = mempool
+        self._members = members
+        self._counts = counts
+        self._sink = sink
+        self._by = {"by": bus.options.name, "session": session}
+        self.lease = Lease(bus, subjects, "transactions")
+        #: Outcomes of transactions that are not said yet: the record, and the claim that it replaces, if that is known.
+        self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
+        self.loop = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on")
+        self._trouble: str | None = None
+
+    def invariant(self) -> None:
+        """AssertionError unless what is to be said is an end of a claim of this node."""
+        assert self._sink is not None or not self._unsaid
+        for record, _ in list(self._unsaid.values()):
+            assert record["state"] != CLAIMED
+            assert self._is_own(record)
+
+    def start(self) -> None:
+        if self._sink is not None:
+            self.loop.start()
+
+    def close(self) -> None:
+        self.loop.close()
+
+    def wake(self) -> None:
+        """There may be something to hand on."""
+        self.loop.wake()
+
+    @property
+    def trouble(self) -> str | None:
+        """Reason why transactions are not handed on; None while they are."""
+        return self.loop.trouble or self._trouble
+
+    # ---- what the fleet says ---------------------------------------------------------------------
+
+    def hand_of(self, tx_hash: bytes) -> tuple[int, dict[str, Any]] | None:
+        """Place and record of what was said last of a transaction; None: nothing."""
+        message = self._bus.last(self._subjects.tx_stream, self._subjects.hand(tx_hash))
+        if message is None:
+            return None
+        try:
+            return message.sequence, read_versioned(message.data, "a claim")
+        except UpstreamFault:  # nobody's
+            return message.sequence, {}
+
+    def heed(self, tx_hash: bytes, hand: dict[str, Any]) -> None:
+        """Do with the pool what a record on the bus says of a transaction."""
+        state, pool = hand.get("state"), self._mempool.pool
+        if state == TAKEN:
+            pool.mark_forwarded(tx_hash)
+        elif state == REFUSED and pool.is_waiting(tx_hash):
+            self._counts["refused"] += 1
+            pool.drop(tx_hash, f"refused upstream: {hand.get('reason')}")
+
+    # ---- the loop --------------------------------------------------------------------------------
+
+    def _hand_on(self) -> float:
+        try:
+            self._say_what_is_unsaid()
+            if self.lease.tick():
+                self._hand_on_all()
+            else:
+                self._trouble = None
+        except UpstreamError as error:
+            self._trouble = str(error)
+        return LOOK_S
+
+    def _hand_on_all(self) -> None:
+        for tx_hash in self._mempool.pool.unforwarded_hashes():
+            if self.loop.is_stopping or not self.lease.tick():
+                return
+            tx_json = self._mempool.pool.tx_json(tx_hash)
+            if tx_json is not None and not self._hand_on_one(tx_hash, tx_json):
+                self._trouble = "transactions wait here until another node answers: none takes them now"
+                self.lease.give_up(REST_S)
+                return
+        self._trouble = None
+
+    def _hand_on_one(self, tx_hash: bytes, tx_json: bytes) -> bool:
+        """False: no upstream answers."""
+        hand = self.hand_of(tx_hash)
+        sequence, state = (0, FREE) if hand is None else (hand[0], hand[1].get("state"))
+        if state == REFUSED and self._is_sent_again(tx_hash, sequence):
+            state = FREE
+        if hand is not None and state in (TAKEN, REFUSED):
+            self.heed(tx_hash, hand[1])
+            return True
+        if hand is not None and state == CLAIMED and not self._is_abandoned(hand[1]):
+            return True  # another node is at it
+        self._unsaid[tx_hash] = (self._record(FREE), None)  # unless more is known
+        claim = self._bus.publish(self._outgoing(tx_hash, self._record(CLAIMED), sequence))
+        if claim is None:
+            del self._unsaid[tx_hash]
+            return True  # another node was first
+        outcome, is_answered = self._forward(tx_hash, tx_json)
+        self._unsaid[tx_hash] = (outcome, claim)
+        self._say_what_is_unsaid()
+        return is_answered
+
+    def _is_sent_again(self, tx_hash: bytes, refused: int) -> bool:
+        """True if a client has sent it since it was refused; ``refused``: place of the refusal in the stream."""
+        message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
+        return message is not None and message.sequence > refused
+
+    def _forward(self, tx_hash: bytes, tx_json: bytes) -> tuple[dict[str, Any], bool]:
+        """Outcome, and true if an upstream answered.  The pool knows it at once, the fleet when it is said."""
+        assert self._sink is not None
+        if not self.lease.is_held:
+            return self._record(FREE), True
+        try:
+            is_taken = self._sink.forward(tx_json)
+        except Refused as error:
+            self._mempool.pool.drop(tx_hash, f"refused upstream: {error.message}")
+            self._counts["refused"] += 1
+            return self._record(REFUSED, reason=error.message, data=error.data), True
+        except FastnodeError as error:
+            logger.warning("transaction not handed on", extra=log_facts(reason=str(error)))
+            return self._record(FREE), False
+        if not is_taken:
+            return self._record(FREE), False
+        self._mempool.pool.mark_forwarded(tx_hash)
+        self._counts["handed_on"] += 1
+        return self._record(TAKEN), True
+
+    def _say_what_is_unsaid(self) -> None:
+        for tx_hash, (record, claim) in tuple(self._unsaid.items()):
+            if claim is None:  # whether the claim was stored is not known
+                hand = self.hand_of(tx_hash)
+                is_own = hand is not None and hand[1].get("state") == CLAIMED and self._is_own(hand[1])
+                claim = hand[0] if is_own and hand is not None else None
+            if claim is not None:
+                self._bus.publish(self._outgoing(tx_hash, record, claim))
+            del self._unsaid[tx_hash]
+
+    def _is_own(self, hand: dict[str, Any]) -> bool:
+        return all(hand.get(key) == value for key, value in self._by.items())
+
+    def _is_abandoned(self, claim: dict[str, Any]) -> bool:
+        return not self._is_own(claim) and self._members.is_dead(str(claim.get("by")), claim.get("session"))
+
+    def _record(self, state: str, **more: Any) -> dict[str, Any]:
+        return {"version": BUS_VERSION, "state": state} | self._by | more
+
+    def _outgoing(self, tx_hash: bytes, record: dict[str, Any], replaced: int) -> Outgoing:
+        return Outgoing(self._subjects.hand(tx_hash), orjson.dumps(record), expected=replaced)
