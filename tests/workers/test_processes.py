@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def test_each_worker_answers_and_says_that_all_is_well(workers: Workers) -> None
         until(lambda client=client: client.result("node_isReady"), "a worker is not ready")
         assert client.result("node_getBlockNumber") == SAMPLE_TIP
     status, told = workers.status()
-    assert (status, told["components"]["primary"]["ok"]) == (200, True)
+    assert (status, told["components"]["primary"]["ok"]) == (200, True), told
     until(lambda: workers.status(port=workers.node.admin_port)[0] == 200, "the admin port finds something wrong")
     assert {entry["process"] for entry in workers.lines("worker serves")} == {"worker 1", "worker 2"}
     # Names that the operator registers are told by each.
@@ -40,11 +39,8 @@ def test_each_worker_answers_and_says_that_all_is_well(workers: Workers) -> None
     assert workers.node.stop() == 0
 
 
-def test_a_worker_that_is_killed_is_back_within_a_second_and_no_connection_is_refused(workers: Workers) -> None:
-    seconds = []
-    # Several times, because other programs may have the processors for a second; each at most twice, because one that
-    # goes again and again has to wait.
-    for number, name in enumerate(["worker 1", "worker 2"] * 2, 1):
+def test_a_worker_that_is_killed_is_started_again_at_once_and_no_connection_is_refused(workers: Workers) -> None:
+    for number, name in enumerate(["worker 1", "worker 2"], 1):  # one that goes again and again has to wait
         workers.kill(name)
         for _ in range(CONNECTIONS):
             client = workers.connect()
@@ -52,14 +48,8 @@ def test_a_worker_that_is_killed_is_back_within_a_second_and_no_connection_is_re
             client.close()
         workers.wait_for(WORKERS + number)
         gone, back = workers.lines("has gone")[-1], workers.lines("worker serves")[-1]
-        assert (gone["process"], gone["code"], back["process"]) == (name, -9, name)
-        seconds.append((_time_of(back) - _time_of(gone)).total_seconds())
-    assert min(seconds) < 1.0, seconds
+        assert (gone["process"], gone["code"], gone["again_in_s"], back["process"]) == (name, -9, 0.0, name)
     assert workers.node.stop() == 0
-
-
-def _time_of(entry: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(entry["time"])
 
 
 def test_the_process_that_writes_comes_after_those_that_answer(workers: Workers) -> None:

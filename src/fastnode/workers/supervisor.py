@@ -268,7 +268,7 @@ class Supervisor:
                 self._is_stopping = True  # it has said why, and would be no better the next time
                 self._send(signal.SIGKILL, self._children[1:])
                 return code if code > 0 else 1
-            logger.error("has gone", extra=log_facts(process=child.name, code=code))
+            logger.error("has gone", extra=log_facts(process=child.name, code=code, again_in_s=child.pause_s))
         if self._is_stopping and not any(child.pid for child in self._children[1:]):
             if self._children[_PRIMARY].pid is None:
                 return 0
