@@ -18,6 +18,7 @@ from tests.mempool.chain import SAMPLE_CHAIN
 
 from fastnode.app.roles.peers import PeerParts, Peers, execution_rule, peer_options
 from fastnode.app.stages.gossip import Gossip
+from fastnode.app.stages.source import Source
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.config.configuration import NodeConfiguration
@@ -29,8 +30,6 @@ from fastnode.local_network.accounts import TOKEN_ALLOW_LIST
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.gossip.topics import Topic
-from fastnode.p2p.judging.proposed_blocks import ProposedBlocks
-from fastnode.p2p.node.gossip_sink import GossipSink
 from fastnode.p2p.node.options import StaticPeer
 from fastnode.proofs.judge import open_judge
 from fastnode.protocol.block import L2Block
@@ -84,11 +83,13 @@ class PeersAlone:
         self.given: dict[bytes, bytes] = {}
         self.epoch = self.slot // chain.epoch_duration
         self.l1: Any = L1(recorded.messages)
+        nobody: Any = None
+        foundation: Any = SimpleNamespace(control=SimpleNamespace(wake=self.wake))
         self.peers = Peers(
             PeerParts(
                 settings=Settings(p2p_enabled=True, p2p_port=0),
                 directory=directory,
-                gossip=Gossip(GossipSink(), ProposedBlocks(self.wake)),
+                gossip=Gossip(foundation, Source(nobody)),
                 mempool=self.mempool,
                 chain=chain,
                 view=lambda: recorded.builder.view,

@@ -42,16 +42,14 @@ class ResetRequest:
     @classmethod
     def of(cls, core: Core) -> ResetRequest | None:
         """None for a node that is no local network, or does not run by the command.  Before the node serves."""
-        network = core.local_network
-        if network is None or sys.argv[1:2] != ["start"]:
+        if sys.argv[1:2] != ["start"]:
             return None
         request, loop = cls(core), asyncio.get_running_loop()
 
         def make(fork: Fork) -> None:
             loop.call_soon_threadsafe(request._make, fork)
 
-        network.on_reset = make
-        return request
+        return request if core.local_network.let_reset(make) else None
 
     def _make(self, fork: Fork) -> None:
         if not self._is_made.done():

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from fastnode.app.ground import rate_limits
 from fastnode.app.ground.method_tables import admin_methods, public_methods
@@ -14,7 +13,6 @@ from fastnode.app.ground.node_settings import admin_key_of
 from fastnode.app.ground.servers import ServerParts, rpc_server
 from fastnode.app.process.telemetry import open_monitoring
 from fastnode.app.roles.equipment import Equipment
-from fastnode.app.stages.condition import BlockHold
 from fastnode.app.stages.core import Core
 from fastnode.app.stages.foundation import listen
 from fastnode.app.stages.ingestion import IngestionThread
@@ -26,18 +24,12 @@ from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
-from fastnode.serving.same_origin import OriginsOfPages, SameOriginGuard
+from fastnode.serving.same_origin import SameOriginGuard
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.version_headers import version_headers
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fastnode.config.settings import Settings
-    from fastnode.view import View
 
 __all__ = ["Service", "serve"]
 
@@ -193,14 +185,9 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
         core.uploads,
         core.validator_watch.slashing,
         core.artifacts,
-        _production(core),
+        core.local_network.hold_of(core.condition),
     )
-    if core.local_network is not None:
-        from fastnode.status_page.local_network import BUTTON_METHODS
-
-        public.set_own_pages(_own_pages(settings))
-
-        operator_methods += [method for method in methods if method.name in BUTTON_METHODS]
+    operator_methods += core.local_network.serve_with(public, methods)
     admin = _server(core, operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
@@ -208,33 +195,7 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
     admin.set_pages(_status_page(equipment, public, reported, admin, guard))
     introduce(key)
     _follow_network(core, public, admin)
-    if core.local_network is not None:
-        core.local_network.wallet_reads.count = _reads_of_wallets(public)
     return public, reported, admin
-
-
-def _production(core: Core) -> BlockHold | None:
-    """Hold of the production of blocks; None: this node builds none."""
-    condition, local, settings = core.condition, core.local_network, core.foundation.settings
-    if local is not None:
-        local.is_held = lambda: condition.holds_blocks
-        return BlockHold(condition, local.wake)
-    # A sequencer looks at each slot anew.
-    return BlockHold(condition, lambda: None) if settings.sequencer else None
-
-
-def _own_pages(settings: Settings) -> OriginsOfPages:
-    """The pages that may change a local network."""
-    return OriginsOfPages(settings.admin_names or (), settings.local_network_origins or ())
-
-
-def _reads_of_wallets(public: RpcServer) -> Callable[[], int]:
-    from fastnode.local_network.wallet_reads import READS_OF_WALLETS
-
-    meters = public.engine.meters
-    assert meters is not None
-    calls = meters.calls
-    return lambda: sum(sum(calls.histogram(name)[0]) for name in READS_OF_WALLETS)
 
 
 def _headers(core: Core, network: NetworkIdentity) -> list[tuple[str, str]]:
@@ -306,7 +267,7 @@ def _status_page(
         recent=core.recent,
         mempool=core.mempool,
         sync_status=core.condition.sync_status,
-        local_network=_local_network_panel(core),
+        local_network=core.local_network.panel(),
         parts=equipment.parts.describe,
     )
     return StatusPage(
@@ -317,15 +278,6 @@ def _status_page(
         executor=core.foundation.threads,
         busy_executor=core.foundation.busy_threads,
     )
-
-
-def _local_network_panel(core: Core) -> Callable[[View], dict[str, Any]] | None:
-    if core.local_network is None:
-        return None
-    from fastnode.local_network.opening import funds_of
-    from fastnode.status_page.local_network import LocalNetworkPanel
-
-    return LocalNetworkPanel(core.local_network, funds_of(core.foundation.settings)).describe
 
 
 async def _open_explorer(core: Core, public: RpcServer) -> HttpServer | None:
@@ -349,17 +301,11 @@ async def _open_explorer(core: Core, public: RpcServer) -> HttpServer | None:
 
 async def _open_l1_clock(core: Core) -> RpcServer | None:
     """StartError when the port cannot be had."""
-    network, settings = core.local_network, core.foundation.settings
-    if network is None or settings.l1_clock_port is None:
+    settings, methods = core.foundation.settings, core.local_network.clock_methods(core.function_names)
+    if methods is None or settings.l1_clock_port is None:
         return None
-    from fastnode.api.l1_clock import clock_methods
-    from fastnode.api.local_network import methods
-    from fastnode.local_network.changes import Changes
-
-    changes = Changes(network)
-    table = clock_methods(network, changes, methods(network, changes, core.function_names))
-    server = _server(core, table, settings.host, settings.l1_clock_port, [], None)
-    server.set_own_pages(_own_pages(settings))
+    server = _server(core, methods, settings.host, settings.l1_clock_port, [], None)
+    core.local_network.own(server)
     await listen(server, settings.l1_clock_port, "l1-clock-")
     logger.info("clock of L1", extra=log_facts(url=server.url))
     return server

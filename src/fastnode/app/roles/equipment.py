@@ -60,10 +60,10 @@ def _open(core: Core, loop: asyncio.AbstractEventLoop, hooks: tuple[list[Hook], 
         from fastnode.app.roles.l1_writer import L1Writer
 
         writer = add(L1Writer(core))
-    if core.gossip is not None:
+    if core.peers.gossip is not None:
         from fastnode.app.roles.peers import open_peers
 
-        peers = add(open_peers(core, core.gossip, writer))
+        peers = add(open_peers(core, core.peers.gossip, writer))
     if writer is not None and settings.sequencer:
         from fastnode.app.roles.sequencer import SequencerPart
 
@@ -107,7 +107,7 @@ def _services(core: Core, peers: Peers | None, fleet: Fleet | None) -> Services:
         questions=source.questions,
         sentinel=core.validator_watch.sentinel,
         outbox_roots=source.outbox_roots,
-        local_network=core.local_network,
+        local_network=core.local_network.network,
         own_record=None if peers is None else peers.record,
         connected_peers=None if peers is None else peers.connected,
     )

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fastnode.app.stages.core import Core
     from fastnode.bus.connection import Bus
     from fastnode.fees.sources import FeeSource
-    from fastnode.mempool.handover import TxSink
     from fastnode.serving.server import RpcServer
     from fastnode.view import Committed, View
 
@@ -71,7 +70,7 @@ class Fleet(Part):
             lambda: views.newest,
             self._members,
             session=self._heartbeat.session,
-            sink=_sink_of(core),
+            sink=core.peers.fleet_sink,
             on_accepted=None if self._build is None else self._build_later,
         )
         self._budgets: SharedBudgets | None = None
@@ -207,11 +206,6 @@ class Fleet(Part):
 
         # A thousand replicas that ask for each other at each scrape would be a load of its own.
         return fleet_metrics(self._describe(with_nodes=not self._is_replica))
-
-
-def _sink_of(core: Core) -> TxSink | None:
-    """Other nodes that take transactions; None: there are none."""
-    return core.source.other_nodes if core.gossip is None else core.gossip.sink
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> Any:

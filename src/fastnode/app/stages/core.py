@@ -27,6 +27,8 @@ from fastnode.app.ground.views import Views
 from fastnode.app.ground.way_out import WayOut
 from fastnode.app.stages.condition import Condition
 from fastnode.app.stages.foundation import Foundation, trace_threads_of
+from fastnode.app.stages.local_network import NoLocalNetwork, local_role_of
+from fastnode.app.stages.no_peers import NoPeers
 from fastnode.app.stages.parts import Parts
 from fastnode.app.stages.source import Source, source_of
 from fastnode.app.stages.validator_watch import OffenseDetection, ValidatorWatch
@@ -54,8 +56,6 @@ from fastnode.sources.rollback import SyncOperator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastnode.app.stages.gossip import Gossip
-    from fastnode.app.stages.origins import Origins
     from fastnode.archiver.store import ArchiverStore
     from fastnode.chain_data import ChainData
     from fastnode.config.settings import Settings
@@ -78,8 +78,8 @@ class Core:
     recent: RecentBlocks
     #: Source of new blocks.
     source: Source
-    #: The local network that this node runs; None: it runs none.
-    local_network: LocalNetwork | None
+    #: Work beside the chain of a node that is a local network, or that is none.
+    local_network: NoLocalNetwork
     operator: SyncOperator
     uploads: SnapshotUploads
     mempool: Mempool
@@ -96,8 +96,8 @@ class Core:
     #: Source and watch first; the rest of them is added next.
     parts: Parts
     condition: Condition
-    #: Doors to peers; None: the node is not on the peer-to-peer network.
-    gossip: Gossip | None
+    #: Ways to peers, or none.
+    peers: NoPeers
 
 
 async def join_network(foundation: Foundation, stack: AsyncExitStack) -> Core:
@@ -107,11 +107,10 @@ async def join_network(foundation: Foundation, stack: AsyncExitStack) -> Core:
 
 def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     """In a thread: what waits for other nodes or reads the databases must not hold up the probes."""
-    settings, data, origins = foundation.settings, foundation.data, foundation.origins
+    settings, data = foundation.settings, foundation.data
     chain_file = _choose_source(foundation, stack)
     beginning = _begin_local_network(foundation, stack) if settings.local_network else None
-    if origins is not None:
-        _learn_chain(foundation, origins)
+    _learn_chain(foundation)
     if settings.release is not None:
         _serve_as(data.store, settings.release)
     chain = data.store.chain
@@ -123,19 +122,19 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     stack.callback(views.replace, None)
     publication = Publication(views.publish)
     ingestor = data.open_ingestor(verify=settings.verify, on_commit=publication)
-    log_history(settings, data.state.view, is_followed=origins is not None, runs_follow=ingestor.takes_runs)
-    log_bodies(settings, ingestor.view)
     local = _open_local_network(foundation, ingestor, beginning, lambda: mempool)
     views.show(ingestor.view)
     source = source_of(views, foundation, local)
-    gossip = _open_gossip(foundation, source)
-    way_out = _way_out(foundation, source, gossip)
-    mempool = _open_mempool(foundation, source, gossip, way_out)
+    log_history(settings, data.state.view, is_followed=source.is_followed, runs_follow=ingestor.takes_runs)
+    log_bodies(settings, ingestor.view)
+    peers = _open_gossip(foundation, source)
+    way_out = _way_out(foundation, source, peers)
+    mempool = _open_mempool(foundation, source, peers, way_out)
     stack.callback(mempool.close)
     recent = RecentBlocks()
     views.subscribe(recent.on_committed)
     views.subscribe(mempool.on_committed)
-    source.feed(ingestor, mempool, publication, None if gossip is None else gossip.proposed)
+    source.feed(ingestor, mempool, publication, peers.proposals)
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = _uploads_of(settings, data, operator)
     condition = Condition(views, foundation.control, mempool)
@@ -163,7 +162,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
         views=views,
         recent=recent,
         source=source,
-        local_network=local,
+        local_network=local_role_of(settings, local),
         operator=operator,
         uploads=uploads,
         mempool=mempool,
@@ -177,7 +176,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
         validator_watch=watch,
         parts=parts,
         condition=condition,
-        gossip=gossip,
+        peers=peers,
     )
 
 
@@ -246,10 +245,10 @@ def _open_local_network(
     return network
 
 
-def _learn_chain(foundation: Foundation, origins: Origins) -> None:
+def _learn_chain(foundation: Foundation) -> None:
     """With nothing stored, learn which chain this will be.  What is stored is served before others are asked."""
-    start_wait, store = foundation.start_wait, foundation.data.store
-    if store.has_chain:
+    start_wait, store, origins = foundation.start_wait, foundation.data.store, foundation.origins
+    if store.has_chain or origins is None:
         return
     with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
         store.adopt_chain(*origins.learn_chain(foundation.settings.genesis))
@@ -266,16 +265,16 @@ def _serve_as(store: ArchiverStore, version: str) -> None:
 # ---- what stands on it -----------------------------------------------------------------------------
 
 
-def _open_gossip(foundation: Foundation, source: Source) -> Gossip | None:
+def _open_gossip(foundation: Foundation, source: Source) -> NoPeers:
     if not foundation.settings.p2p_enabled:
-        return None
+        return NoPeers(source)
     # On demand: without it nothing of the network is imported.
-    from fastnode.app.stages.gossip import open_gossip
+    from fastnode.app.stages.gossip import Gossip
 
-    return open_gossip(foundation, source)
+    return Gossip(foundation, source)
 
 
-def _open_mempool(foundation: Foundation, source: Source, gossip: Gossip | None, way_out: WayOut) -> Mempool:
+def _open_mempool(foundation: Foundation, source: Source, peers: NoPeers, way_out: WayOut) -> Mempool:
     view = source.views.newest
     assert view is not None
     extension = (*source.allow_list, *foundation.allow_list_extension)
@@ -287,7 +286,7 @@ def _open_mempool(foundation: Foundation, source: Source, gossip: Gossip | None,
         judge=judge_of(foundation.settings, foundation.data.directory.path, required=real_proofs),
         fees=source.fees,
         # In a fleet one of its nodes hands on what any of them took.
-        sink=None if foundation.bus is not None else source.sink if gossip is None else gossip.sink,
+        sink=peers.pool_sink if foundation.bus is None else None,
         closed=way_out.blocked_by,
         learned=source.network_values(),
         now=source.now,
@@ -317,7 +316,7 @@ def _uploads_of(settings: Settings, data: ChainData, operator: SyncOperator) -> 
     )
 
 
-def _way_out(foundation: Foundation, source: Source, gossip: Gossip | None) -> WayOut:
+def _way_out(foundation: Foundation, source: Source, peers: NoPeers) -> WayOut:
     """Way out of this node for transactions of clients."""
     if foundation.is_sample:
         return WayOut(NO_BLOCKS)
@@ -329,9 +328,7 @@ def _way_out(foundation: Foundation, source: Source, gossip: Gossip | None) -> W
     builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
     if builds or foundation.bus is not None or source.other_nodes is not None:
         return WayOut(None)
-    if gossip is not None:
-        return WayOut(None, lambda: gossip.sink.has_peer)
-    return WayOut(source.no_way_out)
+    return peers.way_out()
 
 
 def _open_configuration(foundation: Foundation, mempool: Mempool) -> NodeConfiguration:

@@ -126,9 +126,7 @@ async def open_node(
     data, is_sample = await start_wait.in_thread(_open_data, settings, databases, resetting)
     if seat is not None and seat.is_first:
         await start_wait.in_thread(_remove_copies, data)
-    origins = _open_origins(settings, data, followed_bus, lineage)
-    if origins is not None:
-        stack.callback(origins.close)
+    origins = _open_origins(settings, data, followed_bus, lineage, stack)
     return Foundation(
         settings=settings,
         allow_list_extension=extension,
@@ -340,8 +338,10 @@ def _open_bus(settings: Settings, stack: AsyncExitStack) -> Bus | None:
     return bus
 
 
-def _open_origins(settings: Settings, data: ChainData, bus: Bus | None, lineage: Lineage) -> Origins | None:
-    """``bus``: the followed one."""
+def _open_origins(
+    settings: Settings, data: ChainData, bus: Bus | None, lineage: Lineage, stack: AsyncExitStack
+) -> Origins | None:
+    """``bus``: the followed one.  None: blocks come from nowhere, or from this node."""
     if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
             raise SettingError(
@@ -352,13 +352,15 @@ def _open_origins(settings: Settings, data: ChainData, bus: Bus | None, lineage:
     from fastnode.app.stages.origins import Origins
 
     store = data.store
-    return Origins(
+    origins = Origins(
         settings,
         lambda: store.chain if store.has_chain else None,
         bus=bus,
         lineage=lineage,
         directory=data.directory.path,
     )
+    stack.callback(origins.close)
+    return origins
 
 
 def trace_threads_of(settings: Settings, stack: ExitStack | AsyncExitStack) -> LimitedThreads:

@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING
 # The first of what the extra brings, so that what is missing is said in terms of it.
 import cryptography  # noqa: F401
 
+from fastnode.app.ground.way_out import WayOut
+from fastnode.app.stages.no_peers import NoPeers
 from fastnode.p2p.judging.proposed_blocks import ProposedBlocks
 from fastnode.p2p.node.gossip_sink import GossipSink
-from fastnode.records import dataclass
 
 if TYPE_CHECKING:
     from fastnode.app.stages.foundation import Foundation
     from fastnode.app.stages.source import Source
 
-__all__ = ["Gossip", "open_gossip"]
+__all__ = ["Gossip"]
 
 
-@dataclass(frozen=True, slots=True)
-class Gossip:
-    #: Sink to which the pool hands transactions on.
-    sink: GossipSink
-    #: Blocks that peers have proposed, on their way into the chain.
-    proposed: ProposedBlocks
+class Gossip(NoPeers):
+    def __init__(self, foundation: Foundation, source: Source) -> None:
+        super().__init__(source)
+        #: Sink to which the pool, or the fleet, hands transactions on.
+        self.sink = self.pool_sink = self.fleet_sink = GossipSink(source.beside_peers)
+        #: Blocks that peers have proposed, on their way into the chain.
+        self.proposed = self.proposals = ProposedBlocks(foundation.control.wake)
+        self.gossip = self
 
-
-def open_gossip(foundation: Foundation, source: Source) -> Gossip:
-    return Gossip(GossipSink(source.beside_peers), ProposedBlocks(foundation.control.wake))
+    def way_out(self) -> WayOut:
+        return WayOut(None, lambda: self.sink.has_peer)

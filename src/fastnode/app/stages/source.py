@@ -44,6 +44,8 @@ __all__ = ["ChainWithL1", "FollowedChain", "LocalChain", "Source", "source_of"]
 class Source(Part):
     """No source: the stored chain is served, or that of a file."""
 
+    #: True where blocks come from other nodes or L1.
+    is_followed = False
     #: Reason that no transaction is taken where neither this node builds blocks nor another one takes transactions.
     no_way_out = NO_NETWORK
 
@@ -118,6 +120,7 @@ class Source(Part):
 class FollowedChain(Source):
     """Other nodes."""
 
+    is_followed = True
     no_way_out = NO_UPSTREAM
 
     def __init__(self, views: Views, foundation: Foundation, origins: Origins) -> None:
