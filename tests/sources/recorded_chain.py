@@ -21,6 +21,7 @@ class RecordedChain(MadeChain):
     def __init__(self, directory: Path, chain_file: Path) -> None:
         made = directory / "made"
         made.mkdir(parents=True)
+        self.release = FOUR
         self._chain = SyntheticChain(SHAPE, FOUR)
         with ChainFileSource(chain_file) as source:
             self.genesis, self.chain_record = source.genesis.to_json(), source.chain.to_json()
