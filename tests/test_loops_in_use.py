@@ -440,6 +440,7 @@ def give_room_back(parts: Parts) -> Iterator[Case]:
     source: Any = parts.tried(state)
     ingestor: Any = SimpleNamespace(
         between_blocks=lambda: nullcontext(True),
+        pack_texts=lambda: False,
         view=SimpleNamespace(oldest_body=1),
         store=SimpleNamespace(giving_back=giving_back),
     )

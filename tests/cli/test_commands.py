@@ -191,12 +191,14 @@ def test_export_and_check_make_no_data_directory(tmp_path: Path) -> None:
 
 def test_db_check_finds_a_value_that_was_changed(tmp_path: Path, sample_chain: Path) -> None:
     from fastnode.archiver import layout
+    from fastnode.kernels import stored_text
     from fastnode.storage.database import open_leveldb
 
     output_of("import", sample_chain, "--data-directory", tmp_path, "--no-verify")
     with open_leveldb(tmp_path / "archiver", create=False) as database:
         key = layout.block_key(57)
-        database.put(key, database.get(key).replace(b'"totalFees"', b'"totalFeez"'))
+        text = stored_text.unpack(database.get(key))
+        database.put(key, stored_text.pack(text.replace(b'"totalFees"', b'"totalFeez"')))
     done = fastnode("db", "check", "--data-directory", tmp_path)
     assert done.returncode == 1
     assert "block 57.header.totalFees" in done.stdout

@@ -278,7 +278,7 @@ class Listening:
         if not self._waiting:
             raise BlockingIOError
         accepted = self._waiting.popleft()
-        return accepted, accepted.getpeername()
+        return accepted, accepted.address  # also of a client that has gone meanwhile
 
     def getsockname(self) -> tuple[str, int]:
         return self.host, self.port
@@ -306,6 +306,10 @@ class Accepted:
     def getpeername(self) -> tuple[str, int]:
         if self._has_ended:
             raise OSError(errno.ENOTCONN, "gone")
+        return self.address
+
+    @property
+    def address(self) -> tuple[str, int]:
         return f"10.0.0.{sum(self._peer.encode()) % 250 + 1}", 4000
 
     def send(self, data: bytes) -> int:

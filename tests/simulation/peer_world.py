@@ -164,7 +164,6 @@ class PeerWorld(World):
             "ethereum_allow_no_debug_hosts": True,
             "archiver_polling_interval_ms": 2_000,
             "shutdown_delay_s": 0,
-            "admin_names": (name,),
             "prover_real_proofs": False,
             "p2p_enabled": True,
             "p2p_listen_addr": self.ip_of(place),

@@ -142,6 +142,7 @@ class NodeOfWorld:
                 port=PORT,
                 admin_port=ADMIN_PORT,
                 disable_admin_api_key=True,
+                admin_names=(self.name,),
                 **self._settings,
             )
         )

@@ -148,7 +148,7 @@ IMPORT_ON_A_SMALL_DISK = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("limit", [250_000, 1_000_000, 3_000_000])
+@pytest.mark.parametrize("limit", [100_000, 250_000, 500_000])
 def test_an_import_that_fills_the_disk_stops_with_whole_blocks_and_goes_on_later(
     sample_path: Path,
     tmp_path: Path,

@@ -58,7 +58,7 @@ def test_a_transaction_has_its_public_calls_and_its_revert_stack(
 ) -> None:
     contract = "0x" + "0a".rjust(64, "0")
     frame = {"contractAddress": contract, "functionSelector": "0x8c9e5472", "functionName": "transfer_in_public"}
-    notes = local_site.node.core.local_network.notes  # type: ignore[union-attr]
+    notes = local_site.node.core.local_network.network.notes  # type: ignore[union-attr]
     failure = {"originalMessage": "Assertion failed: too little", "functionErrorStack": [dict(frame)]}
     monkeypatch.setattr(notes, "calls_json", lambda _: orjson.dumps([{**frame, "phase": "app", "args": ["0x1"]}]))
     monkeypatch.setattr(notes, "failure_json", lambda _: orjson.dumps(failure))

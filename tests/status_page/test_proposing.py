@@ -44,8 +44,8 @@ def proposing(tmp_path: Any) -> Iterator[dict[str, Any]]:
         publishers = open_publishers(client, door, ACCOUNTS, tmp_path, balance_min_wei=10**18)
         first, second = publishers.all
         first.balance_wei, second.balance_wei = 25 * 10**17, 10**15
-        first.fees_wei = 12 * 10**14
-        first.outcomes[OutcomeKind.PUBLISHED] += 1
+        first.totals.fees_wei = 12 * 10**14
+        first.totals.outcomes[OutcomeKind.PUBLISHED] += 1
         yield {
             "sequencer": {
                 "state": "slot 101: missed",

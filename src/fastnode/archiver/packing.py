@@ -2,6 +2,9 @@
 
 A step packs some in one synced batch that also moves the mark behind them, so that a crash leaves the texts before it
 or the texts after it; both are read alike.  The room that it frees counts as dropped, and is given back to the disk.
+
+A text that is not packed never begins with the mark of packed ones, 0x81: it begins with ``{``, ``[`` or a zero byte,
+with a field element (its first byte is 0x30 at most), or with the number of a block, which has 32 bits.
 """
 
 from __future__ import annotations
