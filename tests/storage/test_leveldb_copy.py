@@ -111,6 +111,8 @@ def test_a_table_that_is_being_written_stays_as_it_is(database: Any, tmp_path: P
     """The copy does not know of it and gives its number to a table of its own."""
     database.compact_range()
     database.put(b"in the log", b"value")
+    expected = dict(database)
+    database.close()  # at the end of a compaction it removes tables that it does not know
     numbers = [int(file.stem) for file in (tmp_path / "source").iterdir() if file.suffix in (".ldb", ".log")]
     unfinished = [tmp_path / "source" / f"{max(numbers) + ahead:06d}.ldb" for ahead in range(1, 5)]
     for file in unfinished:
@@ -118,7 +120,7 @@ def test_a_table_that_is_being_written_stays_as_it_is(database: Any, tmp_path: P
     copy_leveldb(tmp_path / "source", tmp_path / "copy")
     settle_copy(tmp_path / "copy")
     assert [file.read_bytes() for file in unfinished] == [b"half a table"] * len(unfinished)
-    assert content(tmp_path / "copy") == dict(database)
+    assert content(tmp_path / "copy") == expected
 
 
 def test_a_table_that_vanishes_is_copied_again(database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
