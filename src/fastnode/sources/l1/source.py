@@ -38,7 +38,6 @@ from fastnode.errors import (
     UpstreamUnavailable,
 )
 from fastnode.log import log_facts
-from fastnode.outgoing.client import RpcCall
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.messages import in_hash
@@ -75,6 +74,10 @@ CONTRADICTION_S: Final = 600.0
 PASS_TIME_S: Final = 120.0
 _NO_MESSAGES_IN_HASH: Final = in_hash(())
 _GENESIS: Final = 0
+#: Checkpoints that a start looks for in their blocks of L1, at most; more than are not final on a network that is well.
+DOUBTED_MAX: Final = 128
+#: Behind each checkpoint.
+_NONE: Final = 2**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,8 @@ class L1Source:
         self._events = ProposalEvents(reader, log_blocks)
         self._derivation = CheckpointDerivation(reader, blobs, traces)
         self._retries = PassRetries(first_pause_s, clock)
+        #: The lowest checkpoint that may be in another block of L1 than the stored one: at a start each.
+        self._doubted = _GENESIS
         #: State and situation that the last pass began with.
         self._state: L1State | None = None
         self._situation: Hashable = None
@@ -245,16 +250,18 @@ class L1Source:
         self._contradicted_since = None
         yield from self._without_expired(stored(), facts, state)
         yield from self._tips(stored(), state)
-        standing = self._newest_standing(stored(), state, common)
+        standing = reached = self._newest_standing(stored(), state, common)
         try:
             if limit > standing:
-                yield from self._content(stored, facts, state, standing, limit)
+                reached = yield from self._content(stored, facts, state, standing, limit)
             elif not state.can_prune:
                 self._events.settled = state.head
                 self.invalid = None
                 self._derivation.waiting_for = None
         finally:
             self.progress = None
+        if reached >= common:
+            self._doubted = _NONE
         yield from self._tips(stored(), state)
 
     def _require_that_all_contradict(self, facts: RollupFacts, final: int, root: bytes) -> None:
@@ -291,27 +298,45 @@ class L1Source:
         return _GENESIS
 
     def _newest_standing(self, view: ChainView, state: L1State, common: int) -> int:
-        """The newest checkpoint that L1 still has in the block from which it was read.
+        """The checkpoint up to which L1 has all of them in the blocks from which they were read.
 
-        A reorg may move those that are the same on both sides to other blocks: they are read again.
+        A reorg may move those that are the same on both sides to other blocks: they are read again.  Until all of them
+        were, another one may bring back the block of the newest, but not those of the ones below it: from the lowest
+        that is doubted on, each is looked at.
         """
-        if common == _GENESIS or not state.has_moved(CheckpointPlace.of(view, common)):
-            return common
-        self._events.settled = None
         final = view.tips.finalized.checkpoint.number
-        for high in range(common - 1, final, -ROOTS_PER_QUESTION):
-            numbers = range(high, max(final, high - ROOTS_PER_QUESTION), -1)
-            places = [CheckpointPlace.of(view, number) for number in numbers]
-            calls = [block_call(place.block_number) for place in places if place is not None]
+        if state.has_moved(CheckpointPlace.of(view, common)):
+            lowest = final
+        elif common < self._doubted:
+            return common
+        else:
+            lowest = max(final, common - DOUBTED_MAX)
+        standing = common
+        for high in range(common, lowest, -ROOTS_PER_QUESTION):
+            numbers = range(high, max(lowest, high - ROOTS_PER_QUESTION), -1)
+            for number, stands in zip(numbers, self._stand(view, state, numbers), strict=True):
+                if not stands:
+                    standing = number - 1
+                elif number < self._doubted:
+                    return self._doubt(standing, common)
+        return self._doubt(standing, common)
 
-            def read(endpoint: L1Endpoint, calls: Sequence[RpcCall] = calls) -> list[Any]:
-                return endpoint.results(calls)
+    def _doubt(self, standing: int, common: int) -> int:
+        """Note that those behind ``standing`` are to be read again; it."""
+        if standing < common:
+            self._events.settled = None
+            self._doubted = min(self._doubted, standing + 1)
+        return standing
 
-            answers = self._reader.ask(state.head, read)
-            for number, place, block in zip(numbers, places, answers, strict=True):
-                if block is not None and place is not None and L1Block.from_json(block).hash == place.block_hash:
-                    return number
-        return final
+    def _stand(self, view: ChainView, state: L1State, numbers: Sequence[int]) -> list[bool]:
+        """True for each checkpoint whose block L1 still has."""
+        places = [place for number in numbers if (place := CheckpointPlace.of(view, number)) is not None]
+        calls = [block_call(place.block_number) for place in places]
+        blocks = self._reader.ask(state.head, lambda endpoint: endpoint.results(calls))
+        return [
+            block is not None and L1Block.from_json(block).hash == place.block_hash
+            for place, block in zip(places, blocks, strict=True)
+        ]
 
     def _without_expired(self, view: ChainView, facts: RollupFacts, state: L1State) -> Iterator[UndoRecord]:
         """Proposed blocks whose slot is over will not be published any more."""
@@ -342,14 +367,14 @@ class L1Source:
 
     def _content(
         self, stored: Callable[[], ChainView], facts: RollupFacts, state: L1State, common: int, limit: int
-    ) -> Iterator[Record]:
-        """Checkpoints behind number ``common``, up to ``limit``.
+    ) -> Generator[Record, None, int]:
+        """Checkpoints behind number ``common``, up to ``limit``; the last one that was given.
 
         One that is refused is judged anew as soon as L1 has another block: it may have been proposed again, also with
         the same archive root.
         """
         if self.invalid is not None and self._invalid_situation == self._situation:
-            return
+            return common
         if self.invalid is not None and self.invalid.number != common + 1:
             self.invalid = None
         deadline = self._clock() + PASS_TIME_S
@@ -362,7 +387,7 @@ class L1Source:
                 break
             if derived.published is None:
                 self._on_invalid(derived)
-                return
+                return number
             number = derived.number
             progress.l1_block = derived.placed.block.number
             yield from self._without_other_blocks(stored(), derived.published)
@@ -373,6 +398,7 @@ class L1Source:
                 yield from self._tips(stored(), state)
         if number < limit and self._clock() < deadline:
             raise self._without_logs(number + 1)
+        return number
 
     def _without_logs(self, number: int) -> UpstreamUnavailable:
         """Logs may come a moment later than the state, or the state is that of a later block: both are read again."""

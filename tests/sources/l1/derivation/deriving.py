@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,13 @@ class Deriving:
         )
         executor = stack.enter_context(ThreadPoolExecutor(3))
         self.fetcher = BlobFetcher(given, executor, patience=AT_ONCE)
-        self.source = L1Source(self.reader, self.fetcher, executor, first_pause_s=0.0)
+        self._executor = executor
+        self.begin_anew()
         self.l1 = l1
+
+    def begin_anew(self) -> None:
+        """With a source that remembers nothing."""
+        self.source = L1Source(self.reader, self.fetcher, self._executor, first_pause_s=0.0)
 
     def look(self) -> None:
         """Until the newest block of L1 was looked at."""
@@ -80,12 +86,14 @@ class Deriving:
             assert time.monotonic() - begun < LOOK_S, self.reader._silence
             time.sleep(0.001)  # L1 rests for a moment after an error
 
-    def pass_(self) -> list[Record]:
+    def pass_(self, most: int | None = None) -> list[Record]:
+        """``most``: records after which it is cut off."""
         self.look()
         applied = []
-        for record in self.source.records(lambda: self.ingestor.view):
-            self.ingestor.apply(record)
-            applied.append(record)
+        with closing(self.source.records(lambda: self.ingestor.view)) as records:
+            for record in islice(records, most):
+                self.ingestor.apply(record)
+                applied.append(record)
         return applied
 
     @property

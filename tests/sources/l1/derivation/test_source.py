@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -26,6 +27,7 @@ from tests.sources.l1.publishing import (
     publish,
     send_messages,
 )
+from tests.sources.l1.scripted_l1 import Block
 from tests.sources.made_chain import SHAPE, MadeChain
 
 from fastnode.archiver.source import TipsRecord, UndoRecord
@@ -219,6 +221,43 @@ def test_a_reorg_that_only_moves_checkpoints_changes_nothing_else(
         assert place.block_hash == l1.blocks[place.block_number].hash
     assert node.fetcher.blob_count == blobs
     assert node.pass_() == []
+
+
+@pytest.mark.parametrize("seed", [0, 5, 17])
+def test_reorgs_that_move_checkpoints_forth_and_back_leave_each_where_it_is(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, seed: int
+) -> None:
+    """Passes between them are cut off after a few records, and L1 begins to be read anew as after a restart."""
+    choice = random.Random(seed)
+    node.pass_()
+    branches: list[list[Block]] = []
+    longest = len(l1.blocks)
+
+    def switch() -> None:
+        """To another branch, or a new one, which then is the longest that ever was."""
+        nonlocal longest
+        branches.append(list(l1.blocks))
+        l1.blocks[:] = choice.choice(branches[-3:])
+        if choice.random() < 0.5:
+            first = choice.randrange(2, len(chain.units) + 1)
+            l1.reorg(len(l1.blocks) - next(block.number for block in l1.blocks if block.pending >= first))
+            l1.mine(choice.randrange(1, 4))
+            for unit in chain.units[first - 1 :]:
+                publish(l1, unit)
+        longest = max(longest, len(l1.blocks)) + 1
+        l1.mine(longest - len(l1.blocks))
+
+    for _ in range(choice.randrange(2, 8)):
+        with l1.lock:
+            switch()
+        node.pass_(choice.randrange(4))
+        if choice.random() < 0.3:
+            node.begin_anew()
+    node.pass_()
+    for number in range(1, len(chain.units) + 1):
+        place = CheckpointPlace.of(node.ingestor.view, number)
+        assert place is not None
+        assert place.block_hash == l1.blocks[place.block_number].hash
 
 
 def test_messages_that_come_otherwise_after_a_reorg_are_read_again(
