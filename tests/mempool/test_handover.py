@@ -155,3 +155,26 @@ def test_a_slow_node_takes_only_so_many_threads(pool: Harness) -> None:
         assert busy.value.data == {"code": "BUSY"}
         assert OFFERS_MAX < ASKED_MAX
         go.set()
+
+
+def test_two_threads_that_come_to_one_transaction_hand_it_on_once(pool: Harness) -> None:
+    inside, go, taken = threading.Semaphore(0), threading.Event(), list[bytes]()
+
+    class Slow:
+        def forward(self, tx_json: bytes) -> bool:
+            inside.release()
+            taken.append(tx_json)
+            return go.wait(60)
+
+    handover = PoolHandover(pool.pool, Slow())
+    one, two = entry(1), entry(2)
+    for each in (one, two):
+        pool.add(each)
+    with held(1, lambda: handover.offer(one.hash, tx_json(one))):
+        assert inside.acquire(timeout=60)
+        with held(1, handover.flush):
+            assert inside.acquire(timeout=60)
+            go.set()
+    handover.offer(one.hash, tx_json(one))
+    assert taken == [tx_json(one), tx_json(two)]
+    assert not handover.has_waiting

@@ -86,6 +86,9 @@ class PoolHandover:
         self._offers = threading.BoundedSemaphore(OFFERS_MAX)
         self._asked = threading.BoundedSemaphore(ASKED_MAX)
         self._flushing = threading.Lock()
+        #: Transactions of the pool that a thread is handing on.
+        self._on_their_way: set[bytes] = set()
+        self._way_lock = threading.Lock()
         #: Reason why the newest attempt to hand on what waits in the pool failed; None if it did not.
         self._failure: str | None = None
 
@@ -135,6 +138,19 @@ class PoolHandover:
             return True  # the pool's log has the reason; the others may do better
 
     def _hand_on(self, tx_hash: bytes, tx_json: bytes) -> bool:
+        """False when no node answers.  A client's thread and a flush may come to one transaction at the same time, and
+        one that is refused, taken or evicted meanwhile need not go out: then there is nothing to do."""
+        with self._way_lock:
+            if tx_hash in self._on_their_way or self._pool.unforwarded_since(tx_hash) is None:
+                return True
+            self._on_their_way.add(tx_hash)
+        try:
+            return self._give(tx_hash, tx_json)
+        finally:
+            with self._way_lock:
+                self._on_their_way.discard(tx_hash)
+
+    def _give(self, tx_hash: bytes, tx_json: bytes) -> bool:
         try:
             is_taken = self._sink.forward(tx_json)
         except Refused as error:
