@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,22 @@ def test_a_stored_checkpoint_that_l1_has_given_up_is_told(
         node.wait(lambda: "the stored checkpoint 4" in (l1_status(node)["reason"] or ""))
         l1.mine(archives=whole)
         node.wait(lambda: l1_status(node)["reason"] is None)
+
+
+def test_a_checkpoint_that_is_not_stored_any_more_is_not_told_of(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
+) -> None:
+    """Before L1 is looked at again."""
+    with node_with_l1(tmp_path / "node", genesis, upstream, l1, l1_polling_interval_ms=3_600_000) as node:
+        node.wait_for(chain)
+        assert node.origins.l1 is not None
+        observer = node.origins.l1._observer
+        assert observer is not None
+        assert observer.state is not None
+        observer._compare(replace(observer.state, stored=4, stored_archive=b"\7" * 32))
+        assert "the stored checkpoint 4 has the archive root" in str(observer.contradiction)
+        node.ingestor.undo_above(chain.units[2].blocks[-1].number)
+        assert observer.contradiction is None
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,9 @@ class L1Observer:
         self.finalized: int | None = None
         #: Number and time of the newest block that was seen; its hash may not be known.
         self.newest = (0, 0)
-        #: Difference of the newest stored checkpoint from the one on L1, and since when on the clock of
-        #: ``time.monotonic``.
-        self.contradiction: str | None = None
+        #: Number and root of a stored checkpoint of which L1 had another root when it was seen last, and that root.
+        self._contradicted: tuple[int, str, str] | None = None
+        #: Since when there is a contradiction, on the clock of ``time.monotonic``.
         self.contradicted_since = 0.0
 
     def look(self, endpoint: L1Endpoint, l1_slot_duration: int) -> None:
@@ -249,15 +249,29 @@ class L1Observer:
 
     def _compare(self, state: L1State) -> None:
         """A chain that L1 has given up stays stored as long as the followed node has it; that is worth a word."""
-        stored = self._stored().checkpoint(state.stored)
-        if stored is None:
+        ours, on_l1 = self._stored_root(state.stored), "0x" + state.stored_archive.hex()
+        if ours is None:
             return
-        ours, on_l1 = orjson.loads(stored.archive_json)["root"], "0x" + state.stored_archive.hex()
         if on_l1 == ours:
-            self.contradiction = None
-        elif self.contradiction is None:
+            self._contradicted = None
+            return
+        if self._contradicted is None:
             self.contradicted_since = time.monotonic()
-            self.contradiction = f"the stored checkpoint {state.stored} has the archive root {ours}, L1 has {on_l1}"
+        self._contradicted = state.stored, ours, on_l1
+
+    @property
+    def contradiction(self) -> str | None:
+        """Difference of the newest stored checkpoint from the one on L1; None once it is not stored any more."""
+        if self._contradicted is None:
+            return None
+        number, ours, on_l1 = self._contradicted
+        if self._stored_root(number) != ours:
+            return None
+        return f"the stored checkpoint {number} has the archive root {ours}, L1 has {on_l1}"
+
+    def _stored_root(self, number: int) -> str | None:
+        stored = self._stored().checkpoint(number)
+        return None if stored is None else str(orjson.loads(stored.archive_json)["root"])
 
     def _check_age(self, number: int, timestamp: int) -> None:
         age = self._clock() - timestamp
