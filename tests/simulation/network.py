@@ -25,8 +25,8 @@ from tests.simulation.scheduler import Task, the_world
 
 __all__ = ["Faults", "Listening", "Wire"]
 
-#: Method, path and body of a request; status and body of its answer.
-Model: TypeAlias = Callable[[str, str, bytes], tuple[int, bytes]]
+#: Method, path and body of a request; status and body of its answer, None: it never comes.
+Model: TypeAlias = Callable[[str, str, bytes], tuple[int, bytes] | None]
 
 _HEAD_END: Final = b"\r\n\r\n"
 _REASONS: Final = {200: "OK", 404: "Not Found", 429: "Too Many Requests", 500: "Error", 503: "Service Unavailable"}
@@ -158,7 +158,11 @@ class Connection:
         model = wire.models[self._host]
         if wire.is_hit(wire.faults.twice, "twice"):
             model(method, path, body)
-        status, answer = model(method, path, body)
+        answered = model(method, path, body)
+        if answered is None:
+            self._is_silent = True
+            return
+        status, answer = answered
         head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Other')}\r\nContent-Length: {len(answer)}\r\n\r\n"
         self.arrive(head.encode() + answer)
 

@@ -8,7 +8,6 @@ by the nodes.
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from typing import Any, Final
 import orjson
 from coincurve import PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from tests.mempool.made import made_txs
+from tests.simulation.funded import FundedChain
 from tests.simulation.l1 import L1_SLOT_S, Beacon
 from tests.simulation.peer_l1 import ProposingL1, TakingProvider
 from tests.simulation.peer_wire import PeerWire, UdpSocket
@@ -26,57 +25,22 @@ from tests.simulation.world import NodeOfWorld, World
 from tests.sources.l1.derivation.attesting import address_of
 from tests.sources.made_chain import SHAPE
 
-from fastnode.archiver.source import GenesisRecord
-from fastnode.development.synthetic_chain import SyntheticChain
-from fastnode.mempool.ledger import balance_slot
 from fastnode.p2p.discovery.own_record import OwnRecord
 from fastnode.p2p.gossip.topics import network_version
 from fastnode.p2p.node import swarm
 from fastnode.p2p.transport.identity import Identity
 from fastnode.p2p.transport.link import Link
-from fastnode.protocol import tx_layout
-from fastnode.protocol.fields import FIELD_BYTES, hex_text
-from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.kzg import COMMITMENT_BYTES
 from fastnode.protocol.releases import FOUR
 from fastnode.publishing import envelope
 from fastnode.sequencing import l1_publication
-from fastnode.world_state.genesis import genesis_of
 
 __all__ = ["VALIDATORS", "PeerNode", "PeerWorld", "put_peers_in_place"]
 
 P2P_PORT: Final = 40_400
 VALIDATORS: Final = 4
 EPOCHS: Final = 400
-_BALANCE: Final = 10**30
 _CLIENT: Final = FOUR.usual_version
-
-
-class FundedChain(SyntheticChain):
-    """Its genesis gives the account that pays for made transactions something to pay with."""
-
-    def _make_genesis(self) -> GenesisRecord:
-        record = super()._make_genesis().to_json()
-        data = base64.b64decode(next(made_txs(1))["data"])
-        payer = data[tx_layout.FEE_PAYER : tx_layout.FEE_PAYER + FIELD_BYTES]
-        funded = {
-            "slot": hex_text(balance_slot(payer, FOUR.addresses.fee_juice)),
-            "value": hex_text(_BALANCE.to_bytes(FIELD_BYTES, "big")),
-        }
-        leaves = sorted([*record["prefilledPublicData"], funded], key=lambda leaf: str(leaf["slot"]))
-        prefilled = [
-            PrefilledPublicData(bytes.fromhex(leaf["slot"][2:]), bytes.fromhex(leaf["value"][2:])) for leaf in leaves
-        ]
-        built = genesis_of(prefilled, FOUR.separators)
-        return GenesisRecord.from_json(
-            record
-            | {
-                "header": built.header.to_json(),
-                "blockHash": hex_text(built.record.block_hash),
-                "archiveRoot": hex_text(built.archive.root),
-                "prefilledPublicData": leaves,
-            }
-        )
 
 
 class PeerNode(NodeOfWorld):

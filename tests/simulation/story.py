@@ -2,6 +2,7 @@
 
     L1          a block every 12 s; a slot is missed now and then
     proposer    a checkpoint in most slots of 36 s, on what L1 has; the hostile one has some of the slots
+    wallets     send transactions to the nodes, which hand them on to published ones, from whose pool blocks are made
     prover      proves what is on L1, or stays away until what is not proven may be pruned
     trouble     reorgs, providers and networks that fail, hidden blobs, restarts, kills, an operator
 
@@ -14,6 +15,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from coincurve import PrivateKey
@@ -21,6 +23,7 @@ from tests.simulation.checks import Checks
 from tests.simulation.l1 import L1_SLOT_S
 from tests.simulation.network import Faults
 from tests.simulation.scheduler import the_world
+from tests.simulation.wallets import Wallets
 from tests.simulation.world import ADMIN_PORT, NodeOfWorld, Violation, World
 from tests.sources.l1.derivation.attesting import address_of, sign
 from tests.sources.l1.publishing import Sheet
@@ -34,7 +37,19 @@ __all__ = ["KINDS", "NODES_MAX", "Story"]
 
 NODES_MAX: Final = 4
 #: Kinds of trouble.
-KINDS: Final = ("hostile", "blobs", "prover", "reorg", "provider", "liar", "network", "restart", "operator")
+KINDS: Final = (
+    "hostile",
+    "blobs",
+    "prover",
+    "reorg",
+    "provider",
+    "liar",
+    "network",
+    "restart",
+    "operator",
+    "wallets",
+    "takers",
+)
 SLOT_BLOCKS: Final = 3
 #: Seconds of a night, and the longest time until all nodes must be where L1 is once nothing disturbs them.
 NIGHT_S: Final = (120.0, 600.0)
@@ -63,6 +78,7 @@ class Story:
         self._count = nodes
         self._kinds = kinds
         self.checks = Checks(world)
+        self._wallets = Wallets(world) if "wallets" in kinds else None
         self._is_calm = False
         self._is_over = False
         self._proposals: dict[str, Proposal] = {}
@@ -82,9 +98,12 @@ class Story:
         world.l1.committee_size = len(self._committee)
         members = tuple(map(address_of, self._committee))
         world.l1.mine(committees=tuple((epoch, members) for epoch in range(EPOCHS)))
+        if self._wallets is not None:
+            self._wallets.open(self._standing)
         self._open_nodes()
-        for actor in (self._live_l1, self._propose, self._prove):
-            threading.Thread(target=self._guarded(actor), name=actor.__name__).start()
+        senders = [] if self._wallets is None else [partial(self._send, self._wallets, name) for name in "ab"]
+        for actor in (self._live_l1, self._propose, self._prove, *senders):
+            threading.Thread(target=self._guarded(actor), name=getattr(actor, "__name__", "wallet")).start()
         for node in world.nodes:
             node.start()
         try:
@@ -120,6 +139,12 @@ class Story:
             {"upstream_url": followed[1]},
             {"upstream_url": followed[2], "l1_rpc_urls": (one,)},
         ]
+        if self._wallets is not None:
+            plot = world.chance("upstreams")
+            for kind in kinds:
+                kind["upstream_url"] = self._wallets.upstreams(kind.get("upstream_url", ()), plot)
+                kind["genesis"] = world.genesis  # published nodes do not say all that a node must know of its network
+                kind["prover_real_proofs"] = plot.random() < 0.3
         for number, kind in enumerate(kinds[:count], 1):
             world.add(
                 f"node-{number}",
@@ -134,6 +159,8 @@ class Story:
 
     def _look(self) -> None:
         self.checks.look()
+        if self._wallets is not None:
+            self._wallets.look()
         self._require_nothing_seen()
         for node in self.world.nodes:
             if node.process is not None and not node.is_up:
@@ -193,6 +220,12 @@ class Story:
     def _first_bad(self) -> int | None:
         return next((item.unit.number for item in self._on_l1() if not item.is_good), None)
 
+    def _standing(self) -> list[tuple[Unit, Sheet]]:
+        """What a node that reads L1 has: checkpoints that are good, and that nobody may take back."""
+        bad, standing = self._first_bad(), self.world.l1.standing
+        top = standing if bad is None else min(standing, bad - 1)
+        return [(item.unit, item.sheet) for item in self._on_l1()[:top]]
+
     # ---- the proposers -------------------------------------------------------------------------
 
     def _propose(self) -> None:
@@ -228,6 +261,8 @@ class Story:
         chain.checkpoint(dice.choice([1, 1, 2, 3]))
         unit = chain.units[-1]
         self.checks.know(unit)
+        if self._wallets is not None:
+            self._wallets.know(unit)
         sheet = l1.sheet(unit.published)  # type: ignore[arg-type]
         kind = dice.choice(["few", "bent", "header"]) if dice.random() < 0.12 and self._has("hostile") else ""
         if kind == "header":
@@ -282,6 +317,14 @@ class Story:
             self.world.say("prover", "stays away: what is not proven will be pruned")
         elif l1.is_prunable() or dice.random() < 0.3:
             self._is_prover_away = False
+
+    # ---- wallets -------------------------------------------------------------------------------
+
+    def _send(self, wallets: Wallets, name: str) -> None:
+        dice = self.world.chance(f"wallet {name}")
+        while not self._is_over:
+            the_world().sleep(dice.uniform(2, 20))
+            wallets.live(dice)
 
     # ---- trouble -------------------------------------------------------------------------------
 
@@ -342,6 +385,9 @@ class Story:
             if self._has(kind):
                 for action in actions:
                     yield action.__name__.strip("_"), action
+        if self._wallets is not None and self._has("takers"):
+            wallets = self._wallets
+            yield "trouble of takers", lambda dice: wallets.trouble(dice, self._later)
         yield "nothing", lambda dice: None
 
     def _reorg(self, dice: random.Random) -> None:
@@ -481,6 +527,8 @@ class Story:
         world.beacon.fails = 0.0
         world.beacon.spoil(False)
         world.beacon.hidden.clear()
+        if self._wallets is not None:
+            self._wallets.rest()
         self._undoing.clear()
         for node in world.nodes:
             if node.node is not None and node.node.core.condition.is_paused:
@@ -491,6 +539,10 @@ class Story:
         while not self.checks.all_is_well():
             if world.now > end:
                 raise Violation(self.checks.what_is_missing(CALM_S))
+            self._rest(LOOK_S)
+        while self._wallets is not None and not self._wallets.all_is_well():
+            if world.now > end:
+                raise Violation(f"after {CALM_S:g} s of calm: {self._wallets.what_is_missing()}")
             self._rest(LOOK_S)
         world.say("story", f"all is well at checkpoint {world.l1.standing}")
         self.checks.compare_answers()

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from tests.simulation.funded import FundedChain
 from tests.simulation.l1 import L1, Beacon, Provider
 from tests.simulation.network import Listening, Wire
 from tests.simulation.scheduler import BEGIN_S, Loop, Scheduler, Task, the_world
@@ -47,11 +48,16 @@ class Violation(AssertionError):  # noqa: N818 - it is what a seed finds
     """Something that must hold does not."""
 
 
+class FundedMadeChain(MadeChain):
+    kind = FundedChain
+
+
 class Process:
     """One life of a node: what is killed together."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.was_killed = False
 
 
 class NodeOfWorld:
@@ -100,6 +106,8 @@ class NodeOfWorld:
         ):
             scheduler.sleep(0.001)
         scheduler.kill(process)
+        if process is not None:
+            process.was_killed = True
         for listening in self.world.wire.nodes.values():
             if listening.host == self.name:
                 listening.close()
@@ -184,7 +192,7 @@ class World:
         """Make the chain and its L1."""
         directory = self.directory / "made"
         directory.mkdir()
-        self.chain = MadeChain(directory, SHAPE)
+        self.chain = FundedMadeChain(directory, SHAPE)
         record = self.chain.chain_record
         info, constants = record["nodeInfo"], record["l1Constants"]
         self.l1 = L1(info, constants)

@@ -48,10 +48,11 @@ class MadeChain:
     """All blocks and checkpoints of the present fork, from number 1 on."""
 
     epoch_slots = synthetic.EPOCH_SLOTS
+    kind: type[SyntheticChain] = SyntheticChain
 
     def __init__(self, directory: Path, shape: ChainShape = SHAPE, release: Release = FOUR) -> None:
         self.release = release
-        self._chain = SyntheticChain(shape, release)
+        self._chain = self.kind(shape, release)
         self._state = WorldState(directory, self._chain.genesis, separators=release.separators)
         self.units: list[Unit] = []
         self.genesis = self._chain.genesis.to_json()
