@@ -34,6 +34,7 @@ from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
 from tests.simulation.world import World, put_in_place  # noqa: E402
 
 import fastnode  # noqa: E402
+from fastnode.protocol.releases import FIVE, FOUR, Release  # noqa: E402
 
 #: Seconds of CPU for a simulated minute, and for the start, after which a seed counts as one that hangs.
 MINUTE_CPU_S: Final = 20
@@ -45,6 +46,7 @@ UNUSED: Final = frozenset({"development", "cli", "testing", "pytest_plugin", "__
 #: Kinds of trouble of each network, and how many nodes it has at most.
 NETWORKS: Final = {"followers": (KINDS, NODES_MAX), "peers": (PEER_KINDS, PEER_NODES_MAX)}
 ALL_KINDS: Final = tuple(dict.fromkeys(KINDS + PEER_KINDS))
+RELEASES: Final = {release.name: release for release in (FOUR, FIVE)}
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,14 @@ class Plan:
     nodes: int | None = None
     kinds: tuple[str, ...] = KINDS
     network: str = "followers"
+    release: Release = FOUR
 
     def command(self) -> str:
         parts = [f"scripts/simulate --seed {self.seed} --minutes {self.minutes:g}"]
         if self.network != "followers":
             parts.append(f"--network {self.network}")
+        if self.release is not FOUR:
+            parts.append(f"--release {self.release.name}")
         if self.nodes is not None:
             parts.append(f"--nodes {self.nodes}")
         parts += [f"--without {kind}" for kind in NETWORKS[self.network][0] if kind not in self.kinds]
@@ -115,7 +120,7 @@ def _opened(plan: Plan, directory: Path, tell: Callable[[str], None]) -> tuple[W
         put_in_place(among_peers)
         put_peers_in_place(among_peers)
         return among_peers, PeerStory(among_peers, plan.minutes, plan.nodes, plan.kinds)
-    world = World(plan.seed, directory, tell)
+    world = World(plan.seed, directory, tell, plan.release)
     put_in_place(world)
     return world, Story(world, plan.minutes, plan.nodes, plan.kinds)
 
@@ -170,6 +175,13 @@ def _say(line: str) -> None:
     show_default=True,
     help="Nodes that follow L1 and each other, or a committee of peers that proposes and attests.",
 )
+@click.option(
+    "--release",
+    type=click.Choice(tuple(RELEASES)),
+    default=FOUR.name,
+    show_default=True,
+    help="Rules of the chain; peers and wallets have those of 4.x alone.",
+)
 @click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Number of nodes; as the seed says by default.")
 @click.option(
     "--without",
@@ -185,6 +197,7 @@ def simulate(
     forever: bool,
     minutes: float,
     network: str,
+    release: str,
     nodes: int | None,
     without: Sequence[str],
     quiet: bool,
@@ -194,6 +207,8 @@ def simulate(
 
     The trace tells what happened, when and to whom; the same seed tells the same again.
     """
+    if network == "peers" and release != FOUR.name:
+        raise click.UsageError("peers have the rules of 4.x alone")
     if network == "peers" and os.environ.get("PYTHONHASHSEED") != "0":
         # Peers are members of sets by their ids, which are texts: their order is that of the hashes.
         arguments = [sys.executable, "-m", "tests.simulation.run", *sys.argv[1:]]
@@ -201,7 +216,7 @@ def simulate(
     read_modules()
     kinds = tuple(kind for kind in NETWORKS[network][0] if kind not in without)
     for number in count(seed) if forever else range(seed, seed + seeds):
-        plan = Plan(number, minutes, nodes, kinds, network)
+        plan = Plan(number, minutes, nodes, kinds, network, RELEASES[release])
         has_held = in_child(plan, _say_outcome if quiet else _say)
         if not has_held:
             _say(f"it does not hold: {plan.command()}")

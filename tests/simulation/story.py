@@ -32,6 +32,7 @@ from tests.sources.made_chain import Unit
 from fastnode.errors import FastnodeError, UpstreamError
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
+from fastnode.protocol.releases import FOUR
 
 __all__ = ["KINDS", "NODES_MAX", "Story"]
 
@@ -78,7 +79,7 @@ class Story:
         self._count = nodes
         self._kinds = kinds
         self.checks = Checks(world)
-        self._wallets = Wallets(world) if "wallets" in kinds else None
+        self._wallets = Wallets(world) if "wallets" in kinds and world.release is FOUR else None
         self._is_calm = False
         self._is_over = False
         self._proposals: dict[str, Proposal] = {}
@@ -154,6 +155,8 @@ class Story:
                 archiver_polling_interval_ms=4_000,
                 upstream_polling_min_ms=1_000,
                 shutdown_delay_s=0,
+                untried_upstreams=True,
+                method_set="both",
                 **kind,
             )
 

@@ -33,6 +33,7 @@ from fastnode.config.settings import Settings
 from fastnode.http import fair_threads, turns
 from fastnode.metrics import loop_lag
 from fastnode.outgoing import network as outgoing
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.serving import server
 from fastnode.storage.database import SharedDatabase
 
@@ -170,10 +171,10 @@ class NodeOfWorld:
 
 
 class World:
-    """``tell`` gets each line of the trace.  Everything is made in a thread of the scheduler."""
+    """``tell`` gets each line of the trace, ``release``: of the chain.  Everything is made in a scheduler's thread."""
 
-    def __init__(self, seed: int, directory: Path, tell: Callable[[str], None]) -> None:
-        self.seed, self.directory, self._tell = seed, directory, tell
+    def __init__(self, seed: int, directory: Path, tell: Callable[[str], None], release: Release = FOUR) -> None:
+        self.seed, self.directory, self._tell, self.release = seed, directory, tell, release
         self.plot = self.chance("plot")
         self.scheduler = Scheduler(seed, self.plot.choice([0.0, 0.002, 0.02, 0.1]))
         self.scheduler.on_error = self._on_error
@@ -192,7 +193,7 @@ class World:
         """Make the chain and its L1."""
         directory = self.directory / "made"
         directory.mkdir()
-        self.chain = FundedMadeChain(directory, SHAPE)
+        self.chain = FundedMadeChain(directory, SHAPE, self.release)
         record = self.chain.chain_record
         info, constants = record["nodeInfo"], record["l1Constants"]
         self.l1 = L1(info, constants)

@@ -32,6 +32,7 @@ from fastnode.archiver.rendering import DETAILED_EXECUTION_RESULTS, EXECUTION_RE
 from fastnode.errors import BlockPruned, DatabaseError
 from fastnode.kernels import block_text, encode, stored_text
 from fastnode.protocol.block import L2Block
+from fastnode.protocol.ethereum import SigningDomain
 from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.releases import Release
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
@@ -95,6 +96,12 @@ class ChainInfo:
         for name, value in derived.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "detailed_execution_results", self.release.has_phased_receipts(self.node_version))
+
+    @property
+    def signing_domain(self) -> SigningDomain | None:
+        """Name the chain and rollup of the committee's signatures; None where the rollup contract is not told."""
+        rollup = self.node_info.get("l1ContractAddresses", {}).get("rollupAddress")
+        return None if rollup is None else SigningDomain(self.l1_chain_id, encode.from_hex(rollup))
 
 
 class ViewedDatabase(Protocol):

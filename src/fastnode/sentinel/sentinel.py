@@ -225,7 +225,7 @@ class Sentinel:
         key = checkpoint.header_hash + hashlib.sha256(checkpoint.attestations_json).digest()
         known = self._attestations.get(key)
         if known is None:
-            known = self._attestations[key] = read_attestations(checkpoint)
+            known = self._attestations[key] = read_attestations(checkpoint, view.chain.signing_domain)
             if len(self._attestations) > _REMEMBERED_MAX:
                 self._attestations.popitem(last=False)
         return known

@@ -54,6 +54,8 @@ from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.kzg import blobs_hash, versioned_hash
 from fastnode.protocol.releases import FIVE, FOUR
 from fastnode.public_execution.executor import programs_of
+from fastnode.sentinel.attestations import Attestations
+from fastnode.sentinel.sentinel import Sentinel
 from fastnode.sources.l1.proposals import Proposal
 
 Json = dict[str, Any]
@@ -245,6 +247,18 @@ def test_the_chain_that_was_built_is_derived_from_l1_and_blobs_alone(
         expected = replace(instance, current_contract_class_id=NEW_CLASS.id)
         assert ContractInstance.from_json(record) == expected
         assert check_data(node.data).problems == []
+
+
+def test_who_of_the_committee_signed_is_told_of_a_stored_checkpoint(
+    tmp_path: Path, l1: PublishingL1, made: Made
+) -> None:
+    with ExitStack() as stack:
+        view = derive(tmp_path / "node", l1, made, stack).ingestor.view
+        sentinel = Sentinel(history_epochs=24, proven_epochs=2000, is_ready=lambda: True)
+        members = tuple(map(address_of, COMMITTEE))
+        for number in range(1, 5):
+            found = sentinel.attestations(view, number)
+            assert found == Attestations(members, frozenset({members[0], members[1], members[3]}))
 
 
 def test_signatures_for_another_chain_are_no_attestations(tmp_path: Path, l1: PublishingL1, made: Made) -> None:
