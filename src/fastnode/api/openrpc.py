@@ -5,7 +5,8 @@ JSON-RPC's own, and it would not be a valid method name in generated clients.
 
 Examples are calls of a node with the sample chain and default settings, and what it answers.  They are kept by method
 in ``data/method_examples.json``, each with ``params`` and the ``result``, if there is one; ``sets`` are the method
-sets that answer so, where not all do, and ``needs`` is a flag that the node was started with.
+sets that answer so, where not all do, and ``needs`` is a flag that the node was started with.  ``$nodeVersion`` stands
+for the version of the sample chain.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from fastnode.api.record_schemas import components
 from fastnode.api.schema_language import schema_of
 from fastnode.api.schema_titles import pascal, titled
 from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet
+from fastnode.protocol.releases import FOUR
 from fastnode.values.namespaces import newer_name
 from fastnode.values.schemas import Schema
 from fastnode.values.value_type import definitions_of
@@ -185,5 +187,6 @@ def _examples(method: str, method_set: MethodSet) -> list[dict[str, Any]]:
 @cache
 def _all_examples() -> dict[str, list[dict[str, Any]]]:
     text = resources.files("fastnode").joinpath("data/method_examples.json").read_bytes()
-    examples: dict[str, list[dict[str, Any]]] = orjson.loads(text)
+    version = orjson.dumps(FOUR.usual_version)
+    examples: dict[str, list[dict[str, Any]]] = orjson.loads(text.replace(b'"$nodeVersion"', version))
     return examples

@@ -10,10 +10,11 @@ import fastnode
 from fastnode.protocol.releases import known
 
 SOURCE = Path(fastnode.__file__).parent
-#: Places that tell of releases: their modules, and recordings of a chain.
-TELLING = ("protocol/releases", "data")
+#: Places that tell of releases: their modules and their records.
+TELLING = ("protocol/releases", "data/releases")
 #: Modules that take one release as given, and why.
 GIVEN = {
+    "api/openrpc.py": "examples are answers on the sample chain, which is of this release",
     "archiver/layout.py": "chains that were stored before releases were",
     "archiver/source.py": "a chain whose record names no version",
     "development/synthetic_chain.py": "chain files that the command makes",
@@ -29,7 +30,7 @@ GIVEN = {
 def code() -> Iterator[tuple[str, str]]:
     for file in sorted(SOURCE.rglob("*")):
         name = file.relative_to(SOURCE).as_posix()
-        if file.suffix in (".py", ".pyx", ".pxd", ".pyi", ".h") and not name.startswith(TELLING):
+        if file.suffix in (".py", ".pyx", ".pxd", ".pyi", ".h", ".json") and not name.startswith(TELLING):
             yield name, file.read_text()
 
 
