@@ -291,6 +291,24 @@ def test_what_the_contract_gave_up_is_given_up(node: Deriving, chain: MadeChain,
 
 
 @without_messages
+def test_nothing_differs_from_l1_any_more_where_every_checkpoint_was_given_up(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    node.pass_()
+    assert has(node, chain)
+    l1.prune_to(0)
+    node.look()
+    observer = node.reader._observer
+    assert observer is not None
+    assert "has the archive root" in (observer.contradiction or "")
+    node.pass_()
+    assert node.checkpoint == 0
+    l1.mine()
+    node.look()
+    assert observer.contradiction is None
+
+
+@without_messages
 def test_what_can_be_pruned_is_given_up_before_the_contract_does_it(
     node: Deriving, chain: MadeChain, l1: PublishingL1
 ) -> None:
