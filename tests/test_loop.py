@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 
 import fastnode
@@ -166,6 +168,45 @@ def test_a_loop_waits_for_news_and_ends_at_once(source: Source) -> None:
     assert len(reads) == 2, "it does not begin again after its end"
 
 
+def test_a_pause_and_a_growing_one_are_over_when_the_clock_says_so() -> None:
+    clock, steps = Clock(), queue.SimpleQueue[float]()
+    fails = [ValueError()]
+
+    def step() -> float:
+        steps.put(clock.now)
+        if fails:
+            raise fails.pop()
+        return 60.0
+
+    loop = Loop("test", step, what="nothing is read", clock=clock, first_s=5.0)
+    loop.start()
+    assert steps.get(timeout=PATIENCE_S) == 1000.0
+    for passed in (4.0, 1.0, 59.0, 1.0):
+        clock.pass_by(passed, at_most_s=PATIENCE_S)
+    assert [steps.get(timeout=PATIENCE_S) for _ in range(2)] == [1005.0, 1065.0]
+    loop.close()
+    assert steps.empty()
+
+
+def test_a_rest_within_a_step_ends_with_news_which_begin_no_other_step_and_with_the_loop() -> None:
+    begun, rests = queue.SimpleQueue[None](), queue.SimpleQueue[bool]()
+
+    def step() -> float:
+        begun.put(None)
+        rests.put(loop.rest(60.0, until_woken=True))
+        return 0.0
+
+    loop = Loop("test", step, what="nothing is read", clock=Clock())
+    loop.start()
+    begun.get(timeout=PATIENCE_S)
+    loop.wake()
+    assert rests.get(timeout=PATIENCE_S)
+    begun.get(timeout=PATIENCE_S)
+    loop.close()
+    assert not rests.get(timeout=PATIENCE_S)
+    assert rests.empty()
+
+
 # ---- every thread ------------------------------------------------------------------------------------
 
 #: Modules that start a thread or a timer without a loop, with the reason.
@@ -267,6 +308,11 @@ def owned_loops() -> Iterator[tuple[str, str]]:
         for node in assigned:
             if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "Loop":
                 yield module, ast.unparse(node.targets[0])
+
+
+def test_each_loop_has_a_clock_that_it_is_given() -> None:
+    made = [call for _, tree in modules("Loop") for call in calls(tree) if ast.unparse(call.func) == "Loop"]
+    assert [ast.unparse(call) for call in made if "clock" not in {given.arg for given in call.keywords}] == []
 
 
 def test_each_loop_is_in_an_attribute() -> None:

@@ -17,17 +17,20 @@ loop.trouble         # for /readyz and /status
 
 A step answers for what it expects of those whom it reads, and says that itself.  Everything else that it raises is a
 bug, or an input that nobody has thought of: it must not end the thread, and must not look healthy.
+
+A loop waits by a :class:`Clock`, and its owner reads the same one; tests give one that stands until they move it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-__all__ = ["Loop", "Setbacks"]
+__all__ = ["CLOCK", "Clock", "Loop", "Setbacks"]
 
 logger = logging.getLogger("fastnode.loop")
 
@@ -35,6 +38,31 @@ logger = logging.getLogger("fastnode.loop")
 FIRST_S: Final = 0.25
 LONGEST_S: Final = 5.0
 _DOUBLINGS_MAX: Final = 16
+
+
+class Clock:
+    """Time in seconds, and waiting for it to pass."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def wait(self, changed: threading.Condition, until: float | None) -> None:
+        """Return when ``changed``, which is held, is notified or :meth:`monotonic` gives ``until``; perhaps before."""
+        changed.wait(None if until is None else max(0.0, until - time.monotonic()))
+
+    def wait_for(self, changed: threading.Condition, is_so: Callable[[], bool], seconds: float | None) -> bool:
+        """As that of a condition, which is held; False: it is not so when the seconds are over."""
+        until = None if seconds is None else self.monotonic() + seconds
+        while not (found := is_so()) and (until is None or self.monotonic() < until):
+            self.wait(changed, until)
+        return found
+
+
+CLOCK: Final = Clock()
 
 
 class Setbacks:
@@ -92,35 +120,48 @@ class Loop:
         step: Callable[[], float | None],
         *,
         what: str,
+        clock: Clock = CLOCK,
         on_error: Callable[[], None] = lambda: None,
         first_s: float = FIRST_S,
         longest_s: float = LONGEST_S,
     ) -> None:
+        self.clock = clock
         self._name = name
         self._step = step
         self._what = what
         self._on_error = on_error
         self._setbacks = Setbacks(what, first_s=first_s, longest_s=longest_s)
-        self._woken = threading.Event()
-        self._stopping = threading.Event()
+        self._changed = threading.Condition()
+        self._is_woken = False
+        self.is_stopping = False
         self._thread: threading.Thread | None = None
         #: A thread is not alive yet while it is being started; its first step may ask before ``start`` returns.
         self._is_started = False
 
     def start(self) -> None:
         """Once, and not after an interruption."""
-        if not self._stopping.is_set():
+        if not self.is_stopping:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
             self._is_started = True
 
     def wake(self) -> None:
         """Begin the next step now; one that is under way is followed by another.  A growing pause is not cut short."""
-        self._woken.set()
+        with self._changed:
+            self._is_woken = True
+            self._changed.notify_all()
 
     def interrupt(self) -> None:
-        self._stopping.set()
-        self._woken.set()
+        with self._changed:
+            self.is_stopping = True
+            self._changed.notify_all()
+
+    def rest(self, seconds: float, *, until_woken: bool = False) -> bool:
+        """Wait within a step; False: it is to end.  A wake that ends the rest does not begin another step."""
+        self._wait(seconds, for_news=until_woken)
+        if until_woken:
+            self._is_woken = False
+        return not self.is_stopping
 
     def close(self) -> None:
         """May be called more than once."""
@@ -133,36 +174,35 @@ class Loop:
             self._thread.join(timeout_s)
 
     @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
-
-    @property
     def trouble(self) -> str | None:
         """Reason why the work is not done; None while it is done, or not asked for."""
         thread = self._thread
-        if thread is None or not self._is_started or self._stopping.is_set():
+        if thread is None or not self._is_started or self.is_stopping:
             return None
         return self._setbacks.reason if thread.is_alive() else f"{self._what}: its thread has ended"
 
     def _run(self) -> None:
         self._is_started = True
-        while not self._stopping.is_set():
-            self._woken.clear()
+        while not self.is_stopping:
+            self._is_woken = False
             try:
                 pause = self._step()
                 self._setbacks.end()
             except BaseException as error:  # noqa: BLE001 - logged and counted; nobody else would hear of it
                 self._back_off(error)
             else:
-                if not self._stopping.is_set():
-                    self._woken.wait(pause)
+                self._wait(pause, for_news=True)
+
+    def _wait(self, seconds: float | None, *, for_news: bool) -> None:
+        with self._changed:
+            self.clock.wait_for(self._changed, lambda: self.is_stopping or (for_news and self._is_woken), seconds)
 
     def _back_off(self, error: BaseException) -> None:
-        if self._stopping.is_set():
+        if self.is_stopping:
             return
         pause = self._setbacks.note(error)
         try:
             self._on_error()
         except Exception:
             logger.exception(self._what)
-        self._stopping.wait(pause)
+        self.rest(pause)

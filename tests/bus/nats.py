@@ -15,6 +15,7 @@ from tests.ports import free_port
 
 from fastnode.bus.connection import Bus
 from fastnode.bus.options import BusOptions
+from fastnode.loop import CLOCK, Clock
 
 PATIENCE_S = 60.0
 
@@ -85,9 +86,9 @@ class NatsServer:
             self._process = None
 
 
-def open_bus(*urls: str, name: str = "node", **options: object) -> Bus:
+def open_bus(*urls: str, name: str = "node", clock: Clock = CLOCK, **options: object) -> Bus:
     """Connected."""
-    bus = Bus(BusOptions(urls=urls, name=name, **options))  # type: ignore[arg-type]
+    bus = Bus(BusOptions(urls=urls, name=name, **options), clock)  # type: ignore[arg-type]
     bus.start()
     deadline = time.monotonic() + PATIENCE_S
     while not bus.is_connected:

@@ -28,10 +28,10 @@ def lease_of(server: NatsServer, clock: Clock) -> Iterator[Callable[[str], Lease
     with ExitStack() as stack:
 
         def make(name: str) -> Lease:
-            bus: Bus = open_bus(server.url, name=name)
+            bus: Bus = open_bus(server.url, name=name, clock=clock)
             stack.callback(bus.close)
             bus.set_up(bucket_of(SUBJECTS))
-            return Lease(bus, SUBJECTS, "something", now=clock)
+            return Lease(bus, SUBJECTS, "something")
 
         yield make
 

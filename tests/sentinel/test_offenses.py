@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.clock import Clock
+from tests.conftest import PATIENCE_S
 
 from fastnode.errors import DataDirectoryError
 from fastnode.sentinel.attestations import Attestations
@@ -117,7 +120,7 @@ def watch(store: OffenseStore) -> Watch:
             DEFAULTS | configuration,
             size or RoundSize(4, 2),
             store,
-            now=lambda: now,
+            clock=Clock(now),
         )
 
     return make
@@ -255,7 +258,7 @@ def test_inactivity_in_a_row_begins_with_the_first_epoch_that_was_watched(watch:
 
 def test_without_statistics_nobody_is_accused_of_inactivity(store: OffenseStore) -> None:
     size, now = RoundSize(4, 2), SlotTime(GENESIS, SLOT_S).of(31 * EPOCH_SLOTS)
-    watch = OffenseWatch(FakeSentinel(), DEFAULTS, size, store, judges_inactivity=False, now=lambda: now)  # type: ignore[arg-type]
+    watch = OffenseWatch(FakeSentinel(), DEFAULTS, size, store, judges_inactivity=False, clock=Clock(now))  # type: ignore[arg-type]
     assert found(watch, "all") == []
 
 
@@ -451,7 +454,7 @@ def test_a_node_that_was_away_goes_on_where_it_was(tmp_path: Path, sentinel: Fak
     def ask(view: FakeView) -> list[tuple[str, bytes, int, int]]:
         store = OffenseStore.open(tmp_path / "offenses", CHAIN)
         try:
-            watch = OffenseWatch(sentinel, DEFAULTS, RoundSize(4, 2), store, now=lambda: GENESIS)  # type: ignore[arg-type]
+            watch = OffenseWatch(sentinel, DEFAULTS, RoundSize(4, 2), store, clock=Clock(GENESIS))  # type: ignore[arg-type]
             return kinds(watch, view)
         finally:
             store.close()
@@ -469,18 +472,18 @@ def test_the_thread_sees_what_a_reorg_replaces_once_the_chain_is_new_enough(
     watch: Watch, sentinel: FakeSentinel, store: OffenseStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     sentinel.signed = dict.fromkeys((A, B, C), by(0, 1, 2, 3, 4))
-    is_ready, asked = [False], []
-    looked: list[object] = []
+    is_ready = [False]
+    asked, looked = queue.SimpleQueue[bool](), queue.SimpleQueue[object]()
     watching = watch(**NOW, sentinel=sentinel)
     original = watching.look
 
     def look(view: Any) -> None:
         original(view)
-        looked.append(view)
+        looked.put(view)
 
     def ready() -> bool:
         answer = is_ready[0]
-        asked.append(answer)
+        asked.put(answer)
         return answer
 
     watching.look = look  # type: ignore[method-assign]
@@ -489,13 +492,11 @@ def test_the_thread_sees_what_a_reorg_replaces_once_the_chain_is_new_enough(
     with caplog.at_level(logging.WARNING, "fastnode.sentinel"):
         try:
             thread.on_committed(Committed(View(FakeView((1, A)))))  # type: ignore[arg-type]
-            while not asked:
-                pass
+            assert not asked.get(timeout=PATIENCE_S)
             is_ready[0] = True
             for view in (FakeView((1, B)), FakeView((1, C))):
                 thread.on_committed(Committed(View(view)))  # type: ignore[arg-type]
-                while view not in looked:
-                    pass
+                assert looked.get(timeout=PATIENCE_S) is view
         finally:
             thread.close()
             thread.close()

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+from tests.clock import Clock
+
 from fastnode.sentinel.offense_store import OffenseStore
 from fastnode.sentinel.offenses import ALL, Offense, OffenseType, RoundSize
 from fastnode.sentinel.payloads import (
@@ -200,7 +202,7 @@ def known_offenses(case: Case) -> list[Offense]:
     size = RoundSize(case["roundSlots"] // case["epochSlots"], case.get("offset", 0))
     moment = SlotTime(0, SLOT_S).of(case["slot"])
     config = {"slashInactivityTargetPercentage": 0.9, "slashInactivityConsecutiveEpochThreshold": 1} | case["config"]
-    watch = OffenseWatch(sentinel, config, size, store, now=lambda: moment)
+    watch = OffenseWatch(sentinel, config, size, store, clock=Clock(moment))
     for validator, kind, at in case["offenses"]:
         watch.accuse(OffenseType(kind), raw(validator), at, case["epochSlots"])
     return watch.offenses(view, ALL)

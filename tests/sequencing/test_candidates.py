@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock
 from tests.mempool.pools import Harness, entry
 
 from fastnode.sequencing.candidates import SEEN_MIN, Candidates
@@ -20,25 +21,18 @@ def pool(tmp_path: Path) -> Iterator[Harness]:
     pool.close()
 
 
-class Time:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def time() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def candidates(pool: Harness, time: Time) -> Candidates:
+def candidates(pool: Harness, time: Clock) -> Candidates:
     return Candidates(pool.pool, age_s=AGE_S, clock=time)
 
 
 def test_a_transaction_counts_once_it_has_been_noticed_for_long_enough(
-    pool: Harness, candidates: Candidates, time: Time
+    pool: Harness, candidates: Candidates, time: Clock
 ) -> None:
     pool.add(entry(1))
     candidates.notice()
@@ -52,7 +46,7 @@ def test_a_transaction_counts_once_it_has_been_noticed_for_long_enough(
 
 
 def test_a_transaction_of_a_block_that_is_taken_back_is_as_old_as_it_was(
-    pool: Harness, candidates: Candidates, time: Time
+    pool: Harness, candidates: Candidates, time: Clock
 ) -> None:
     one, before = entry(1), pool.ledger
     pool.add(one)
@@ -64,7 +58,7 @@ def test_a_transaction_of_a_block_that_is_taken_back_is_as_old_as_it_was(
     assert candidates.count() == 1
 
 
-def test_what_the_pool_has_no_longer_is_forgotten(pool: Harness, candidates: Candidates, time: Time) -> None:
+def test_what_the_pool_has_no_longer_is_forgotten(pool: Harness, candidates: Candidates, time: Clock) -> None:
     for number in range(1, SEEN_MIN + 2):
         one = entry(number)
         pool.add(one)

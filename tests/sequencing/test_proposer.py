@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fastnode.errors import DatabaseFull
+from fastnode.loop import CLOCK, Clock
 from fastnode.sequencing.proposer import Sequencer
 from fastnode.sequencing.record import SlotOutcome
 from fastnode.sequencing.timetable import Timetable
@@ -19,7 +20,7 @@ SLOT_S, L1_SLOT_S = 36, 12
 class Slots:
     """A sequencer on an L1 whose newest block is some seconds after the build start of slot 100."""
 
-    def __init__(self, elapsed_s: float, *, begun: int = -1) -> None:
+    def __init__(self, elapsed_s: float, *, begun: int = -1, clock: Clock = CLOCK) -> None:
         self.newest_timestamp = int(time.time())
         build_start = self.newest_timestamp - elapsed_s
         genesis = build_start + L1_SLOT_S - 100 * SLOT_S
@@ -32,7 +33,10 @@ class Slots:
         view = SimpleNamespace(chain=SimpleNamespace(tips=tips, block_info=lambda number: None))
         parts: Any = SimpleNamespace(
             reader=SimpleNamespace(
-                seen=lambda: (facts, state), newest_timestamp=self.newest_timestamp, slot_duration=L1_SLOT_S
+                seen=lambda: (facts, state),
+                newest_timestamp=self.newest_timestamp,
+                slot_duration=L1_SLOT_S,
+                clock=clock,
             ),
             candidates=SimpleNamespace(notice=lambda: None, on_arrival=None),
             is_paused=lambda: False,

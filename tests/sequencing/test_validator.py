@@ -21,6 +21,7 @@ from fastnode.config.settings import Settings
 from fastnode.errors import DutyAlreadySigned, DutyConflict
 from fastnode.ha.duty import DutyType
 from fastnode.keystore.from_settings import keystore_of_settings
+from fastnode.loop import CLOCK
 from fastnode.outgoing.network import Network
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.messages.proposals import CheckpointAttestation, CheckpointProposal
@@ -109,6 +110,7 @@ class Here:
             messages_of=lambda number: self.messages,
             newest_timestamp=self.newest_timestamp,
             slot_duration=12,
+            clock=CLOCK,
         )
         self.reader = reader
         self.directory = directory

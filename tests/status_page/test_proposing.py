@@ -14,6 +14,7 @@ from tests.status_page.chromium import Chromium, Page
 from tests.status_page.conftest import Site
 
 from fastnode.errors import SigningError
+from fastnode.loop import CLOCK
 from fastnode.outgoing.network import Network
 from fastnode.proving.prover import Prover, ProverOptions
 from fastnode.publishing.requests import OutcomeKind
@@ -33,7 +34,8 @@ def proposing(tmp_path: Any) -> Iterator[dict[str, Any]]:
     record.note(100, SlotOutcome.PROPOSED, checkpoint=7, blocks=2, txs=5, seconds=3.25)
     record.note(101, SlotOutcome.MISSED, WHY)
     unused: Any = None
-    prover = Prover(unused, unused, unused, unused, ProverOptions(prover_id=b"\1" * 20), unused)
+    reader: Any = SimpleNamespace(clock=CLOCK)
+    prover = Prover(reader, unused, unused, unused, ProverOptions(prover_id=b"\1" * 20), unused)
     prover.epochs, prover.checkpoints, prover.state = 3, 11, "waits for epoch 9 to be complete"
     with Network() as network:
         door = SigningDoor(lambda: {ACCOUNTS[0]: test_key(0)}, ROLLUP, network)

@@ -8,7 +8,6 @@ second is owed, and the budget is below zero until it has been paid back.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -71,7 +70,7 @@ class SharedBudgets:
         #: By node: its session, what it wrote, and when that was read.
         self._others: dict[str, tuple[Any, dict[str, float], float]] = {}
         self._reason: str | None = None
-        self._loop = Loop("fastnode-budgets", self._turn, what="budgets of clients are not shared")
+        self._loop = Loop("fastnode-budgets", self._turn, what="budgets of clients are not shared", clock=bus.clock)
 
     def start(self) -> None:
         self._loop.start()
@@ -117,7 +116,7 @@ class SharedBudgets:
                 budgets.charge(client, cost)
 
     def _note(self, spent: Mapping[str, float]) -> None:
-        now = time.monotonic()
+        now = self._bus.clock.monotonic()
         for client, cost in spent.items():
             self._spent[client] = self._spent.get(client, 0.0) + cost
             self._seen_at[client] = now
@@ -129,7 +128,7 @@ class SharedBudgets:
 
     def _owed_to_others(self, own_subject: str) -> dict[str, float]:
         owed: dict[str, float] = {}
-        now = time.monotonic()
+        now = self._bus.clock.monotonic()
         for message in self._bus.matching(self._subjects.bucket, self._subjects.value(f"{_SPENT}.*")):
             if message.subject == own_subject:
                 continue

@@ -28,7 +28,7 @@ from fastnode.bus.options import BusOptions
 from fastnode.errors import FastnodeError, UpstreamFault, UpstreamUnavailable
 from fastnode.extras import LazyModule
 from fastnode.log import log_facts
-from fastnode.loop import Setbacks
+from fastnode.loop import CLOCK, Clock, Setbacks
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
@@ -106,8 +106,10 @@ class StreamSetup:
 class Bus:
     """``start`` it once; ``close`` it at the end."""
 
-    def __init__(self, options: BusOptions) -> None:
+    def __init__(self, options: BusOptions, clock: Clock = CLOCK) -> None:
         self.options = options
+        #: Clock of all that repeats on this bus.
+        self.clock = clock
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="fastnode-bus", daemon=True)
         self._client: Client | None = None

@@ -67,7 +67,7 @@ class HandingOn:
         self.lease = Lease(bus, subjects, "transactions")
         #: Outcomes of transactions that are not said yet: the record, and the claim that it replaces, if that is known.
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
-        self.loop = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on")
+        self.loop = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on", clock=bus.clock)
         self._trouble: str | None = None
 
     def invariant(self) -> None:

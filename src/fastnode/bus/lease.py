@@ -7,8 +7,6 @@ holder stops counting on it before another may take it, also while the bus does 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Final
 
 import orjson
@@ -26,12 +24,12 @@ RENEW_S: Final = 1.0
 class Lease:
     """Lease of one task.  ``tick`` is called again and again, from one thread; the rest from any."""
 
-    def __init__(self, bus: Bus, subjects: Subjects, task: str, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, bus: Bus, subjects: Subjects, task: str) -> None:
         self._bus = bus
         self._stream = subjects.bucket
         self._subject = subjects.value(f"lease.{task}")
         self._name = bus.options.name
-        self._now = now
+        self._now = bus.clock.monotonic
         self._held_until = 0.0
         self._renew_at = 0.0
         self._seen: int | None = None

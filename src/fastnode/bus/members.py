@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -49,14 +48,14 @@ class Members:
     def all(self) -> dict[str, dict[str, Any]]:
         """By name, as of a moment ago.  UpstreamUnavailable."""
         with self._lock:
-            now = time.monotonic()
+            now = self._bus.clock.monotonic()
             if now - self._read_at >= FRESH_S:
                 self._read()
                 self._read_at = now
             return self._values
 
     def _read(self) -> None:
-        now = time.monotonic()
+        now = self._bus.clock.monotonic()
         if now - self._read_at > DEAD_S / 2:
             # The bus was away, or there was no question: what was seen before says nothing of the time in between.
             self._seen = {name: (sequence, now) for name, (sequence, _) in self._seen.items()}
@@ -78,7 +77,7 @@ class Members:
         value = self.all().get(name)
         if value is None or value.get("session") != session:
             return True
-        return time.monotonic() - self._seen[name][1] > DEAD_S
+        return self._bus.clock.monotonic() - self._seen[name][1] > DEAD_S
 
 
 class Heartbeat:
@@ -93,7 +92,9 @@ class Heartbeat:
         self.session = secrets.token_hex(8)
         #: Reason why the last heartbeat did not go out although the bus is there.
         self._reason: str | None = None
-        self._loop = Loop("fastnode-heartbeat", self._beat, what="this node does not tell the fleet how it is")
+        self._loop = Loop(
+            "fastnode-heartbeat", self._beat, what="this node does not tell the fleet how it is", clock=bus.clock
+        )
 
     def start(self) -> None:
         self._loop.start()

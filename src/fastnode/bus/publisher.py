@@ -11,7 +11,6 @@ is found out from the publisher's own ``at`` on the bus: what this says and the 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -87,7 +86,11 @@ class Publisher:
         self._snapshots = snapshots
         self._name = bus.options.name
         self._loop = Loop(
-            "fastnode-publish", self._turn, what="the chain is not published", on_error=self._forget_published
+            "fastnode-publish",
+            self._turn,
+            what="the chain is not published",
+            clock=bus.clock,
+            on_error=self._forget_published,
         )
         self._genesis: Reference | None = None
         self._is_empty = False  # whatever this publisher says there
@@ -117,7 +120,7 @@ class Publisher:
 
     def on_committed(self, _committed: Committed) -> None:
         """From the thread that ingests."""
-        self.committed_at = time.time()
+        self.committed_at = self._bus.clock.time()
         self._loop.wake()
 
     def start(self) -> None:
@@ -175,7 +178,7 @@ class Publisher:
         view = self._view()
         if view is None:
             return
-        now = time.monotonic()
+        now = self._bus.clock.monotonic()
         if now >= self._next_look_at:
             self._look_at_stream(view.chain)
             self._next_look_at = now + HEARTBEAT_S
@@ -427,7 +430,7 @@ class Publisher:
     def _drop_before_snapshot(self, chain: ChainView) -> None:
         block = (self._snapshots() or {}).get("block") or 0
         number = chain.newest_complete_checkpoint(min(block, chain.tip_number)) - CHECKPOINTS_KEPT if block else 0
-        now = time.monotonic()
+        now = self._bus.clock.monotonic()
         if number <= self._dropped or now < self._next_drop_at:
             return
         self._next_drop_at = now + HEARTBEAT_S

@@ -104,7 +104,9 @@ class SharedTxs:
         self._is_listening = False
         #: Transactions that are built on what this node does not have yet, and until when they are tried again.
         self._later: dict[bytes, tuple[bytes, float]] = {}
-        self._reader = Loop("fastnode-txs", self._read_on, what="transactions of the fleet are not read")
+        self._reader = Loop(
+            "fastnode-txs", self._read_on, what="transactions of the fleet are not read", clock=bus.clock
+        )
         self._questions = Questions(self._ask_standing, QUESTIONS_MAX, QUESTION_S)
         #: Reason why transactions of other nodes do not come; None while they do.
         self._read_trouble: str | None = None
@@ -145,13 +147,13 @@ class SharedTxs:
                 f"The transaction takes {len(data)} bytes, more than the {TX_BYTES_MAX} that nodes share",
                 data={"code": "TX_TOO_LARGE"},
             )
-        deadline = time.monotonic() + SHARE_S
+        deadline = self._bus.clock.monotonic() + SHARE_S
         while True:
             try:
                 self._store(tx.hash, data)
                 break
             except UpstreamUnavailable as error:
-                if time.monotonic() >= deadline or self._is_stopping or not self._bus.is_connected:
+                if self._bus.clock.monotonic() >= deadline or self._is_stopping or not self._bus.is_connected:
                     self._mempool.pool.drop(tx.hash, "the bus does not take it")
                     logger.warning("transaction not shared", extra=log_facts(reason=str(error)))
                     raise Refused(
@@ -207,7 +209,7 @@ class SharedTxs:
 
     def _read_some(self) -> bool:
         """Read some messages; True if there were any."""
-        now = time.monotonic()
+        now = self._bus.clock.monotonic()
         if now >= self._next_look_at:
             self._look_at_stream()
             self._next_look_at = now + LOOK_S
@@ -292,12 +294,12 @@ class SharedTxs:
     def _keep_for_later(self, tx_hash: bytes, data: bytes) -> None:
         """The block that it is built on is on its way."""
         if len(self._later) < LATER_MAX:
-            self._later.setdefault(tx_hash, (data, time.monotonic() + LATER_S))
+            self._later.setdefault(tx_hash, (data, self._bus.clock.monotonic() + LATER_S))
 
     def _try_again(self) -> None:
         waiting, self._later = self._later, {}
         for tx_hash, (data, until) in waiting.items():
-            if time.monotonic() < until:
+            if self._bus.clock.monotonic() < until:
                 self._later[tx_hash] = (data, until)
                 self._take_again(tx_hash, data)
 

@@ -19,15 +19,14 @@ from __future__ import annotations
 import logging
 import struct
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from fastnode.errors import DatabaseError, DatabaseUnwritable, DataDirectoryError
 from fastnode.log import log_facts
-from fastnode.loop import Loop
+from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.mempool.entries import PoolEntry
 from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.storage.migration import Batch
@@ -156,7 +155,7 @@ class PoolStore:
        └──── all that is staged is written ────────┘
     """
 
-    def __init__(self, database: SharedDatabase, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: SharedDatabase, clock: Clock = CLOCK) -> None:
         self._database = database
         self._stage_lock = threading.Lock()
         self._write_lock = threading.Lock()
@@ -166,12 +165,11 @@ class PoolStore:
         self._written_count = 0
         #: Held while the database is read, and while it is opened anew.
         self._reading = threading.RLock()
-        self._clock = clock
         #: When the refused database is opened anew, None while it is written.
         self._reopened_at: float | None = None
         #: Writes that were refused since the start.
         self._refusals = 0
-        self._recovery = Loop("fastnode-pool-recovery", self._recover, what="the pool is not opened anew")
+        self._recovery = Loop("fastnode-pool-recovery", self._recover, what="the pool is not opened anew", clock=clock)
         self._recovers = False
         database.after_failure = "it is opened anew every few seconds, and the node goes on by itself"
 
@@ -301,7 +299,7 @@ class PoolStore:
         if self._recovery.is_stopping or self._reopened_at is not None:
             return
         logger.error("the pool cannot be written", extra=log_facts(reason=str(self.fault)))
-        self._reopened_at = self._clock() + RECOVERY_INTERVAL_S
+        self._reopened_at = self._recovery.clock.monotonic() + RECOVERY_INTERVAL_S
         if self._recovers:
             self._recovery.wake()
         else:
@@ -311,7 +309,7 @@ class PoolStore:
     def _recover(self) -> float | None:
         if self._reopened_at is None:
             return None
-        pause = self._reopened_at - self._clock()
+        pause = self._reopened_at - self._recovery.clock.monotonic()
         if pause > 0:
             return pause
         try:
@@ -321,11 +319,11 @@ class PoolStore:
             self.commit(self._staged_count)
         except (DatabaseError, DataDirectoryError) as error:
             logger.debug("the pool still cannot be written: %s", error)
-            self._reopened_at = self._clock() + RECOVERY_INTERVAL_S
+            self._reopened_at = self._recovery.clock.monotonic() + RECOVERY_INTERVAL_S
             return RECOVERY_INTERVAL_S
         with self._write_lock:
             is_refused_again = self._refusals != refusals  # to somebody else, just now
-            self._reopened_at = self._clock() + RECOVERY_INTERVAL_S if is_refused_again else None
+            self._reopened_at = self._recovery.clock.monotonic() + RECOVERY_INTERVAL_S if is_refused_again else None
         if is_refused_again:
             return RECOVERY_INTERVAL_S
         logger.warning("the pool is written again")

@@ -48,7 +48,7 @@ from prometheus_client.core import Metric
 
 from fastnode import __version__
 from fastnode.log import log_facts
-from fastnode.loop import Loop
+from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.trace import OpenSpan, Trace
 
 __all__ = ["MetricsExport", "OtlpSpans", "metrics_data"]
@@ -147,6 +147,7 @@ class MetricsExport:
         resource: Resource,
         excluded: Sequence[str] = (),
         included: Sequence[str] = (),
+        clock: Clock = CLOCK,
     ) -> None:
         """Metrics whose names begin with one of ``excluded`` are left out; without any of those, all that do not begin
         with one of ``included``."""
@@ -156,7 +157,7 @@ class MetricsExport:
         self._resource = resource
         self._is_wanted = _filter_of(tuple(excluded), tuple(included))
         self._started_ns = time.time_ns()
-        self._loop = Loop("otlp", self._turn, what="metrics are not sent to their collector")
+        self._loop = Loop("otlp", self._turn, what="metrics are not sent to their collector", clock=clock)
         self._is_first = True
         self._has_failed = False
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -95,8 +93,9 @@ class Prover:
         self._publisher = publisher
         self._options = options
         self._tx_json = tx_json
-        self._stop = threading.Event()
-        self._loop = Loop("fastnode-prover", self._turn, what="epochs are not proven", on_error=self._on_broken)
+        self._loop = Loop(
+            "fastnode-prover", self._turn, what="epochs are not proven", clock=reader.clock, on_error=self._on_broken
+        )
         #: The newest proof that L1 has taken: its end.
         self._sent: tuple[int, int] = (-1, -1)
         self._retry_at = 0.0
@@ -111,7 +110,6 @@ class Prover:
         self._loop.start()
 
     def stop(self) -> None:
-        self._stop.set()
         self._loop.close()
 
     def troubles(self) -> dict[str, str | None]:
@@ -139,7 +137,7 @@ class Prover:
     def _turn(self) -> float:
         try:
             self._reexecution.work()
-            if time.monotonic() >= self._retry_at:
+            if self._loop.clock.monotonic() >= self._retry_at:
                 self._look()
         except (UpstreamError, DecodeError) as error:
             self.state = f"waits for L1: {error}"
@@ -151,16 +149,16 @@ class Prover:
         """A bug must not end the prover: the next epoch may be another one."""
         self.failures += 1
         self.state = self._loop.trouble or self.state
-        self._retry_at = time.monotonic() + RETRY_S
+        self._retry_at = self._loop.clock.monotonic() + RETRY_S
 
     def _fail(self, reason: str) -> None:
-        if self._stop.is_set():
+        if self._loop.is_stopping:
             return
         self.failures += 1
         if reason != self.trouble:
             logger.warning("an epoch is not proven", extra=log_facts(reason=reason))
         self.trouble = self.state = reason
-        self._retry_at = time.monotonic() + RETRY_S
+        self._retry_at = self._loop.clock.monotonic() + RETRY_S
 
     def _look(self) -> None:
         facts, state = self._reader.seen()
@@ -191,7 +189,7 @@ class Prover:
         return self._is_mock
 
     def _prove(self, view: View, facts: RollupFacts, epoch: int, start: int, end: int) -> None:
-        begun = time.monotonic()
+        begun = self._loop.clock.monotonic()
         self.state = f"proving epoch {epoch}, checkpoints {start} to {end}"
         inputs = collect(view.chain, epoch, start, end)
         self._reader.run(lambda endpoint: require_same_on_l1(endpoint, facts, view.chain, inputs))
@@ -200,7 +198,7 @@ class Prover:
         at = self._reader.newest_timestamp + self._reader.slot_duration
         tx_hash = self._publisher.submit(inputs.proof(self._options.prover_id, proof), f"proof of epoch {epoch}", at)
         self._sent = (start, end)
-        self.seconds = time.monotonic() - begun
+        self.seconds = self._loop.clock.monotonic() - begun
         self.epochs += 1
         self.checkpoints += end - start + 1
         self.reexecuted += executed
@@ -234,11 +232,11 @@ class Prover:
     def _make_proof(self, inputs: EpochInputs, view: View, facts: RollupFacts) -> bytes:
         options = self._options
         if options.command is None:
-            if self._stop.wait(options.delay_s):
+            if not self._loop.rest(options.delay_s):
                 raise EpochNotProven("the node is stopping")
             return b""
         text = render_inputs(inputs, view.chain, facts, options.prover_id, self._tx_json)
-        return make_proof(options.command, text, is_stopped=self._stop.is_set, environment=_environment())
+        return make_proof(options.command, text, is_stopped=lambda: self._loop.is_stopping, environment=_environment())
 
 
 def _environment() -> dict[str, str]:

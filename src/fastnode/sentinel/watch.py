@@ -24,8 +24,7 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -33,7 +32,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import StoredCheckpoint
 from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
-from fastnode.loop import Loop
+from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.sentinel.attestations import Attestations, quorum
 from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize
@@ -74,14 +73,14 @@ class OffenseWatch:
         store: OffenseStore,
         *,
         judges_inactivity: bool = True,
-        now: Callable[[], float] = time.time,
+        clock: Clock = CLOCK,
     ) -> None:
         self._judges_inactivity = judges_inactivity
         self._sentinel = sentinel
         self._configuration = configuration
         self.size = size
         self._store = store
-        self._now = now
+        self.clock = clock
         self._turn = threading.Lock()
 
     # ---- answers -------------------------------------------------------------------------------
@@ -99,7 +98,7 @@ class OffenseWatch:
 
     def current_round(self, view: ChainView) -> int:
         chain = view.chain
-        slot = SlotTime(chain.l1_genesis_time, chain.slot_duration).slot_at(self._now())
+        slot = SlotTime(chain.l1_genesis_time, chain.slot_duration).slot_at(self.clock.time())
         return self.size.round_at(max(0, slot), chain.epoch_duration)
 
     # ---- looking -------------------------------------------------------------------------------
@@ -272,49 +271,35 @@ class OffenseThread:
     def __init__(self, watch: OffenseWatch, is_ready: Callable[[], bool]) -> None:
         self._watch = watch
         self._is_ready = is_ready
-        self._changed = threading.Condition()
-        self._view: ChainView | None = None
-        self._is_stopping = False
+        #: The newest view that was not looked at.
+        self._views: deque[ChainView] = deque(maxlen=1)
         self._failed: str | None = None
-        self._loop = Loop("fastnode-offenses", self._turn, what="offenses are not looked for")
+        self._loop = Loop("fastnode-offenses", self._turn, what="offenses are not looked for", clock=watch.clock)
 
     def start(self) -> None:
         self._loop.start()
 
     def on_committed(self, committed: Committed) -> None:
         """Ingestion has published a view; it does not wait for the look."""
-        with self._changed:
-            self._view = committed.view.chain
-            self._changed.notify()
+        self._views.append(committed.view.chain)
+        self._loop.wake()
 
     def close(self) -> None:
         """May be called more than once."""
-        with self._changed:
-            self._is_stopping = True
-            self._changed.notify()
         self._loop.close()
-
-    def _next(self) -> ChainView | None:
-        """None: stop."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_stopping or self._view is not None)
-            view, self._view = self._view, None
-            return None if self._is_stopping else view
 
     @property
     def fault(self) -> str | None:
         """Reason why the last look failed; None if it did not."""
         return self._loop.trouble or self._failed
 
-    def _turn(self) -> float:
-        view = self._next()
+    def _turn(self) -> None:
         # Other nodes judged the older epochs long ago.
-        if view is not None and self._is_ready():
+        if self._views and self._is_ready():
             try:
-                self._watch.look(view)
+                self._watch.look(self._views.pop())
             except FastnodeError as error:  # the next view may do; until then the probes tell it
                 self._failed = f"offenses are not looked for: {error}"
                 logger.warning("offenses are not looked for", extra=log_facts(reason=str(error)))
             else:
                 self._failed = None
-        return 0.0

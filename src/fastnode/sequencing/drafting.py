@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -25,6 +24,7 @@ from fastnode.records import dataclass
 from fastnode.view import View
 
 if TYPE_CHECKING:
+    from fastnode.loop import Loop
     from fastnode.mempool.pool import TxPool
     from fastnode.mempool.validation import TxValidator
     from fastnode.sequencing.candidates import Candidates
@@ -66,7 +66,7 @@ class Drafted:
 class Drafting:
     """Used by the proposer's thread, for one slot.
 
-    ``elapsed`` gives the seconds since the build start; ``news`` is set when a transaction has come or the node stops;
+    ``elapsed`` gives the seconds since the build start; ``loop`` is woken when a transaction has come;
     ``proposer`` signs each block, None: there is no committee, and they are not signed.
     """
 
@@ -77,8 +77,7 @@ class Drafting:
     limits: BuildingLimits
     timetable: Timetable
     elapsed: Callable[[], float]
-    news: threading.Event
-    is_stopped: Callable[[], bool]
+    loop: Loop
     door: KeyDoor
     proposer: bytes | None
     may_be_empty: bool = False
@@ -122,25 +121,23 @@ class Drafting:
         return Drafted(draft, draft.publish(self._earlier_out_hashes(parent, variables), _NOWHERE), parent)
 
     def _is_over(self, budget: CheckpointBudget) -> bool:
-        if self.is_stopped():
+        if self.loop.is_stopping:
             raise SlotLost("the node is stopping")
         limits = budget.of_next_block()
         return limits.txs is not None and limits.txs <= 0
 
     def _wait_until(self, elapsed_s: float) -> None:
-        while not self.is_stopped() and (left := elapsed_s - self.elapsed()) > 0:
-            self.news.wait(min(left, _LOOK_S))
-            self.news.clear()
+        while not self.loop.is_stopping and (left := elapsed_s - self.elapsed()) > 0:
+            self.loop.rest(min(left, _LOOK_S), until_woken=True)
 
     def _wait_for_txs(self, end_s: float) -> None:
         """Until there are as many as a block is built for, or no time is left to build it."""
         latest = end_s - self.timetable.shortest_block_s
-        while self.candidates.count() < self.limits.txs_per_block_min and not self.is_stopped():
+        while self.candidates.count() < self.limits.txs_per_block_min and not self.loop.is_stopping:
             left = latest - self.elapsed()
             if left <= 0:
                 return
-            self.news.wait(min(left, _LOOK_S))
-            self.news.clear()
+            self.loop.rest(min(left, _LOOK_S), until_woken=True)
 
     def _block(
         self, draft: CheckpointDraft, budget: CheckpointBudget, view: View, end_s: float, *, may_be_empty: bool

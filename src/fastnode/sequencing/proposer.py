@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -95,33 +94,36 @@ class Sequencer:
     def __init__(self, parts: SequencerParts, options: SequencerOptions) -> None:
         self._parts = parts
         self._options = options
-        self._news = threading.Event()
-        self._is_stopping = False
         #: The newest slot that was looked at, or begun before a restart: what was signed then is not signed again.
         self._done = parts.guard.newest
         self._is_first = True
         #: The L1 block that has our newest checkpoint.
         self._published_in = 0
         self._time: L1Time | None = None
-        self._loop = Loop("fastnode-sequencer", self._turn, what="slots are not looked at", longest_s=_BROKEN_MAX_S)
+        self.loop = Loop(
+            "fastnode-sequencer",
+            self._turn,
+            what="slots are not looked at",
+            clock=parts.reader.clock,
+            longest_s=_BROKEN_MAX_S,
+        )
         self.record = SlotRecord()
         #: Activity of the sequencer, or the reason for none.
         self.state = "starting"
         self._signing_trouble: str | None = None
         self._is_warm = False
-        parts.candidates.on_arrival = self._news.set
+        parts.candidates.on_arrival = self.loop.wake
 
     # ---- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._loop.start()
+        self.loop.start()
 
     def stop(self) -> None:
         """Waits until what is being sent is known, or given up."""
-        self._is_stopping = True
-        self._news.set()
+        self.loop.interrupt()
         self._parts.chain.close()
-        self._loop.close()
+        self.loop.close()
 
     @property
     def options(self) -> SequencerOptions:
@@ -132,12 +134,12 @@ class Sequencer:
         """From the next slot on."""
         self._options = change(self._options)
         self._parts.candidates.age_s = self._options.pool_age_s
-        self._news.set()
+        self.loop.wake()
 
     # ---- what others look at -------------------------------------------------------------------
 
     def troubles(self) -> dict[str, str | None]:
-        return {"sequencer": self._loop.trouble or self._signing_trouble or self.record.trouble}
+        return {"sequencer": self.loop.trouble or self._signing_trouble or self.record.trouble}
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -159,9 +161,7 @@ class Sequencer:
             self.state = f"waits for L1: {error}"
         except (SlotLost, DatabaseError) as error:  # between slots: the chain rests, or the disk is full
             self.state = f"waits: {error}"
-        self._news.wait(self._options.poll_s)
-        self._news.clear()
-        return 0.0
+        return self._options.poll_s
 
     def _look(self) -> None:
         parts = self._parts
@@ -273,16 +273,8 @@ class Sequencer:
         if outcome not in (SlotOutcome.OTHERS, SlotOutcome.EMPTY):
             logger.log(level, "slot", extra=log_facts(**shown))
         self.state = f"slot {slot}: {outcome}" + (f", {reason}" if reason else "")
-        if outcome in (SlotOutcome.MISSED, SlotOutcome.YIELDED) and not self._is_stopping:
+        if outcome in (SlotOutcome.MISSED, SlotOutcome.YIELDED) and not self.loop.is_stopping:
             self._parts.chain.without_own()
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._is_stopping
-
-    @property
-    def news(self) -> threading.Event:
-        return self._news
 
 
 class _Attempt:
@@ -402,7 +394,7 @@ class _Attempt:
 
     def _may_wait(self) -> bool:
         """For the attestations of others."""
-        return not self._owner.is_stopping and self._elapsed() < self._options.timetable.attestations_end_s
+        return not self._owner.loop.is_stopping and self._elapsed() < self._options.timetable.attestations_end_s
 
     def _elapsed(self) -> float:
         return self._clock.since(self._begin)
@@ -438,8 +430,7 @@ class _Attempt:
             limits=replace(options.limits, mana_limit=parts.reader.mana_limit(self._facts)),
             timetable=options.timetable,
             elapsed=self._elapsed,
-            news=self._owner.news,
-            is_stopped=lambda: self._owner.is_stopping,
+            loop=self._owner.loop,
             door=parts.door,
             proposer=turn.proposer,
             may_be_empty=options.may_be_empty,

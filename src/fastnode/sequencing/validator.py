@@ -83,9 +83,9 @@ class Validator:
         self._parts = parts
         self._lock = threading.Lock()
         self._offered: CheckpointProposal | None = None
-        self._news = threading.Event()
-        self._is_stopping = False
-        self._loop = Loop("fastnode-validator", self._turn, what="proposals are not looked at")
+        self._loop = Loop(
+            "fastnode-validator", self._turn, what="proposals are not looked at", clock=parts.reader.clock
+        )
         #: Proposals by what became of them.
         self.counts: Counter[str] = Counter()
         #: Reason that the newest checkpoint not attested to was refused.
@@ -96,19 +96,17 @@ class Validator:
         self._loop.start()
 
     def stop(self) -> None:
-        self._is_stopping = True
-        self._news.set()
         self._loop.close()
 
     def offer(self, proposal: CheckpointProposal) -> None:
         """The first of its slot, by the slot's proposer."""
         with self._lock:
             self._offered = proposal
-        self._news.set()
+        self._loop.wake()
 
     def on_committed(self, _committed: object) -> None:
         """Blocks have been stored."""
-        self._news.set()
+        self._loop.wake()
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -128,14 +126,12 @@ class Validator:
 
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _turn(self) -> float:
+    def _turn(self) -> float | None:
         with self._lock:
             proposal, self._offered = self._offered, None
-        if proposal is not None:
-            self._judge(proposal)
-        else:
-            self._news.wait()
-            self._news.clear()
+        if proposal is None:
+            return None
+        self._judge(proposal)
         return 0.0
 
     def _judge(self, proposal: CheckpointProposal) -> None:
@@ -200,9 +196,7 @@ class Validator:
         SlotLost when it is wrong, or its slot is over before that can be said; _OnL1Error.
         """
         clock = L1Time(lambda: self._parts.reader.newest_timestamp, self._parts.reader.slot_duration)
-        while not self._is_stopping:
-            # Before it looks: what comes while it does is looked at again.
-            self._news.clear()
+        while not self._loop.is_stopping:
             try:
                 blocks, chain = self._blocks(proposal)
                 self._check(facts, proposal, blocks, chain)
@@ -210,7 +204,7 @@ class Validator:
             except _NotYetError as missing:
                 if facts.slot_at(clock.next_block()) > proposal.slot:
                     raise SlotLost(f"{missing} before its slot was over") from None
-            self._news.wait(_LOOK_S)
+            self._loop.rest(_LOOK_S, until_woken=True)
         raise SlotLost("the node is stopping")
 
     def _blocks(self, proposal: CheckpointProposal) -> tuple[list[L2Block], ChainView]:

@@ -16,7 +16,6 @@ import hmac
 import logging
 import random
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ from fastnode.artifacts.naming import Naming
 from fastnode.errors import BlockPruned, InvalidParams, SettingError, UpstreamFault, UpstreamUnavailable
 from fastnode.files import make_folder, read_checked_file, replace_checked_file, system_reason
 from fastnode.log import log_facts
-from fastnode.loop import Loop
+from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.outgoing.network import ClientLimits, Network
 from fastnode.records import dataclass
 from fastnode.serving.feeds import Feed, event_of, feed_of, gap_message, messages_of_block, pruned_message
@@ -170,7 +169,7 @@ class Webhook:
 
     It is UNPLACED without a :class:`Place`, and FAILING with a :class:`Failure`, whose pauses grow.
 
-    ``file`` keeps the cursors.  ``clock`` gives seconds since 1970, ``chance`` a number from 0 to 1.
+    ``file`` keeps the cursors.  ``chance`` gives a number from 0 to 1.
     """
 
     def __init__(
@@ -182,9 +181,8 @@ class Webhook:
         network: Network,
         artifacts: ArtifactStore | None = None,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = CLOCK,
         chance: Callable[[], float] = _dice.random,
-        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.hook = hook
         self.delivered = 0
@@ -198,13 +196,13 @@ class Webhook:
         self._view = view
         self._network = network
         self._artifacts = artifacts
-        self._clock = clock
         self._chance = chance
-        self._is_stopping = is_stopping
         self._place: Place | None = None
         self._seen: SeenBlocks | None = None
         self._not_before = 0.0
-        self.loop = Loop("fastnode-webhook", self.step, what=f"the webhook of {hook.name} is not delivered")
+        self.loop = Loop(
+            "fastnode-webhook", self.step, what=f"the webhook of {hook.name} is not delivered", clock=clock
+        )
 
     def invariant(self) -> None:
         """AssertionError unless a hook that has a place has one to go on from, and one that fails says of what."""
@@ -227,7 +225,7 @@ class Webhook:
 
     def step(self) -> float | None:
         """Send what there is; returns seconds to wait before the next try, None: until there is something new."""
-        left = self._not_before - self._clock()
+        left = self._not_before - self.loop.clock.time()
         if left > 0:  # a commit has ended the pause
             return min(left, RETRY_AFTER_MAX_S)
         view = self._view()
@@ -237,7 +235,7 @@ class Webhook:
         try:
             messages = self._messages(chain)
             for _ in range(MESSAGES_PER_VIEW):
-                if self._is_stopping():
+                if self.loop.is_stopping:
                     return None
                 with interpreter.BUSY:
                     told = next(messages, None)
@@ -305,7 +303,7 @@ class Webhook:
     def _send(self, body: bytes) -> bool:
         place = self._place
         assert place is not None
-        timestamp = int(self._clock())
+        timestamp = int(self.loop.clock.time())
         headers = {
             "Content-Type": "application/json",
             SIGNATURE: signature(self._secret, timestamp, body),
@@ -328,7 +326,7 @@ class Webhook:
             reason = f"it answers {answer.status}" + (", a redirect, which is not followed" if is_redirect else "")
         self._note(reason)
         if retry_after_s is not None:
-            self._not_before = self._clock() + min(retry_after_s, RETRY_AFTER_MAX_S)
+            self._not_before = self.loop.clock.time() + min(retry_after_s, RETRY_AFTER_MAX_S)
         return False
 
     def _note(self, reason: str | None) -> None:
@@ -337,18 +335,18 @@ class Webhook:
                 logger.info("a webhook is delivered again", extra=log_facts(webhook=self.hook.name))
             self.failure, self._not_before = None, 0.0
             return
-        before = self.failure or Failure(reason, self._clock(), 0)
+        before = self.failure or Failure(reason, self.loop.clock.time(), 0)
         if self.failure is None:
             logger.warning("a webhook is not delivered", extra=log_facts(webhook=self.hook.name, reason=reason))
         self.failures += 1
         self.failure = Failure(reason, before.since, before.count + 1)
 
     def _pause(self) -> float:
-        if self._is_stopping():
+        if self.loop.is_stopping:
             return 0.0
         doublings = 0 if self.failure is None else self.failure.count - 1
         pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(doublings, _DOUBLINGS_MAX))
-        now = self._clock()
+        now = self.loop.clock.time()
         self._not_before = max(self._not_before, now + pause * (1 - self._chance() / 2))
         return self._not_before - now
 
@@ -402,18 +400,8 @@ class Webhooks:
     ) -> None:
         make_folder(directory)
         self._network = Network()
-        self._stopping = threading.Event()
         self.each = [
-            Webhook(
-                hook,
-                secret,
-                directory / hook.file_name,
-                view,
-                self._network,
-                artifacts,
-                is_stopping=self._stopping.is_set,
-            )
-            for hook in hooks
+            Webhook(hook, secret, directory / hook.file_name, view, self._network, artifacts) for hook in hooks
         ]
 
     def start(self) -> None:
@@ -422,7 +410,6 @@ class Webhooks:
 
     def close(self) -> None:
         """End deliveries under way, and wait for the threads."""
-        self._stopping.set()
         for each in self.each:
             each.loop.interrupt()
         self._network.close()

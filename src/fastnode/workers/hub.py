@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from fastnode.errors import FastnodeError
 from fastnode.log import log_facts
-from fastnode.loop import Loop
+from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.records import dataclass
 from fastnode.workers.counters import Counters, Totals
 from fastnode.workers.facts import Facts
@@ -108,6 +108,7 @@ class Hub:
         together: Sequence[Together] = (),
         totals: Totals | None = None,
         on_counted: Callable[[Counters | None, Counters], None] = lambda before, after: None,
+        clock: Clock = CLOCK,
     ) -> None:
         self._totals = totals
         self._on_counted = on_counted
@@ -125,12 +126,15 @@ class Hub:
         self._lock = threading.Lock()
         self._reports: dict[int, tuple[Follower, WorkerReport]] = {}
         self._marks = Marks()
-        self._stop = threading.Event()
         self._door = _Door(listener)
-        self._accepting = Loop("fastnode-workers", self._accept, what="workers cannot connect", longest_s=0.5)
+        self._accepting = Loop(
+            "fastnode-workers", self._accept, what="workers cannot connect", clock=clock, longest_s=0.5
+        )
         #: Facts told last, and when.
         self._told: tuple[Facts | None, float] = None, 0.0
-        self._telling = Loop("fastnode-worker-facts", self._tell, what="workers are not told how the node is")
+        self._telling = Loop(
+            "fastnode-worker-facts", self._tell, what="workers are not told how the node is", clock=clock
+        )
 
     def invariant(self) -> None:
         """AssertionError unless each worker is reported under its number, and once."""
@@ -146,7 +150,6 @@ class Hub:
 
     def close(self) -> None:
         """Workers notice at once."""
-        self._stop.set()
         for loop in (self._accepting, self._telling):
             loop.interrupt()
         self._marks.close()
@@ -252,7 +255,7 @@ class Hub:
             seconds = self.feed.add(follower, target)
         except (FastnodeError, OSError) as error:
             logger.error("no copy for a worker", extra=log_facts(worker=number, reason=str(error)))
-            self._stop.wait(1.0)  # it comes again at once
+            self._accepting.rest(1.0)  # it comes again at once
             return False
         logger.info("copy for a worker", extra=log_facts(worker=number, held_ms=round(1000 * seconds, 1)))
         return True
@@ -303,9 +306,9 @@ class Hub:
         follower.put(frame(Kind.REPLY, outcomes))
 
     def _tell(self) -> float:
-        facts, (told, told_at), now = self._facts(), self._told, time.monotonic()
+        facts, (told, told_at), now = self._facts(), self._told, self._telling.clock.monotonic()
         if facts != told or now - told_at > FACTS_INTERVAL_S:
             self.feed.tell(frame(Kind.FACTS, facts))
             self._told = facts, now
-        self._stop.wait(LOOK_PAUSE_S)
+        self._telling.rest(LOOK_PAUSE_S)
         return _LOOK_INTERVAL_S

@@ -12,7 +12,6 @@ Each step ends within about a second, and is followed by a pause that is longer 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -20,7 +19,7 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import DatabaseFull, DatabaseUnreadable, DatabaseUnwritable
 from fastnode.log import log_facts
-from fastnode.loop import Loop
+from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.sources.sync_control import SyncControl
 from fastnode.world_state.state import WorldState
 
@@ -52,6 +51,7 @@ class Upkeep:
         *,
         keep_blocks: int = 0,
         on_pruned: Callable[[], None],
+        clock: Clock = CLOCK,
     ) -> None:
         self._keep_blocks = keep_blocks
         self._ingestor = ingestor
@@ -60,7 +60,9 @@ class Upkeep:
         self._on_pruned = on_pruned
         self._has_pruned = False
         self._is_started = False
-        self._loop = Loop("fastnode-upkeep", self._step, what="dropped history is not given back to the disk")
+        self._loop = Loop(
+            "fastnode-upkeep", self._step, what="dropped history is not given back to the disk", clock=clock
+        )
 
     def start(self) -> None:
         """When the state has caught up with the chain; again is as once."""
@@ -76,7 +78,7 @@ class Upkeep:
         return {"upkeep": self._loop.trouble}
 
     def _step(self) -> float:
-        begun = time.monotonic()
+        begun = self._loop.clock.monotonic()
         try:
             did = self._prune() or self._give_back()
         except (DatabaseFull, DatabaseUnwritable, DatabaseUnreadable) as error:
@@ -85,7 +87,7 @@ class Upkeep:
             return REFUSED_S
         if did is None:
             return BUSY_S
-        return min(PAUSE_S_MAX, PAUSE_TIMES * (time.monotonic() - begun)) if did else IDLE_S
+        return min(PAUSE_S_MAX, PAUSE_TIMES * (self._loop.clock.monotonic() - begun)) if did else IDLE_S
 
     def _prune(self) -> bool | None:
         """False if there is nothing to drop; None if that cannot be told now."""

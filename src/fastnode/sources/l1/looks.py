@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from fastnode.loop import Clock
+
 __all__ = ["Looks"]
 
 
@@ -14,7 +16,8 @@ class Looks:
        └───────────────────────── close, from both ─────────────────► CLOSED, where nobody waits
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._changed = threading.Condition()
         self._begun = self._done = 0
         self._is_wanted = False
@@ -51,12 +54,12 @@ class Looks:
             wanted = self._begun + 1
             self._is_wanted = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._done >= wanted or self.is_closed, timeout_s)
+            self._clock.wait_for(self._changed, lambda: self._done >= wanted or self.is_closed, timeout_s)
 
     def rest(self, seconds: float) -> None:
         """Until the next look is due, or wanted."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_wanted or self.is_closed, max(0.01, seconds))
+            self._clock.wait_for(self._changed, lambda: self._is_wanted or self.is_closed, max(0.01, seconds))
             self._is_wanted = False
 
     def close(self) -> None:

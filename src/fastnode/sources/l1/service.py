@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -24,7 +23,7 @@ from typing import Any, Final, TypeVar
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamUnavailable
 from fastnode.log import log_facts
-from fastnode.loop import Loop
+from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
@@ -100,21 +99,23 @@ class L1Reader:
         *,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = CLOCK,
     ) -> None:
-        self._clock = clock
+        self.clock = clock
         self._client = L1Client(urls, network, limits=limits, patience=patience)
         self._options = options
         self._wanted: Wanted | None = None
         self._facts: RollupFacts | None = None
         self._stored: Callable[[], ChainView] | None = None
         self._observer: L1Observer | None = None
-        self._schedule = BlockSchedule(options.poll_interval_s, waits_for_blocks=options.waits_for_blocks, clock=clock)
-        self._looks = Looks()
-        self._loop = Loop("fastnode-l1", self._turn, what="L1 is not read", on_error=self._looks.end)
+        self._schedule = BlockSchedule(
+            options.poll_interval_s, waits_for_blocks=options.waits_for_blocks, clock=clock.time
+        )
+        self._looks = Looks(clock)
+        self._loop = Loop("fastnode-l1", self._turn, what="L1 is not read", clock=clock, on_error=self._looks.end)
         self._has_begun = False
         #: Shown in the node's status; None: the last look went well.
-        self._silence: Silence | None = Silence("L1 has not been asked yet", time.monotonic())
+        self._silence: Silence | None = Silence("L1 has not been asked yet", self.clock.monotonic())
         self._refusal: str | None = None
         #: Guards what is kept of others' questions.
         self._lock = threading.Lock()
@@ -141,13 +142,13 @@ class L1Reader:
     def learn(self, wanted: Wanted) -> RollupFacts:
         """Facts of the rollup from L1; waits for L1 to answer.  StartError if it does not, or has no such rollup."""
         self._expect(wanted)
-        deadline = time.monotonic() + self._options.first_answer_s
+        deadline = self.clock.monotonic() + self._options.first_answer_s
         while True:
             try:
                 return self._learned()
             except UpstreamUnavailable as error:
                 is_hopeless = all(endpoint.is_of_other_chain for endpoint in self._client.all)
-                if is_hopeless or time.monotonic() > deadline or self._looks.is_closed:
+                if is_hopeless or self.clock.monotonic() > deadline or self._looks.is_closed:
                     raise StartError(f"L1 cannot be read: {error}") from error
             self._looks.rest(self._client.seconds_until_usable())
 
@@ -224,9 +225,9 @@ class L1Reader:
     def now(self) -> float:
         """The time of L1's newest block; while L1 is silent that of the clock on the wall, if it is later."""
         if self._state is None:
-            return self._clock()
+            return self.clock.time()
         newest = float(self.newest_timestamp)
-        return newest if self._silence is None else max(newest, self._clock())
+        return newest if self._silence is None else max(newest, self.clock.time())
 
     def seen(self) -> tuple[RollupFacts, L1State]:
         """The rollup, and what L1 said at the newest block that was looked at.  UpstreamUnavailable."""
@@ -333,7 +334,7 @@ class L1Reader:
         """Reason why L1 is not read, for the operator; None while it is."""
         if self._refusal is not None or self._loop.trouble is not None:
             return self._refusal or self._loop.trouble
-        now, observer = time.monotonic(), self._observer
+        now, observer = self.clock.monotonic(), self._observer
         silence = (None, 0.0) if self._silence is None else (self._silence.reason, self._silence.since)
         contradiction = (None, 0.0) if observer is None else (observer.contradiction, observer.contradicted_since)
         for reason, since in (silence, contradiction):
@@ -388,7 +389,7 @@ class L1Reader:
         )
 
     def _is_doubted(self, checkpoint: int) -> bool:
-        now = time.monotonic()
+        now = self.clock.monotonic()
         with self._lock:
             before = self._asked.pop(checkpoint, None)
             self._asked[checkpoint] = now
@@ -444,7 +445,7 @@ class L1Reader:
                 self.committees,
                 self._schedule,
                 drift_max_s=self._options.drift_max_s,
-                clock=self._clock,
+                clock=self.clock.time,
                 others=lambda endpoint: (other for other in self._client.usable() if other is not endpoint),
             )
         self._client.run(self._look_with)
@@ -471,6 +472,6 @@ class L1Reader:
                 head = None if self._state is None else self._state.head.number
                 logger.info("L1 is read", extra=log_facts(block=head))
             return
-        self._silence = Silence(reason, time.monotonic() if before is None else before.since)
+        self._silence = Silence(reason, self.clock.monotonic() if before is None else before.since)
         if before is None and not self._looks.is_closed:
             logger.warning("L1 is not read", extra=log_facts(reason=reason))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock
 from tests.sources.l1.publishing import PublishingL1, publish, served
 from tests.sources.l1.scripted_l1 import SLOT_SECONDS
 from tests.sources.made_chain import SHAPE, MadeChain, made_chain
@@ -40,41 +41,41 @@ class SimulatedHour:
     def __init__(self, directory: Path, chain: MadeChain, l1: PublishingL1, stack: ExitStack) -> None:
         self._chance = random.Random(1)
         self._chain, self._l1 = chain, l1
-        self.now = float(l1.head.timestamp)
+        self.clock = Clock(float(l1.head.timestamp))
         l1.clock = lambda: self._mining_at
-        self._mining_at = self.now
+        self._mining_at = self.clock.now
         network = Network()
         stack.callback(network.close)
         data = stack.enter_context(ChainData.open(directory))
         data.store.adopt_chain(ChainRecord.from_json(chain.chain_record), GenesisRecord.from_json(chain.genesis))
         self.ingestor = data.open_ingestor(verify=True)
         options = L1Options(slot_duration=SLOT_SECONDS, waits_for_blocks=True)
-        self.reader = L1Reader([l1.url], network, options, clock=lambda: self.now)
+        self.reader = L1Reader([l1.url], network, options, clock=self.clock)
         stack.callback(self.reader.interrupt)
         self.reader.learn(Wanted.of(chain.chain_record["nodeInfo"]))
         self.reader.begin(lambda: self.ingestor.view, in_thread=False)
         executor = stack.enter_context(ThreadPoolExecutor(1))
         beacon = BeaconNode(l1.beacon.url, HttpGet(network), "beacon 1")
         fetcher = BlobFetcher(BlobSources(consensus=(beacon,)), executor)
-        self.source = L1Source(self.reader, fetcher, executor, clock=lambda: self.now)
+        self.source = L1Source(self.reader, fetcher, executor, clock=self.clock)
         self.lags: list[float] = []
         self._published_at: dict[int, float] = {}
 
     def run(self, seconds: int) -> None:
         """Until so much later.  Blocks are seen 0.4 to 3 seconds after their time, some never come."""
-        slot_start = int(self.now) // SLOT_SECONDS * SLOT_SECONDS + SLOT_SECONDS
-        end = self.now + seconds
+        slot_start = int(self.clock.now) // SLOT_SECONDS * SLOT_SECONDS + SLOT_SECONDS
+        end = self.clock.now + seconds
         due: list[tuple[float, int]] = []
         for timestamp in range(slot_start, int(end), SLOT_SECONDS):
             if self._chance.random() >= MISSED:
                 due.append((timestamp + self._chance.triangular(0.4, 3.0, 1.0), timestamp))
         due.sort(reverse=True)
-        while self.now < end:
+        while self.clock.now < end:
             pause = self.reader.look_once()
             assert self.reader.describe()["reason"] is None
             self._derive()
-            self.now += pause
-            while due and due[-1][0] <= self.now:
+            self.clock.now += pause
+            while due and due[-1][0] <= self.clock.now:
                 self._mine(*due.pop())
 
     def _mine(self, seen_at: float, timestamp: int) -> None:
@@ -100,7 +101,7 @@ class SimulatedHour:
         for record in self.source.records(lambda: self.ingestor.view):
             self.ingestor.apply(record)
         for number in range(before + 1, self.ingestor.view.tips.checkpointed.checkpoint.number + 1):
-            self.lags.append(self.now - self._published_at.get(number, self.now))
+            self.lags.append(self.clock.now - self._published_at.get(number, self.clock.now))
 
 
 @pytest.fixture
