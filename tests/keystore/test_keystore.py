@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.keystore.test_key_files import MNEMONIC, V3_PASSWORD, V3_PBKDF2, V3_SECRET, V4_PASSWORD, V4_PBKDF2, V4_SECRET
 
 from fastnode.errors import KeystoreError
-from fastnode.keystore.keystore import Keystore, load_keystore
+from fastnode.keystore.keys import Keystore
+from fastnode.keystore.keystore import load_keystore
 from fastnode.keystore.private_keys import EthKey, RemoteSigner
 
 FEES = "0x" + "0f" * 32

@@ -25,6 +25,7 @@ from tests.keystore.test_keystore import (
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import KeystoreError, Refused
+from fastnode.keystore.keys import NO_KEYS
 from fastnode.keystore.validators import NO_KEYSTORE, NOT_ENABLED, Validators
 
 UNKNOWN = "0x" + "77" * 32
@@ -74,7 +75,7 @@ def test_a_keystore_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
 
 def test_without_validators_the_keystore_is_not_read(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keystore.json", {}, Settings(validator_disabled=True))
-    assert keys.validators.keystore is None
+    assert keys.validators.keystore is NO_KEYS
     assert keys.addresses == []
 
 
@@ -122,7 +123,6 @@ def test_a_new_validator_may_use_the_publisher_at_the_top(tmp_path: Path) -> Non
 def test_the_provers_keys_stay_those_of_the_start(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keystore.json", store(validator(KEY_0), prover=KEY_0))
     keys.reload(store(validator(KEY_0), prover=KEY_1))
-    assert keys.validators.keystore is not None
     assert keys.validators.keystore.prover is not None
     assert keys.validators.keystore.prover.id == ADDRESS_0
 

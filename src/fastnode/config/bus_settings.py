@@ -112,3 +112,12 @@ class BusSettings:
         "Count what --rpc-limits grants a client over all nodes of the fleet, a second late.",
         needs=needs.SHARED_LIMITS,
     )
+
+    @property
+    def is_in_fleet(self) -> bool:
+        return self.bus_url is not None
+
+    @property
+    def follows_bus(self) -> bool:
+        """True if the chain comes from the bus."""
+        return self.is_in_fleet and not self.bus_publish

@@ -43,7 +43,7 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.port and settings.port == settings.admin_port and settings.host == settings.admin_host:
         raise SettingError(f"--port and --admin-port are both {settings.port}: choose another one for one of them")
-    if settings.bus_publish and settings.bus_url is None:
+    if settings.bus_publish and not settings.is_in_fleet:
         raise SettingError("--bus-publish: say where the bus is with --bus-url")
     _check_redundancy(settings)
     if settings.slash_min_penalty_percentage > settings.slash_max_penalty_percentage:
@@ -121,7 +121,7 @@ def _check_local_network(settings: Settings) -> None:
         raise SettingError("--keep-blocks: a local network goes back to any of its blocks; leave it out")
     if settings.upstream_url is not None:
         raise SettingError("--local-network builds its own chain: leave --upstream-url out, or --local-network")
-    if settings.bus_url is not None and not settings.bus_publish:
+    if settings.follows_bus:
         raise SettingError("--local-network builds its own chain: give --bus-publish too, or leave --bus-url out")
     sources = {
         "--chain-file": settings.chain_file,

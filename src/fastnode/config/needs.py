@@ -80,14 +80,6 @@ def _never(_settings: Settings) -> bool:
     return False
 
 
-def _follows_bus(settings: Settings) -> bool:
-    return settings.bus_url is not None and not settings.bus_publish
-
-
-def _follows(settings: Settings) -> bool:
-    return settings.upstream_url is not None or settings.derives_from_l1 or _follows_bus(settings)
-
-
 _DERIVING: Final = "--l1-rpc-urls and a place of blobs"
 
 LOCAL_NETWORK: Final = Need("--local-network", lambda settings: settings.local_network)
@@ -97,13 +89,13 @@ WORKERS: Final = Need("--workers", lambda settings: settings.workers != 0)
 
 UPSTREAM: Final = Need("--upstream-url", lambda settings: settings.upstream_url is not None)
 FOLLOWED_NODE: Final = Need(
-    "--upstream-url or --bus-url", lambda settings: settings.upstream_url is not None or _follows_bus(settings)
+    "--upstream-url or --bus-url", lambda settings: settings.upstream_url is not None or settings.follows_bus
 )
 FIRST_BLOCK: Final = Need(
     f"--local-network, --upstream-url, --bus-url, or {_DERIVING}",
-    lambda settings: settings.local_network or _follows(settings),
+    lambda settings: settings.local_network or settings.follows,
 )
-FOLLOWING: Final = Need(f"--upstream-url, --bus-url, or {_DERIVING}", _follows)
+FOLLOWING: Final = Need(f"--upstream-url, --bus-url, or {_DERIVING}", lambda settings: settings.follows)
 L1_READING: Final = Need("--l1-rpc-urls", lambda settings: settings.l1_rpc_urls is not None)
 DERIVING: Final = Need(_DERIVING, lambda settings: settings.derives_from_l1)
 LEARNING_FROM_L1: Final = Need(
@@ -127,10 +119,10 @@ PARTIAL_SYNC: Final = Need(
 
 # ---- the fleet and the peers ----------------------------------------------------------------------
 
-BUS: Final = Need("--bus-url", lambda settings: settings.bus_url is not None)
+BUS: Final = Need("--bus-url", lambda settings: settings.is_in_fleet)
 BUS_PUBLISHING: Final = Need("--bus-url and --bus-publish", lambda settings: settings.bus_publish)
 SHARED_LIMITS: Final = Need(
-    "--bus-url and --rpc-limits", lambda settings: settings.bus_url is not None and settings.rpc_limits is not None
+    "--bus-url and --rpc-limits", lambda settings: settings.is_in_fleet and settings.rpc_limits is not None
 )
 PEERS: Final = Need("--p2p-enabled", lambda settings: settings.p2p_enabled)
 DISCOVERY: Final = Need(

@@ -565,6 +565,11 @@ class Settings(
     )
 
     @property
+    def follows(self) -> bool:
+        """True if others say what the chain is: nodes, the bus or L1."""
+        return self.upstream_url is not None or self.derives_from_l1 or self.follows_bus
+
+    @property
     def detects_offenses(self) -> bool:
         """True if offenses of validators are looked for: with the sentinel, or from L1 unless keys are switched off."""
         reads_l1 = self.l1_rpc_urls is not None and not self.local_network

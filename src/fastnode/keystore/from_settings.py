@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import KeystoreError
-from fastnode.keystore.keystore import Keystore, ProverKeys, ValidatorKeys
+from fastnode.keystore.keys import Keystore, ProverKeys, ValidatorKeys
 from fastnode.keystore.private_keys import EthKey, RemoteSigner, Signer
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ import orjson
 from fastnode.errors import KeystoreError
 from fastnode.files import system_reason
 from fastnode.keystore.key_files import KeyFileError, decrypt_key_file
+from fastnode.keystore.keys import Keystore, ProverKeys, ValidatorKeys
 from fastnode.keystore.mnemonic import derive_key, seed_of
 from fastnode.keystore.private_keys import BlsKey, EthKey, RemoteSigner, Signer
-from fastnode.records import dataclass
 
-__all__ = ["Keystore", "ProverKeys", "ValidatorKeys", "load_keystore"]
+__all__ = ["load_keystore"]
 
 #: A mnemonic and a directory of key files may bring this many keys.
 KEYS_MAX: Final = 10_000
@@ -58,56 +58,6 @@ Key = TypeVar("Key")
 class _Issue(Exception):  # noqa: N818 - what is wrong with one place of a file
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(f"{reason} ({path})")
-
-
-@dataclass(frozen=True, slots=True)
-class ValidatorKeys:
-    """One attester and what goes with it."""
-
-    attester: Signer
-    bls: BlsKey | None
-    publishers: tuple[Signer, ...]
-    #: No publisher is named anywhere, so the attester publishes for itself.
-    publishes_itself: bool
-    coinbase: str
-    fee_recipient: str
-
-    @property
-    def address(self) -> str:
-        return self.attester.address
-
-
-@dataclass(frozen=True, slots=True)
-class ProverKeys:
-    id: str
-    publishers: tuple[Signer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Keystore:
-    """All files together.  An attester is there once."""
-
-    validators: tuple[ValidatorKeys, ...]
-    prover: ProverKeys | None
-    slashers: tuple[Signer, ...]
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """Addresses of the validators."""
-        return tuple(validator.address for validator in self.validators)
-
-    @property
-    def remote_signers(self) -> frozenset[RemoteSigner]:
-        """Everybody else who is to sign for it."""
-        signers: list[Signer] = [*self.slashers, *(() if self.prover is None else self.prover.publishers)]
-        for validator in self.validators:
-            signers += (validator.attester, *validator.publishers)
-        return frozenset(signer for signer in signers if isinstance(signer, RemoteSigner))
-
-    @property
-    def publishers(self) -> frozenset[str]:
-        """Addresses of everybody who publishes for a validator."""
-        return frozenset(signer.address for validator in self.validators for signer in validator.publishers)
 
 
 # ---- files --------------------------------------------------------------------------------------

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.errors import KeystoreError, Refused
+from fastnode.keystore.keys import NO_KEYS
 from fastnode.log import log_facts
 
 if TYPE_CHECKING:
-    from fastnode.keystore.keystore import Keystore, ValidatorKeys
+    from fastnode.keystore.keys import Keystore, ValidatorKeys
     from fastnode.keystore.private_keys import RemoteSigner
 
 __all__ = ["Validators"]
@@ -57,7 +58,7 @@ def _probe(signers: Iterable[RemoteSigner], stop: threading.Event, *, pauses_s: 
 
 
 class Validators:
-    """``path`` None: there is no keystore.  KeystoreError when it cannot be used.
+    """``path`` None: there are no keys.  KeystoreError when it cannot be used.
 
     The keys of a moment are one immutable :class:`Keystore`, replaced as a whole.
     """
@@ -76,7 +77,7 @@ class Validators:
         self._signer_trouble: str | None = None
         self._configuration = configuration
         self._lock = threading.Lock()
-        self.keystore: Keystore | None = None
+        self.keystore: Keystore = NO_KEYS
         self._publishers: frozenset[str] = frozenset()
         if path is not None and self._is_enabled:
             keystore = _load(path)
@@ -120,10 +121,7 @@ class Validators:
 
     def of(self, address: str) -> ValidatorKeys | None:
         """The keys of a validator, by its address in lower-case hex."""
-        keystore = self.keystore
-        if keystore is None:
-            return None
-        return next((keys for keys in keystore.validators if keys.address == address), None)
+        return next((keys for keys in self.keystore.validators if keys.address == address), None)
 
     def reload(self) -> None:
         """Take over what the files say now; Refused, with everything as it was, when that cannot be."""
@@ -143,7 +141,7 @@ class Validators:
             except KeystoreError as error:
                 raise Refused(f"Cannot reload keystore: {error}") from None
             self._signer_trouble = None
-            before = set(self.keystore.addresses) if self.keystore is not None else set()
+            before = set(self.keystore.addresses)
             self._take_over(keystore)
         after = set(keystore.addresses)
         logger.info(
@@ -166,7 +164,7 @@ class Validators:
         )
 
     def _take_over(self, keystore: Keystore) -> None:
-        if self.keystore is not None:
+        if self.keystore is not NO_KEYS:
             # The prover's keys are those of the start.
             keystore = replace(keystore, prover=self.keystore.prover)
         self.keystore = keystore

@@ -33,7 +33,7 @@ from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
 if TYPE_CHECKING:
     from fastnode.ha.duty import DutyType
-    from fastnode.keystore.keystore import Keystore, ValidatorKeys
+    from fastnode.keystore.keys import Keystore, ValidatorKeys
     from fastnode.publishing.publisher import L1Publisher
     from fastnode.publishing.publishers import Publishers
     from fastnode.publishing.signing import SigningDoor as Door
@@ -66,15 +66,14 @@ class KeyDoor:
     ``keystore`` gives those of now; they follow a reload.
     """
 
-    def __init__(self, door: Door, keystore: Callable[[], Keystore | None]) -> None:
+    def __init__(self, door: Door, keystore: Callable[[], Keystore]) -> None:
         self._door = door
         self._keystore = keystore
         self._signed: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
 
     def attesters(self) -> Sequence[bytes]:
         """Addresses whose keys are here now."""
-        keystore = self._keystore()
-        return () if keystore is None else tuple(encode.from_hex(address) for address in keystore.addresses)
+        return tuple(encode.from_hex(address) for address in self._keystore().addresses)
 
     def coinbase_of(self, attester: bytes | None) -> bytes:
         return encode.from_hex(self._validator(attester).coinbase)
@@ -84,10 +83,7 @@ class KeyDoor:
 
     def publishers_of(self, attester: bytes | None) -> Collection[bytes]:
         """Accounts that may pay for a validator; without a committee those of all."""
-        keystore = self._keystore()
-        validators = () if keystore is None else keystore.validators
-        if attester is not None:
-            validators = (self._validator(attester),)
+        validators = self._keystore().validators if attester is None else (self._validator(attester),)
         return {encode.from_hex(signer.address) for each in validators for signer in each.publishers}
 
     def sign(
@@ -124,9 +120,7 @@ class KeyDoor:
         return self._door.sign_message(attester, message)
 
     def _validator(self, attester: bytes | None) -> ValidatorKeys:
-        keystore = self._keystore()
-        validators = () if keystore is None else keystore.validators
-        for each in validators:
+        for each in self._keystore().validators:
             if attester is None or encode.from_hex(each.address) == attester:
                 return each
         who = "any validator" if attester is None else hex_data(attester)

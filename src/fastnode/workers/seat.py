@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastnode.records import dataclass
 from fastnode.workers.shared import SharedBuckets, SharedConnections
+
+if TYPE_CHECKING:
+    from fastnode.serving.server import HttpServer
 
 __all__ = ["PrimarySeat", "WorkerSeat"]
 
@@ -22,6 +27,13 @@ class PrimarySeat:
     is_first: bool
     #: Id of the node, the same in all of its processes.
     instance: str
+
+    def begin(self) -> None:
+        """Others answer."""
+
+    async def open(self, server: HttpServer, listen: Callable[[], Awaitable[None]]) -> None:
+        """``server`` does not listen itself."""
+        server.stand_for(self.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,4 @@ NO_BLOCKS: Final = "this node serves a sample chain and makes no blocks"
 
 def has_source(settings: Settings) -> bool:
     """Tell whether the settings name where a chain comes from, or have the node make one."""
-    return (
-        settings.local_network
-        or settings.chain_file is not None
-        or settings.upstream_url is not None
-        or settings.derives_from_l1
-        or (settings.bus_url is not None and not settings.bus_publish)
-    )
+    return settings.local_network or settings.chain_file is not None or settings.follows

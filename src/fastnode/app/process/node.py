@@ -15,6 +15,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.ground.start_wait import StartWait
 from fastnode.app.process import service as service_stage
 from fastnode.app.process.reset import ResetRequest
@@ -50,7 +51,7 @@ class Node:
 
     @classmethod
     async def start(
-        cls, settings: Settings, seat: PrimarySeat | None = None, resetting: Resetting | None = None
+        cls, settings: Settings, seat: OwnSeat | PrimarySeat | None = None, resetting: Resetting | None = None
     ) -> Node:
         """``seat``: it is the primary of a node with workers; ``resetting``: what a local network goes on with.
 
@@ -61,7 +62,7 @@ class Node:
         telling = asyncio.ensure_future(start_wait.tell())
         stack = AsyncExitStack()
         try:
-            foundation = await open_node(settings, start_wait, stack, seat, resetting)
+            foundation = await open_node(settings, start_wait, stack, seat or OwnSeat(), resetting)
             core = await join_network(foundation, stack)
             reset = ResetRequest.of(core)
             equipment = await equip(core, hooks)

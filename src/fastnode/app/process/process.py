@@ -18,7 +18,7 @@ import uvloop
 
 from fastnode import __version__, interpreter, kernels
 from fastnode.app.ground.heap import bound_heap, settle_memory, trim_after_bursts
-from fastnode.app.ground.priorities import answer_soon
+from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.ground.service_manager import READY, STOPPING, notify
 from fastnode.app.ground.takeover import Resetting
 from fastnode.app.process.node import Node
@@ -45,19 +45,18 @@ def run(settings: Settings) -> None:
     With workers this comes back in each of the node's processes, when that one has done its part.
     """
     if not settings.workers:
-        run_node(settings)
+        run_node(settings, OwnSeat())
         return
     from fastnode.app.process.worker_processes import run_with_workers
 
     run_with_workers(settings)
 
 
-def run_node(settings: Settings, seat: PrimarySeat | None = None) -> None:
+def run_node(settings: Settings, seat: OwnSeat | PrimarySeat) -> None:
     """The node in one process, or the primary of a node with workers."""
     logger.info("fastnode", extra=log_facts(version=__version__, kernel=kernels.poseidon2.kernel_name()))
     interpreter.LOOP.begin()
-    if seat is None:
-        answer_soon()
+    seat.begin()
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
     resetting = Resetting.taken_over() if settings.local_network else None

@@ -238,7 +238,7 @@ class Worker:
                 artifacts=artifacts,
                 find_tx=known_txs.find,
                 find_tx_here=known_txs.find_here,
-                ask_fleet=ask_fleet_over(link) if settings.bus_url is not None else None,
+                ask_fleet=ask_fleet_over(link) if settings.is_in_fleet else None,
                 no_transactions=self._no_transactions,
                 sync_status=lambda: replica.facts.sync_status,
                 is_paused=lambda: replica.facts.is_paused,

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from fastnode.app.ground.method_tables import Services
+from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.roles.public_port import PublicPort
 from fastnode.app.stages.core import Core
 from fastnode.mempool.finding import KnownTxs
@@ -47,7 +48,7 @@ async def equip(core: Core, hooks: tuple[list[Hook], bytes] | None) -> Equipment
 def _open(core: Core, loop: asyncio.AbstractEventLoop, hooks: tuple[list[Hook], bytes] | None) -> Equipment:
     """In a thread.  A part is imported where it is wanted only, and is given the other parts that it needs."""
     settings, bus, seat, add = core.foundation.settings, core.foundation.bus, core.foundation.seat, core.parts.add
-    if seat is None:
+    if isinstance(seat, OwnSeat):
         public_port = add(PublicPort(core))
     else:
         from fastnode.app.roles.workers import Workers

@@ -49,7 +49,6 @@ class Fleet(Part):
         self._bus = bus
         self._loop = loop
         self._is_replica = not settings.bus_publish
-        #: The bus as a followed node; None: the chain does not come from there.
         self._upstream = core.source.bus
         #: Builds blocks here from the transactions that it is called with; None: nothing does.
         self._build = core.source.build
@@ -104,8 +103,7 @@ class Fleet(Part):
         self.stop()
 
     def on_committed(self, committed: Committed) -> None:
-        if self._upstream is not None:
-            self._upstream.on_committed(committed)
+        self._upstream.on_committed(committed)
         if self._publisher is not None:
             self._publisher.on_committed(committed)
 
@@ -152,13 +150,12 @@ class Fleet(Part):
 
     def _describe_self(self) -> dict[str, Any]:
         view = self._core.views.newest
-        lag = None if self._upstream is None else self._upstream.describe_bus()["lagMs"]
         wrong = [f"{name}: {reason}" for name, reason in self.troubles().items() if reason is not None]
         return {
             "role": "replica" if self._is_replica else "publisher",
             "release": __version__,
             "tip": None if view is None else view.chain.tip_number,
-            "lagMs": lag,
+            "lagMs": self._upstream.describe_bus().get("lagMs"),
             "handsOn": self._txs.handing_on.lease.is_held,
             "trouble": "; ".join(wrong) or None,
         }
@@ -180,9 +177,7 @@ class Fleet(Part):
         }
         if self._publisher is not None:
             described |= self._publisher.describe()
-        if self._upstream is not None:
-            described |= self._upstream.describe_bus()
-        return described | {"nodes": self._nodes() if with_nodes else []}
+        return described | self._upstream.describe_bus() | {"nodes": self._nodes() if with_nodes else []}
 
     def _nodes(self) -> list[dict[str, Any]]:
         if not self._bus.is_connected:

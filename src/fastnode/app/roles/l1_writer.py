@@ -13,6 +13,7 @@ from fastnode.errors import StartError
 from fastnode.files import make_folder
 from fastnode.kernels import encode
 from fastnode.keystore.from_settings import keystore_of_settings, names_keys
+from fastnode.keystore.keys import NO_KEYS
 from fastnode.log import log_facts
 from fastnode.outgoing.network import Network
 from fastnode.protocol.kzg_proofs import load_setup
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from fastnode.app.stages.core import Core
     from fastnode.config.settings import Settings
     from fastnode.ha.duties import DutyLocks
-    from fastnode.keystore.keystore import Keystore
+    from fastnode.keystore.keys import Keystore
     from fastnode.keystore.private_keys import Signer
     from fastnode.serving.server import RpcServer
 
@@ -60,9 +61,8 @@ class L1Writer(Part):
         self._validators = validators = core.validators
         forwarder = settings.seq_publisher_forwarder_address
         self._forwarder = None if forwarder is None else encode.from_hex(forwarder)
-        self._from_settings: Keystore | None = None
-        if validators.keystore is None and names_keys(settings):
-            self._from_settings = keystore_of_settings(settings)
+        is_given = validators.keystore is NO_KEYS and names_keys(settings)
+        self._from_settings = keystore_of_settings(settings) if is_given else NO_KEYS
         rollup = encode.from_hex(chain.node_info["l1ContractAddresses"]["rollupAddress"])
         self._network = Network()
         self._locks = _open_locks(settings)
@@ -87,17 +87,13 @@ class L1Writer(Part):
 
     # ---- keys ----------------------------------------------------------------------------------
 
-    def keystore(self) -> Keystore | None:
+    def keystore(self) -> Keystore:
         """Current keystore; a reload replaces it."""
-        return self._validators.keystore or self._from_settings
+        found = self._validators.keystore
+        return self._from_settings if found is NO_KEYS else found
 
     def _signers(self) -> Mapping[bytes, Signer]:
-        keystore = self.keystore()
-        if keystore is None:
-            return {}
-        signers = [signer for each in keystore.validators for signer in (each.attester, *each.publishers)]
-        signers += () if keystore.prover is None else keystore.prover.publishers
-        return {encode.from_hex(signer.address): signer for signer in signers}
+        return {encode.from_hex(signer.address): signer for signer in self.keystore().signers}
 
     def _accounts(self) -> list[bytes]:
         """All that pay, as they are at the start; a reload adds none."""
@@ -106,17 +102,17 @@ class L1Writer(Part):
     @property
     def prover_accounts(self) -> list[bytes]:
         """Accounts that pay for proofs; the validators' where none are named."""
-        keystore = self.keystore()
-        if keystore is not None and keystore.prover is not None:
-            return [encode.from_hex(signer.address) for signer in keystore.prover.publishers]
+        prover = self.keystore().prover
+        if prover is not None:
+            return [encode.from_hex(signer.address) for signer in prover.publishers]
         return sorted(self.keys.publishers_of(None))
 
     @property
     def prover_id(self) -> bytes | None:
         """Address that gets the reward of a proof: the keystore's id, else an account; None: there is neither."""
-        keystore = self.keystore()
-        if keystore is not None and keystore.prover is not None:
-            return encode.from_hex(keystore.prover.id)
+        prover = self.keystore().prover
+        if prover is not None:
+            return encode.from_hex(prover.id)
         accounts = self.prover_accounts
         return accounts[0] if accounts else None
 

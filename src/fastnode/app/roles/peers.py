@@ -122,7 +122,7 @@ def open_peers(core: Core, gossip: Gossip, writer: L1Writer | None) -> Peers:
     foundation, condition, keystore = core.foundation, core.condition, core.validators.keystore
     rule = execution_rule(foundation.settings, core.configuration)
     sign = None
-    if keystore is not None and keystore.validators:
+    if keystore.validators:
         from fastnode.app.roles.validator_messages import ValidatorMessages
 
         sign = ValidatorMessages(core.validators).sign

@@ -37,8 +37,7 @@ class ValidatorMessages:
 
         Such a signature may be made any number of times.  Waits for a remote signer.
         """
-        keystore = self._validators.keystore
-        signers = [] if keystore is None else [keys.attester for keys in keystore.validators]
+        signers = [keys.attester for keys in self._validators.keystore.validators]
         signers.sort(key=lambda signer: not prefers(_address(signer)))
         if not signers:
             return None

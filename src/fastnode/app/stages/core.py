@@ -286,7 +286,7 @@ def _open_mempool(foundation: Foundation, source: Source, peers: NoPeers, way_ou
         judge=judge_of(foundation.settings, foundation.data.directory.path, required=real_proofs),
         fees=source.fees,
         # In a fleet one of its nodes hands on what any of them took.
-        sink=peers.pool_sink if foundation.bus is None else None,
+        sink=None if foundation.settings.is_in_fleet else peers.pool_sink,
         closed=way_out.blocked_by,
         learned=source.network_values(),
         now=source.now,
@@ -326,7 +326,7 @@ def _way_out(foundation: Foundation, source: Source, peers: NoPeers) -> WayOut:
     if release.limitation is not None and not (settings.local_network or is_untried):
         return WayOut(release.limitation)
     builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
-    if builds or foundation.bus is not None or source.other_nodes is not None:
+    if builds or settings.is_in_fleet or source.other_nodes is not None:
         return WayOut(None)
     return peers.way_out()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from fastnode.app.ground.node_settings import memory_budget_of
 from fastnode.app.ground.reset_files import settle
 from fastnode.app.ground.sample import has_source
+from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.ground.start_wait import StartWait
 from fastnode.chain_data import ChainData, ChainOptions, has_databases
 from fastnode.config.allow_list import AllowedElement
@@ -87,13 +88,13 @@ class Foundation:
     data: ChainData
     #: None: no node is followed.
     origins: Origins | None
-    #: Bus of the fleet; None: this node is in none.
+    #: Bus of the fleet, of a node that is in one.
     bus: Bus | None
     control: SyncControl
     #: The chain is the recording that comes with the package.
     is_sample: bool
-    #: Seat of the primary of a node with workers; None: there are no workers.
-    seat: PrimarySeat | None = None
+    #: Seat at the public port.
+    seat: OwnSeat | PrimarySeat
     #: Directory and way back that this process took over from a local network that was reset; None: nothing.
     resetting: Resetting | None = None
 
@@ -102,17 +103,17 @@ async def open_node(
     settings: Settings,
     start_wait: StartWait,
     stack: AsyncExitStack,
-    seat: PrimarySeat | None = None,
+    seat: OwnSeat | PrimarySeat,
     resetting: Resetting | None = None,
 ) -> Foundation:
-    """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: workers answer on the public port.
+    """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: who answers on the public port.
     ``resetting``: what a local network goes on with."""
     extension = settings.tx_public_setup_allow_list_extend or ()
     if settings.data_directory is not None:
         require_reachable(settings.data_directory)
     log_tail = LogTail()
     stack.enter_context(log_tail.attached())
-    lineage = Lineage(None if seat is None else seat.instance)
+    lineage = Lineage(seat.instance)
     ports = await _open_ports(settings, start_wait, lineage, stack, seat)
     databases = stack.enter_context(ExitStack())  # closed after the threads that read them
     # Each proof that is checked has a thread wait for it.
@@ -121,10 +122,10 @@ async def open_node(
     busy_threads = FairThreads(BUSY_THREADS, name="rpc-busy", keeps_busy=True)
     stack.callback(busy_threads.shutdown)
     bus = _open_bus(settings, stack)
-    followed_bus = None if settings.bus_publish else bus
+    followed_bus = bus if settings.follows_bus else None
     await start_wait.in_thread(_restore_snapshot, settings, start_wait, followed_bus, lineage)
     data, is_sample = await start_wait.in_thread(_open_data, settings, databases, resetting)
-    if seat is not None and seat.is_first:
+    if seat.is_first:
         await start_wait.in_thread(_remove_copies, data)
     origins = _open_origins(settings, data, followed_bus, lineage, stack)
     return Foundation(
@@ -152,7 +153,7 @@ async def open_node(
 
 
 async def _open_ports(
-    settings: Settings, start_wait: StartWait, lineage: Lineage, stack: AsyncExitStack, seat: PrimarySeat | None
+    settings: Settings, start_wait: StartWait, lineage: Lineage, stack: AsyncExitStack, seat: OwnSeat | PrimarySeat
 ) -> Ports:
     application = StartingApplication(start_wait.reason, settings.api_prefix, lambda: [lineage.header])
     limits = Limits(connections_max=_STARTING_CONNECTIONS_MAX)
@@ -160,10 +161,7 @@ async def _open_ports(
         HttpServer(application, host=settings.host, port=settings.port, limits=limits),
         HttpServer(application, host=settings.admin_host, port=settings.admin_port, limits=limits),
     )
-    if seat is None:
-        await listen(ports.public, settings.port)
-    else:
-        ports.public.stand_for(seat.port)
+    await seat.open(ports.public, lambda: listen(ports.public, settings.port))
     stack.push_async_callback(ports.public.stop, grace_seconds=0.0)
     await listen(ports.admin, settings.admin_port, "admin-")
     stack.push_async_callback(ports.admin.stop, grace_seconds=0.0)
@@ -224,7 +222,7 @@ def _restore_snapshot(settings: Settings, start_wait: StartWait, bus: Bus | None
     urls = settings.snapshots_urls or ()
     if not urls:
         return
-    if bus is not None:
+    if settings.follows_bus:
         urls = (*urls, *_announced_snapshots(settings, start_wait, bus, lineage))
     from fastnode.snapshots.startup import start_from_snapshot
 
@@ -267,7 +265,7 @@ def _confirmation_of_leaves(
     """L1 says whether the chain of a snapshot of leaves is its own, or else a followed node; None without either."""
     if settings.l1_rpc_urls is not None:
         return lambda contents: _ask_l1(settings, start_wait, contents)
-    if settings.upstream_url is None and bus is None:
+    if settings.upstream_url is None and not settings.follows_bus:
         return None
 
     def ask_nodes(contents: Contents) -> None:
@@ -283,7 +281,9 @@ def _confirmation_of_leaves(
     return ask_nodes
 
 
-def _announced_snapshots(settings: Settings, start_wait: StartWait, bus: Bus, lineage: Lineage) -> tuple[str, ...]:
+def _announced_snapshots(
+    settings: Settings, start_wait: StartWait, bus: Bus | None, lineage: Lineage
+) -> tuple[str, ...]:
     """Locations of snapshots that publishers tell of, below those that the settings name; only asked where a node would
     begin with one.  Others lead this node nowhere else, and to no other server with its credentials."""
     from fastnode.app.stages.origins import Origins
@@ -296,7 +296,7 @@ def _announced_snapshots(settings: Settings, start_wait: StartWait, bus: Bus, li
     try:
         with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
             origins.learn_chain(settings.genesis)
-            told = () if origins.bus is None else origins.bus.snapshot_locations()
+            told = origins.bus.snapshot_locations()
     finally:
         origins.close()
     named = settings.snapshots_urls or ()
@@ -310,7 +310,7 @@ def _network_of_upstreams(
     settings: Settings, start_wait: StartWait, bus: Bus | None, lineage: Lineage
 ) -> Network | None:
     """Network that a snapshot must be of while nothing is stored; None when no node is followed."""
-    if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
+    if not settings.follows:
         return None
     from fastnode.app.stages.origins import Origins
     from fastnode.snapshots.index import Network
@@ -327,7 +327,7 @@ def _network_of_upstreams(
 def _open_bus(settings: Settings, stack: AsyncExitStack) -> Bus | None:
     """It connects in the background.  SettingError for settings of the bus that make no sense; ModuleNotFoundError
     without its package."""
-    if settings.bus_url is None:
+    if not settings.is_in_fleet:
         return None
     from fastnode.bus.connection import Bus
     from fastnode.bus.options import BusOptions
@@ -342,7 +342,7 @@ def _open_origins(
     settings: Settings, data: ChainData, bus: Bus | None, lineage: Lineage, stack: AsyncExitStack
 ) -> Origins | None:
     """``bus``: the followed one.  None: blocks come from nowhere, or from this node."""
-    if settings.upstream_url is None and not settings.derives_from_l1 and bus is None:
+    if not settings.follows:
         if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
             raise SettingError(
                 f"--l1-rpc-urls alone is no source of blocks: give {A_PLACE_OF_BLOBS}, or a node to follow "

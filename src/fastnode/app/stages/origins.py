@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.app.stages.derivation import Derivation
+from fastnode.app.stages.no_bus import NoBus
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
@@ -148,10 +149,12 @@ class Origins:
         ]
         #: Upstreams that take transactions and answer questions.
         self.nodes = Upstreams(nodes, self._carriers)
-        #: None: no bus is followed.
-        self.bus = None if bus is None else self._open_bus(bus, limits)
+        self.bus: BusUpstream | NoBus = NoBus()
         #: All that blocks come from.
-        self.upstreams = self.nodes if self.bus is None else Upstreams([self.bus, *nodes], self._carriers)
+        self.upstreams = self.nodes
+        if bus is not None:
+            self.bus = followed = self._open_bus(bus, limits)
+            self.upstreams = Upstreams([followed, *nodes], self._carriers)
         self.l1 = self._open_l1()
         self._derivation = (
             Derivation(settings, self._network, self.l1, self._patience, directory)
@@ -458,8 +461,7 @@ class Origins:
         settings = self._settings
         if mempool is not None:
             self._serve_pool(mempool, view, ingestor.store)
-        if self.bus is not None:
-            self.bus.on_news = control.wake
+        self.bus.on_news = control.wake
         source = None
         if self._has_learned and self.l1 is not None:
             source = self._open_source(ingestor.view)
@@ -481,7 +483,9 @@ class Origins:
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,
                 # The bus says itself when there is something new.
                 poll_interval_min_s=(
-                    settings.upstream_polling_min_ms if self.bus is None else settings.archiver_polling_interval_ms
+                    settings.upstream_polling_min_ms
+                    if self.upstreams is self.nodes
+                    else settings.archiver_polling_interval_ms
                 )
                 / 1000,
                 ready_max_lag_blocks=settings.ready_max_lag_blocks,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastnode.app.ground.effects import connect_building, connect_polling
 from fastnode.app.ground.part import Part
 from fastnode.app.ground.way_out import NO_NETWORK, NO_UPSTREAM
+from fastnode.app.stages.no_bus import NoBus
 from fastnode.errors import StartError
 from fastnode.fees.sources import ChainFees, FeeSource, LatestFees
 
@@ -68,8 +69,8 @@ class Source(Part):
         self.outbox_roots: Callable[[int], list[bytes]] | None = None
         #: Times that others took to answer; None: nobody is asked.
         self.exchange_times: ExchangeTimes | None = None
-        #: The bus as a followed node; None: the chain does not come from there.
-        self.bus: BusUpstream | None = None
+        #: The bus as a followed node.
+        self.bus: BusUpstream | NoBus = NoBus()
         #: Reader of L1; None: L1 is not read.
         self.l1: L1Reader | None = None
         #: Builds blocks here from the transactions that it is called with; None: nothing does.
@@ -230,7 +231,7 @@ class LocalChain(Source):
     def feed(
         self, ingestor: Ingestor, mempool: Mempool, publication: Publication, proposals: ProposalSource | None
     ) -> None:
-        if self._foundation.bus is None:  # else a block is built once the fleet has the transaction
+        if not self._foundation.settings.is_in_fleet:  # else a block is built once the fleet has the transaction
             mempool.watch_accepted(self._network.forward)
 
     def configure(self, configuration: NodeConfiguration) -> None:
