@@ -132,6 +132,25 @@ def test_an_account_is_not_busy_with_what_was_not_taken_when_all_else_has_ended(
 
 
 def test_what_an_account_has_come_to_stays_when_something_else_is_not_taken() -> None:
-    mined = sent(in_flight(7)).without(in_flight(7), AccountState.MINED)
+    first = in_flight(7)
+    mined = sent(first).without(first, AccountState.MINED)
     assert mined.state is AccountState.MINED
-    assert mined.having(in_flight(8)).without(in_flight(8)).state is AccountState.MINED
+    second = in_flight(8)
+    assert mined.having(second).without(second).state is AccountState.MINED
+
+
+def test_an_account_does_not_come_from_one_state_into_one_that_cannot_follow() -> None:
+    first, second, standing = in_flight(7), in_flight(8), sent(in_flight(7))
+    for impossible in (
+        lambda: sent(first).having(first),  # its nonce is in use
+        lambda: sent(first).sent(second),  # it was not about to be sent
+        lambda: sent(first).without(second, AccountState.MINED),
+        lambda: sent(first).without(first, AccountState.SPEED_UP),  # what has ended is not watched
+        lambda: sent(first).changed(first, AccountState.MINED),
+        lambda: Standing().having(first).changed(first, AccountState.SPEED_UP),  # before it was sent
+        lambda: standing.changed(first, AccountState.SPEED_UP),  # another one of its nonce
+        lambda: Standing(in_flight={7: first, 8: second}).invariant(),  # two of which nothing is watched
+        lambda: Standing(state=AccountState.SENT).invariant(),
+    ):
+        with pytest.raises(AssertionError):
+            impossible()

@@ -57,6 +57,54 @@ class _Sent(NamedTuple):
         return cls(stored.header_hash, stored.l1_json)
 
 
+class Published:
+    """Blocks and checkpoints that the bus has, by its acknowledgements; it belongs to the thread that publishes.
+
+    The hashes of blocks are known from the newest final one on, those from before the start apart.
+    """
+
+    def __init__(self, tip: int, checkpoint: int) -> None:
+        self.tip = tip
+        self.hashes: dict[int, bytes] = {}
+        self.checkpoint = checkpoint
+        self.checkpoints: dict[int, _Sent] = {}
+        #: Contents of single blocks that are still there.
+        self.proposed: dict[int, str] = {}
+
+    def invariant(self) -> None:
+        """AssertionError unless the tips are the newest of what is known, and no checkpoint is left out below them."""
+        assert self.tip >= 0
+        assert not self.hashes or max(self.hashes) == self.tip
+        assert self.checkpoint >= 0
+        assert sorted(self.checkpoints) == list(range(self.checkpoint - len(self.checkpoints) + 1, self.checkpoint + 1))
+
+    def add_block(self, number: int, block_hash: bytes) -> None:
+        """It may have been there by itself before it was in a checkpoint."""
+        assert number <= self.tip + 1 or not self.hashes
+        self.hashes[number] = block_hash
+        self.tip = max(self.tip, number)
+
+    def add_checkpoint(self, stored: StoredCheckpoint) -> None:
+        assert stored.number == self.checkpoint + 1 or not self.checkpoints
+        self.checkpoints[stored.number] = _Sent.of(stored)
+        self.checkpoint = stored.number
+
+    def go_back(self, tip: int) -> None:
+        assert tip <= self.tip
+        self.tip = tip
+        self.hashes = {number: value for number, value in self.hashes.items() if number <= tip}
+
+    def go_back_to_checkpoint(self, checkpoint: int) -> None:
+        assert checkpoint <= self.checkpoint
+        self.checkpoint = checkpoint
+        self.checkpoints = {number: value for number, value in self.checkpoints.items() if number <= checkpoint}
+
+    def forget_final(self, block: int, checkpoint: int) -> None:
+        """They cannot be undone any more."""
+        self.hashes = {number: value for number, value in self.hashes.items() if number >= block}
+        self.checkpoints = {number: value for number, value in self.checkpoints.items() if number >= checkpoint}
+
+
 class Publisher:
     """``start`` it once the chain is known; ``close`` it before the bus.
 
@@ -67,7 +115,7 @@ class Publisher:
            ▲                                                     │
            └── the stream was purged or made anew, an error ─────┘
 
-    What was published is KNOWN while there is a base.
+    It is KNOWN what is :class:`Published`, or what was so before is shown.
     """
 
     def __init__(
@@ -96,12 +144,7 @@ class Publisher:
         self._is_empty = False  # whatever this publisher says there
         self._created: str | None = None  # of the stream; None: it must be looked at
         self._at_sequence = 0
-        self._base: int | None = None  # the newest block that is known to be there from before; None: find out
-        self._tip = 0
-        self._hashes: dict[int, bytes] = {}  # of blocks that were published, above the base
-        self._checkpoint = 0
-        self._checkpoints: dict[int, _Sent] = {}
-        self._proposed: dict[int, str] = {}  # contents of single blocks that are still there
+        self._published, self._is_known = Published(0, 0), False
         self._dropped = 0  # up to this checkpoint nothing is kept
         self._next_look_at = 0.0
         self._next_drop_at = 0.0
@@ -113,10 +156,6 @@ class Publisher:
     def invariant(self) -> None:
         """AssertionError unless who says where it is has said what the chain begins with."""
         assert self._said is None or self._genesis is not None
-        assert self._tip >= 0
-        assert self._checkpoint >= 0
-        base = self._base
-        assert base is None or base >= 0
 
     def on_committed(self, _committed: Committed) -> None:
         """From the thread that ingests."""
@@ -141,7 +180,7 @@ class Publisher:
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
-        return {"publishedBlock": self._tip, "reason": self.trouble}
+        return {"publishedBlock": self._published.tip, "reason": self.trouble}
 
     def troubles(self) -> dict[str, str | None]:
         return {"bus": self.trouble}
@@ -164,14 +203,14 @@ class Publisher:
 
     def _forget_published(self) -> None:
         """Let the next round find out anew what was published."""
-        self._base, self._next_look_at = None, 0.0
+        self._is_known, self._next_look_at = False, 0.0
 
     def _set_trouble(self, reason: str | None) -> None:
         if reason != self._reason and not self._is_stopping:
             if reason is not None:
                 logger.warning("the chain is not published", extra=log_facts(reason=reason))
             else:
-                logger.info("the chain is published again", extra=log_facts(tip=self._tip))
+                logger.info("the chain is published again", extra=log_facts(tip=self._published.tip))
         self._reason = reason
 
     def _round(self) -> None:
@@ -183,9 +222,9 @@ class Publisher:
             self._look_at_stream(view.chain)
             self._next_look_at = now + HEARTBEAT_S
             self._said = None
-        if self._base is None:
-            self._recover(view.chain)
-        self._advance(view)
+        if not self._is_known:
+            self._published, self._is_known = self._recovered(view.chain), True
+        self._advance(view, self._published)
 
     # ---- the stream ------------------------------------------------------------------------------
 
@@ -205,7 +244,7 @@ class Publisher:
         if is_lost:
             if self._created is not None:
                 logger.warning("the stream was purged or made anew: publishing again")
-            self._created, self._base = created, None
+            self._created, self._is_known = created, False
 
     @property
     def _keeps_all(self) -> bool:
@@ -234,11 +273,8 @@ class Publisher:
             )
         )
 
-    def _recover(self, chain: ChainView) -> None:
+    def _recovered(self, chain: ChainView) -> Published:
         """Find out what the bus has of this chain already."""
-        self._hashes.clear()
-        self._checkpoints.clear()
-        self._proposed.clear()
         base = 0
         message = self._bus.last(self._subjects.stream, self._subjects.at(self._name))
         if message is not None and not self._is_empty:
@@ -253,13 +289,13 @@ class Publisher:
                         base = tip.block.number
         base = self._lowest_wanted(chain, base)
         self._is_empty = False
-        self._base = self._tip = base
-        self._checkpoint = chain.newest_complete_checkpoint(base)
-        newest = chain.checkpoint(self._checkpoint)
+        published = Published(base, chain.newest_complete_checkpoint(base))
+        newest = chain.checkpoint(published.checkpoint)
         if base > 0 and newest is not None:
-            self._hashes[base] = chain.block_id(base).hash
+            published.add_block(base, chain.block_id(base).hash)
             if self._is_there(chain, newest):
-                self._checkpoints[newest.number] = _Sent.of(newest)
+                published.add_checkpoint(newest)
+        return published
 
     def _is_there(self, chain: ChainView, checkpoint: StoredCheckpoint) -> bool:
         """True if the bus has it as it is stored, in the block of L1 that has it now."""
@@ -283,57 +319,32 @@ class Publisher:
 
     # ---- the chain -------------------------------------------------------------------------------
 
-    def _advance(self, view: View) -> None:
-        chain = view.chain
-        common = self._common(chain)
-        if common < self._tip:
-            self._tip = common
-            self._hashes = {number: value for number, value in self._hashes.items() if number <= common}
+    def _advance(self, view: View, published: Published) -> None:
+        chain, newest = view.chain, view.chain.tips.checkpointed.checkpoint.number
+        common = _common(chain, published)
+        if common < published.tip:
+            published.go_back(common)
             self._say(view, common)
-        self._return_to_checkpoint(chain)
-        while self._checkpoint < chain.tips.checkpointed.checkpoint.number and not self._is_stopping:
-            self._send_checkpoints(chain)
-            if self._checkpoint < chain.tips.checkpointed.checkpoint.number:
-                self._say(view, self._tip)
+        published.go_back_to_checkpoint(_common_checkpoint(chain, published))
+        while published.checkpoint < newest and not self._is_stopping:
+            self._send_checkpoints(chain, published)
+            if published.checkpoint < newest:
+                self._say(view, published.tip)
         if self._is_stopping:
             return
-        last = chain.checkpoint(self._checkpoint)
-        first = max(self._tip, 0 if last is None else last.last_block) + 1
+        last = chain.checkpoint(published.checkpoint)
+        first = max(published.tip, 0 if last is None else last.last_block) + 1
         if first <= chain.tip_number:
-            self._send_blocks(chain, range(first, chain.tip_number + 1))
+            self._send_blocks(chain, published, range(first, chain.tip_number + 1))
         self._say(view, chain.tip_number)
-        self._tidy(chain)
+        self._tidy(chain, published)
 
-    def _common(self, chain: ChainView) -> int:
-        """The newest block that is published and still stored."""
-        number = min(self._tip, chain.tip_number)
-        while number in self._hashes and chain.block_number_by_hash(self._hashes[number]) != number:
-            number -= 1
-        if number > 0 and number not in self._hashes:
-            # Undone below what is known from before: what is final stays.
-            number = min(number, chain.tips.finalized.block.number)
-            self._base = number
-        return number
-
-    def _return_to_checkpoint(self, chain: ChainView) -> None:
-        """Go back to the newest one that is published and stored as it was: a reorg of L1 may have moved it."""
-        number = min(self._checkpoint, chain.newest_complete_checkpoint(self._tip))
-        while number in self._checkpoints:
-            stored = chain.checkpoint(number)
-            if stored is not None and _Sent.of(stored) == self._checkpoints[number]:
-                break
-            del self._checkpoints[number]
-            number -= 1
-        if number not in self._checkpoints:
-            number = min(number, chain.tips.finalized.checkpoint.number)
-        self._checkpoint = number
-
-    def _send_checkpoints(self, chain: ChainView) -> None:
+    def _send_checkpoints(self, chain: ChainView, published: Published) -> None:
         """Some of those that are missing."""
         messages: list[Outgoing] = []
         sent: list[StoredCheckpoint] = []
         size, newest = 0, chain.tips.checkpointed.checkpoint.number
-        for number in range(self._checkpoint + 1, newest + 1):
+        for number in range(published.checkpoint + 1, newest + 1):
             checkpoint = chain.checkpoint(number)
             assert checkpoint is not None
             made = list(self._checkpoint_messages(chain, checkpoint))
@@ -344,11 +355,9 @@ class Publisher:
                 break
         self._bus.publish_all(messages)
         for checkpoint in sent:
-            self._checkpoint = checkpoint.number
-            self._checkpoints[checkpoint.number] = _Sent.of(checkpoint)
+            published.add_checkpoint(checkpoint)
             for number in range(checkpoint.start_block, checkpoint.last_block + 1):
-                self._hashes[number] = chain.block_id(number).hash
-            self._tip = max(self._tip, checkpoint.last_block)
+                published.add_block(number, chain.block_id(number).hash)
 
     def _checkpoint_messages(self, chain: ChainView, checkpoint: StoredCheckpoint) -> Iterator[Outgoing]:
         line = self._line_of_checkpoint(chain, checkpoint)
@@ -361,7 +370,7 @@ class Publisher:
         whole = Reference(digest, parts, len(line), hex_text(checkpoint.header_hash))
         yield Outgoing(self._subjects.checkpoint(self._name, checkpoint.number), whole.encode())
 
-    def _send_blocks(self, chain: ChainView, numbers: range) -> None:
+    def _send_blocks(self, chain: ChainView, published: Published, numbers: range) -> None:
         messages: list[Outgoing] = []
         for number in numbers:
             line = self._line_of_block(chain, number)
@@ -369,11 +378,10 @@ class Publisher:
             parts = _collect(messages, self._content(line, digest))
             reference = Reference(digest, parts, len(line), hex_text(chain.block_id(number).hash))
             messages.append(Outgoing(self._subjects.block(self._name, number), reference.encode()))
-            self._proposed[number] = digest
+            published.proposed[number] = digest
         self._bus.publish_all(messages)
         for number in numbers:
-            self._hashes[number] = chain.block_id(number).hash
-        self._tip = numbers[-1]
+            published.add_block(number, chain.block_id(number).hash)
 
     def _line_of_checkpoint(self, chain: ChainView, checkpoint: StoredCheckpoint) -> bytes:
         return checkpoint_line(chain, checkpoint)
@@ -411,23 +419,17 @@ class Publisher:
         self._at_sequence = sequence or 0
         self._said = (last, tips)
 
-    def _tidy(self, chain: ChainView) -> None:
+    def _tidy(self, chain: ChainView, published: Published) -> None:
         """Forget what cannot be undone any more; take single blocks that are in a final checkpoint off the bus."""
         finalized = chain.tips.finalized.block.number
-        for number in [number for number in self._proposed if number <= finalized]:
-            digest = self._proposed.pop(number)
+        for number in [number for number in published.proposed if number <= finalized]:
+            digest = published.proposed.pop(number)
             self._bus.purge(self._subjects.stream, subject=f"{self._subjects.stream}.content.{digest}.>")
-        for number in [number for number in self._hashes if number < finalized]:
-            del self._hashes[number]
-        final = chain.tips.finalized.checkpoint.number
-        for number in [number for number in self._checkpoints if number < final]:
-            del self._checkpoints[number]
-        if self._base is not None:
-            self._base = max(self._base, min(finalized, self._tip))
+        published.forget_final(finalized, chain.tips.finalized.checkpoint.number)
         if not self._bus.options.keeps_all:
-            self._drop_before_snapshot(chain)
+            self._drop_before_snapshot(chain, published)
 
-    def _drop_before_snapshot(self, chain: ChainView) -> None:
+    def _drop_before_snapshot(self, chain: ChainView, published: Published) -> None:
         block = (self._snapshots() or {}).get("block") or 0
         number = chain.newest_complete_checkpoint(min(block, chain.tip_number)) - CHECKPOINTS_KEPT if block else 0
         now = self._bus.clock.monotonic()
@@ -442,19 +444,40 @@ class Publisher:
         self._dropped = number
         logger.info("the bus keeps what follows the snapshot", extra=log_facts(checkpoint=number))
         self._send_genesis(chain)
-        checkpoints = range(number + 1, self._checkpoint + 1)
-        if not is_whole(self._bus, self._subjects, self._name, checkpoints, range(last_block + 1, self._tip + 1)):
-            self._send_from(chain, number)
+        checkpoints = range(number + 1, published.checkpoint + 1)
+        if not is_whole(self._bus, self._subjects, self._name, checkpoints, range(last_block + 1, published.tip + 1)):
+            self._send_from(chain, published, number)
 
-    def _send_from(self, chain: ChainView, number: int) -> None:
+    def _send_from(self, chain: ChainView, published: Published, number: int) -> None:
         """Send once more what follows a checkpoint; what is there is not stored twice."""
-        newest, self._checkpoint = self._checkpoint, number
-        while self._checkpoint < newest and not self._is_stopping:
-            self._send_checkpoints(chain)
+        newest = published.checkpoint
+        published.go_back_to_checkpoint(number)
+        while published.checkpoint < newest and not self._is_stopping:
+            self._send_checkpoints(chain, published)
         last = chain.checkpoint(newest)
         first = (0 if last is None else last.last_block) + 1
-        if first <= self._tip and not self._is_stopping:
-            self._send_blocks(chain, range(first, self._tip + 1))
+        if first <= published.tip and not self._is_stopping:
+            self._send_blocks(chain, published, range(first, published.tip + 1))
+
+
+def _common(chain: ChainView, published: Published) -> int:
+    """The newest block that is published and still stored."""
+    number = min(published.tip, chain.tip_number)
+    while number in published.hashes and chain.block_number_by_hash(published.hashes[number]) != number:
+        number -= 1
+    # Undone below what is known from before: what is final stays.
+    return number if number in published.hashes else min(number, chain.tips.finalized.block.number)
+
+
+def _common_checkpoint(chain: ChainView, published: Published) -> int:
+    """The newest one that is published and stored as it was: a reorg of L1 may have moved it."""
+    number = min(published.checkpoint, chain.newest_complete_checkpoint(published.tip))
+    while number in published.checkpoints:
+        stored = chain.checkpoint(number)
+        if stored is not None and _Sent.of(stored) == published.checkpoints[number]:
+            return number
+        number -= 1
+    return min(number, chain.tips.finalized.checkpoint.number)
 
 
 def _is_stored(chain: ChainView, tip: TipId) -> bool:

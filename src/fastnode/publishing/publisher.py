@@ -44,7 +44,8 @@ _TRANSFER_GAS: Final = 21_000
 _LOOKS: Final = 3
 _SEND_ATTEMPTS_MAX: Final = 3
 
-_WITH_ONE_IN_FLIGHT: Final = frozenset({AccountState.SENT, AccountState.SPEED_UP, AccountState.CANCELLED})
+#: Something that was sent is watched; in the other three nothing is.
+_WATCHING: Final = frozenset({AccountState.SENT, AccountState.SPEED_UP, AccountState.CANCELLED})
 
 _NONCE_WORDS: Final = ("nonce too low", "nonce is too low")
 _UNDERPRICED_WORDS: Final = ("underpriced", "replacement")
@@ -61,7 +62,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """State of an account, with what it rests on; replaced as a whole."""
+    """State of an account, with what it rests on; replaced as a whole.  AssertionError where one cannot follow."""
 
     state: AccountState = AccountState.IDLE
     #: Transactions that are not decided, by their nonces.
@@ -70,17 +71,35 @@ class Standing:
     last: InFlight | None = None
 
     def invariant(self) -> None:
-        """AssertionError unless each transaction has its nonce, and there is one where the state says so."""
+        """AssertionError unless each transaction has its nonce, and something is in flight where one is watched; where
+        none is, there is at most the one that is being sent."""
         assert all(item.nonce == nonce for nonce, item in self.in_flight.items())
-        assert self.in_flight or self.state not in _WITH_ONE_IN_FLIGHT
+        assert len(self.in_flight) >= 1 if self.state in _WATCHING else len(self.in_flight) <= 1
+        assert self.last is None or self.last.attempts
 
     def having(self, item: InFlight) -> Standing:
+        """It is about to be sent."""
+        assert item.nonce not in self.in_flight
         return replace(self, in_flight={**self.in_flight, item.nonce: item})
+
+    def sent(self, item: InFlight) -> Standing:
+        """It is the newest that L1 has, or may have."""
+        assert self.in_flight.get(item.nonce) is item
+        return replace(self, last=item, state=AccountState.CANCELLED if item.is_cancelled else AccountState.SENT)
+
+    def changed(self, item: InFlight, state: AccountState) -> Standing:
+        """Something else is sent for its nonce."""
+        assert self.in_flight.get(item.nonce) is item
+        assert self.state in _WATCHING
+        assert state in _WATCHING - {AccountState.SENT}
+        return replace(self, state=state)
 
     def without(self, item: InFlight, state: AccountState = AccountState.IDLE) -> Standing:
         """``state``: that of an account with no other one in flight, unless nothing has come of any."""
+        assert self.in_flight.get(item.nonce) is item
+        assert state is AccountState.IDLE or state not in _WATCHING
         left = {nonce: other for nonce, other in self.in_flight.items() if nonce != item.nonce}
-        is_over = not left and (state is not AccountState.IDLE or self.state in _WITH_ONE_IN_FLIGHT)
+        is_over = not left and (state is not AccountState.IDLE or self.state in _WATCHING)
         return replace(self, in_flight=left, state=state if is_over else self.state)
 
 
@@ -142,24 +161,12 @@ class L1Publisher:
     def state(self) -> AccountState:
         return self._standing.state
 
-    def _become(self, change: Callable[[Standing], Standing]) -> None:
+    def _become(self, change: Callable[..., Standing], *given: object, **named: object) -> None:
         with self._changing:
-            self._standing = change(self._standing)
-
-    def _enter(self, item: InFlight) -> None:
-        self._become(lambda now: now.having(item))
-
-    def _leave(self, item: InFlight, state: AccountState = AccountState.IDLE) -> None:
-        self._become(lambda now: now.without(item, state))
+            self._standing = change(self._standing, *given, **named)
 
     def _forget_last(self) -> None:
-        self._become(lambda now: replace(now, last=None))
-
-    def _be_with(self, last: InFlight, state: AccountState) -> None:
-        self._become(lambda now: replace(now, last=last, state=state))
-
-    def _be(self, state: AccountState) -> None:
-        self._become(lambda now: replace(now, state=state))
+        self._become(replace, last=None)
 
     def __repr__(self) -> str:
         return f"L1Publisher({hex_data(self.address)}, {self.state.value})"
@@ -182,8 +189,8 @@ class L1Publisher:
             if not item.attempts:
                 self._kept.remove(item)
                 continue
-            self._enter(item)
-            self._be_with(item, AccountState.CANCELLED if item.is_cancelled else AccountState.SENT)
+            self._become(Standing.having, item)
+            self._become(Standing.sent, item)
             logger.info("transaction watched again", extra=self._facts(item))
             self._watch_later(item)
         return len(self._standing.in_flight)
@@ -249,11 +256,11 @@ class L1Publisher:
                 )
                 price = self._fees.first(prices, has_blobs=bundle is not None)
                 transaction = self._transaction(nonce, price, request.gas, request.target, request.data, bundle)
-                self._enter(item)
+                self._become(Standing.having, item)
                 try:
                     self._send(item, transaction)
                 except NotTaken as error:
-                    self._leave(item)
+                    self._become(Standing.without, item)
                     is_stale = any(words in str(error).lower() for words in (*_NONCE_WORDS, *_UNDERPRICED_WORDS))
                     if not is_stale or attempt == _SEND_ATTEMPTS_MAX:
                         raise
@@ -261,7 +268,7 @@ class L1Publisher:
                     self._forget_last()
                     self._stop.wait(self._limits.check_interval_s)
                     continue
-                self._be_with(item, AccountState.SENT)
+                self._become(Standing.sent, item)
                 logger.info("sent to L1", extra=self._facts(item))
                 return item
         raise AssertionError("unreachable")
@@ -448,7 +455,7 @@ class L1Publisher:
         item.sent_at = now
         self.totals.speed_ups += 1
         if not item.is_cancelled:
-            self._be(AccountState.SPEED_UP)
+            self._become(Standing.changed, item, AccountState.SPEED_UP)
         self._keep(item)
         logger.info("sent to L1 at a higher price", extra=self._facts(item))
 
@@ -473,7 +480,7 @@ class L1Publisher:
         item.is_cancelled, item.cancelled_at, item.speed_ups = True, now, 0
         if item.bundle is not None:
             item.cancellation = BlobBundle([b""])
-        self._be(AccountState.CANCELLED)
+        self._become(Standing.changed, item, AccountState.CANCELLED)
         try:
             price = self._fees.again(self._wire.prices(), item.price, is_cancellation=True)
             transaction = self._transaction(item.nonce, price, _TRANSFER_GAS, self.address, b"", item.cancellation)
@@ -545,7 +552,7 @@ class L1Publisher:
     def _end(self, item: InFlight, state: AccountState) -> None:
         if state is AccountState.NOT_MINED and self._standing.last is item:
             self._forget_last()
-        self._leave(item, state)
+        self._become(Standing.without, item, state)
         try:
             self._kept.remove(item)
         except OSError as error:
