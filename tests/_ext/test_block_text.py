@@ -21,6 +21,7 @@ from fastnode.archiver.layout import (
     encode_number,
 )
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
+from fastnode.errors import BlockPruned
 from fastnode.kernels import block_text as kernel
 from fastnode.kernels import layouts
 
@@ -30,7 +31,7 @@ EMPTY_ARCHIVE = b'{"root":"0x' + b"0" * 64 + b'","nextAvailableLeafIndex":0}'
 BENT_FORMS: list[Any] = [
     (),
     ((b"{", -1, None),),
-    ((b"{", 19, None),),
+    ((b"{", layouts.PART_LAST + 1, None),),
     (("{", 0, None),),
     ((b"{", 0),),
     ((b"{", 0, None),) * 16,
@@ -224,6 +225,85 @@ def test_a_damaged_checkpoint_is_told_when_it_is_needed(module: Any) -> None:
         with pytest.raises(ValueError, match="checkpoint record"):
             module.block(forms.CHECKPOINTED_BLOCK, 7, values.get)
         module.block(forms.BLOCK_RESPONSE, 7, values.get, {TRANSACTIONS})
+
+
+CHECKPOINT_ROWS = {
+    "number": layouts.PART_CHECKPOINT_NUMBER, "header": layouts.PART_HEADER, "archive": layouts.PART_ARCHIVE,
+    "outHash": layouts.PART_OUT_HASH, "start": layouts.PART_START_BLOCK, "count": layouts.PART_BLOCK_COUNT,
+    "modifier": layouts.PART_FEE_ASSET_PRICE_MODIFIER, "again": layouts.PART_FEE_ASSET_PRICE_MODIFIER,
+    "blocks": layouts.PART_BLOCKS, "l1": layouts.PART_L1, "attestations": layouts.PART_KNOWN_ATTESTATIONS,
+}  # fmt: skip
+CHECKPOINT = forms.segments(forms.Row(name, "any", part) for name, part in CHECKPOINT_ROWS.items())
+SHORT_CHECKPOINT = forms.segments(
+    (
+        forms.Row("number", "number", layouts.PART_CHECKPOINT_NUMBER),
+        forms.Row("blocks", "any", layouts.PART_BLOCKS, "includeBlocks"),
+        forms.Row("l1", "any", layouts.PART_KNOWN_L1, "includeL1PublishInfo"),
+    )
+)
+
+
+@given(
+    st.integers(1, 2**32 - 1), hashes, st.integers(0, 2**32 - 4), st.integers(0, 3), st.integers(-(2**255), 2**255 - 1),
+    texts, texts, texts, texts, texts,
+)  # fmt: skip
+def test_a_checkpoint_is_the_one_of_its_values(
+    number: int, out_hash: bytes, start: int, count: int, modifier: int, header: bytes, archive: bytes, l1: bytes,
+    attestations: bytes, effect: bytes,
+) -> None:  # fmt: skip
+    stored = StoredCheckpoint(
+        number, HASH, out_hash, start, count, 3, modifier, header, archive, b"{" + l1, attestations
+    )
+    values = {checkpoint_key(number): stored.encode()}
+    for each in range(start, start + count):
+        info = BlockInfo(each, HASH, ROOT, number, 2, 3, 4, 1)
+        values[block_key(each)] = StoredBlock(info, header, archive).encode()
+        values |= values_with(each, [effect])
+    for module in MODULES:
+        blocks = module.Blocks(values.get, 2**32 - 1)
+        inner = [module.block(forms.L2_BLOCK, each, values.get) for each in range(start, start + count)]
+        expected = (
+            b'{"number":%d,"header":%b,"archive":%b,"outHash":"0x%b","start":%d,"count":%d,"modifier":"%d","again":"%d",'
+            b'"blocks":[%b],"l1":{%b,"attestations":%b}'
+        )
+        assert blocks.checkpoint(CHECKPOINT, forms.L2_BLOCK, number) == expected % (
+            number, header, archive, out_hash.hex().encode(), start, count, modifier, modifier, b",".join(inner), l1,
+            attestations,
+        )  # fmt: skip
+        options = {"includeTransactions", "includeBlocks", "includeL1PublishInfo"}
+        inner = [
+            module.block(forms.BLOCK_IN_CHECKPOINT, each, values.get, options) for each in range(start, start + count)
+        ]
+        assert blocks.checkpoint(SHORT_CHECKPOINT, forms.BLOCK_IN_CHECKPOINT, number) == b'{"number":%d}' % number
+        assert blocks.checkpoint(SHORT_CHECKPOINT, forms.BLOCK_IN_CHECKPOINT, number, options) == (
+            b'{"number":%d,"blocks":[%b],"l1":{"published":true,%b}' % (number, b",".join(inner), l1)
+        )
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_checkpoint_that_does_not_fit_is_refused(module: Any) -> None:
+    whole = StoredCheckpoint(5, HASH, ROOT, 7, 1, 3, 0, b"header", b"archive", b"{}", b"").encode()
+    block = StoredBlock(BlockInfo(7, HASH, ROOT, 6, 2, 3, 4, 1), b"header", b"archive").encode()
+    values = {checkpoint_key(5): whole, block_key(7): block, effect_key(7, 0): b"{}"}
+    blocks = module.Blocks(values.get, 7)
+    with pytest.raises(BlockPruned):
+        module.Blocks(values.get, 7, oldest_body=8).checkpoint(CHECKPOINT, forms.L2_BLOCK, 5)
+    for number in (0, 4, 6, -1, 2**32, 1 << 70):
+        assert blocks.checkpoint(CHECKPOINT, forms.L2_BLOCK, number) is None
+    with pytest.raises(LookupError, match="no checkpoint of block 7"):  # that says it is in another one
+        blocks.checkpoint(CHECKPOINT, forms.CHECKPOINTED_BLOCK, 5)
+    for wrong in (*BENT_FORMS, ((b"", layouts.PART_BLOCKS, None),) * 2):
+        with pytest.raises(ValueError, match="form"):
+            blocks.checkpoint(wrong, forms.BLOCK_DATA, 5)
+        with pytest.raises(ValueError, match="form"):
+            blocks.checkpoint(CHECKPOINT, wrong, 5)
+    del values[block_key(7)]
+    with pytest.raises(LookupError, match="no block 7"):
+        blocks.checkpoint(CHECKPOINT, forms.BLOCK_DATA, 5)
+    for damaged in (b"", whole[:119], whole[:-1]):
+        values[checkpoint_key(5)] = damaged
+        with pytest.raises(ValueError, match="checkpoint record"):
+            blocks.checkpoint(SHORT_CHECKPOINT, forms.BLOCK_DATA, 5, {"includeL1PublishInfo"})
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -8,6 +8,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from fastnode.errors import InvalidParams, ServerError
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine, Reply
-from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, Signature, common
+from fastnode.jsonrpc.methods import UNASKED_BYTES_MAX, Context, Method, MethodTable, Parameter, Signature, common
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import Text
 
@@ -374,7 +375,7 @@ def test_a_batch_reads_from_one_view() -> None:
     views = iter(range(100))
 
     def read(context: Context) -> bytes:
-        return b"%d" % context._view  # type: ignore[str-format]
+        return b"%d" % context.view  # type: ignore[str-format]
 
     table = MethodTable([Method(name="test_view", summary="", handler=read, **common("number"))])
     engine = Engine(table, lambda: next(views))  # type: ignore[arg-type, return-value]
@@ -438,6 +439,12 @@ def test_a_handler_can_ask_whether_its_answer_may_grow(make_client: Callable[...
     method = Method(name="test_collect", summary="", handler=collect, **common("string"))
     client = make_client([method], limits=Limits(response_bytes_max=1000))
     assert client.error("test_collect")["data"]["code"] == "RESPONSE_TOO_LARGE"
+
+
+def test_an_array_without_end_is_given_up(make_client: Callable[..., Any]) -> None:
+    method = Method(name="test_all", summary="", handler=lambda context: repeat(b"0" * 1000), **common("string[]"))
+    client = make_client([method], limits=Limits(response_bytes_max=3 * UNASKED_BYTES_MAX))
+    assert client.error("test_all")["data"]["code"] == "RESPONSE_TOO_LARGE"
 
 
 # ---- anything ---------------------------------------------------------------------------------

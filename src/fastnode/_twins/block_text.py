@@ -1,4 +1,4 @@
-"""Blocks and their transactions as JSON, in plain Python: the readable form of the block_text kernel.
+"""Blocks, checkpoints and transactions as JSON, in plain Python: the readable form of the block_text kernel.
 
 The stub ``fastnode/_ext/wire/block_text.pyi`` says what everything does.
 """
@@ -6,8 +6,9 @@ The stub ``fastnode/_ext/wire/block_text.pyi`` says what everything does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Container
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Container, Iterator
+from itertools import accumulate
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastnode._ext.storage import layouts
 from fastnode.errors import BlockPruned
@@ -33,6 +34,7 @@ _TX_HEAD: Final = struct.Struct(">IIB32s")
 _HASH_BYTES: Final = 32
 _SEGMENTS_MAX: Final = 15
 _NUMBER_BYTES: Final = 4
+_MAX_U32: Final = 2**32 - 1
 
 
 class Blocks:
@@ -48,14 +50,14 @@ class Blocks:
         results: tuple[bytes, ...] = (),
     ) -> None:
         self.oldest_body = oldest_body
-        self._get, self.tip, self.results = get, tip, results
+        self.get, self.tip, self.results = get, tip, results
         self._tips = {b"finalized": finalized, b"proven": proven, b"checkpointed": checkpointed}
         self._kept: dict[bytes, bytes] = {}
 
     def read(self, key: bytes) -> bytes | None:
         found = self._kept.get(key)
         if found is None:
-            found = self._get(key)
+            found = self.get(key)
             if found is not None and len(found) <= _KEPT_BYTES_MAX:
                 if len(self._kept) >= _KEPT_MAX:
                     self._kept.clear()
@@ -65,7 +67,11 @@ class Blocks:
     def text(self, form: Form, number: int, options: Container[str] = ()) -> bytes | None:
         if not 0 <= number <= self.tip:
             return None
-        return _block(_checked(form), number, self._get, options, self.oldest_body)
+        return _block(_checked(form), number, self.get, options, self.oldest_body)
+
+    def checkpoint(self, form: Form, block_form: Form, number: int, options: Container[str] = ()) -> bytes | None:
+        _checked(form), _checked(block_form)
+        return _checkpoint(form, block_form, number, self, options) if 1 <= number <= _MAX_U32 else None
 
     def number_by_hash(self, block_hash: bytes) -> int | None:
         return self._number(_hash_key(b"H", block_hash))
@@ -126,9 +132,9 @@ def _checked(form: Form) -> Form:
     if not 0 < len(form) <= _SEGMENTS_MAX:
         raise ValueError(f"a form of {len(form)} segments")
     for segment in form:
-        if len(segment) != 3 or type(segment[0]) is not bytes or not 0 <= segment[1] <= layouts.PART_STORED_RECEIPT:
+        if len(segment) != 3 or type(segment[0]) is not bytes or not 0 <= segment[1] <= layouts.PART_LAST:
             raise ValueError(f"a form with the segment {segment!r}")
-    bodies = sum(part == layouts.PART_BODY for _, part, _ in form)
+    bodies = sum(part in (layouts.PART_BODY, layouts.PART_BLOCKS) for _, part, _ in form)
     if bodies > 1:
         raise ValueError(f"a form with {bodies} bodies")
     return form
@@ -165,7 +171,7 @@ def _block(
             _require_body(number, oldest_body)
             known[part] = b'{"txEffects":[%b]}' % b",".join(_effect(number, tx, get) for tx in range(tx_count))
         elif layouts.PART_L1 <= part <= layouts.PART_KNOWN_ATTESTATIONS:
-            found = _of_checkpoint(part, _checkpoint(checkpoint, get))
+            found = _of_checkpoint(part, _read_checkpoint(checkpoint, get))
             if found is None:
                 return None
             known[part] = found
@@ -175,27 +181,76 @@ def _block(
     return text
 
 
-def _checkpoint(number: int, get: Callable[[bytes], bytes | None]) -> tuple[bytes, bytes] | None:
-    """L1's part of it, and its attestations; None while it is not complete."""
+class _Checkpoint(NamedTuple):
+    """The record of a checkpoint."""
+
+    out_hash: bytes
+    start_block: int
+    block_count: int
+    fee_asset_price_modifier: bytes
+    header_json: bytes
+    archive_json: bytes
+    l1_json: bytes
+    attestations_json: bytes
+
+
+def _read_checkpoint(number: int, get: Callable[[bytes], bytes | None]) -> _Checkpoint | None:
+    """None while it is not complete."""
     record = get(_NUMBER_KEY.pack(b"c", number)) if number else None
     if record is None:
         return None
     if len(record) < _CHECKPOINT_HEAD.size:
         raise ValueError(f"a checkpoint record of {len(record)} bytes")
-    *_, header_length, archive_length, length = _CHECKPOINT_HEAD.unpack_from(record)
-    start = _CHECKPOINT_HEAD.size + header_length + archive_length
-    if length < 1 or start + length > len(record):
-        raise ValueError(f"a checkpoint record of {len(record)} bytes with fragments of {start + length}")
-    return record[start : start + length], record[start + length :]
+    _, out_hash, start, count, _, modifier, *lengths = _CHECKPOINT_HEAD.unpack_from(record)
+    ends = list(accumulate(lengths, initial=_CHECKPOINT_HEAD.size))
+    if lengths[2] < 1 or ends[-1] > len(record):
+        raise ValueError(f"a checkpoint record of {len(record)} bytes with fragments of {ends[-1]}")
+    fragments = [record[first:end] for first, end in zip(ends, (*ends[1:], len(record)), strict=True)]
+    return _Checkpoint(out_hash, start, count, modifier, *fragments)
 
 
-def _of_checkpoint(part: int, found: tuple[bytes, bytes] | None) -> bytes | None:
+def _of_checkpoint(part: int, found: _Checkpoint | None) -> bytes | None:
     if found is None:
         return {layouts.PART_KNOWN_L1: b'{"published":false}', layouts.PART_KNOWN_ATTESTATIONS: b"[]"}.get(part)
-    l1, attestations = found
     if part == layouts.PART_KNOWN_L1:
-        return b'{"published":true,' + l1[1:]  # without its own bracket
-    return l1 if part == layouts.PART_L1 else attestations
+        return b'{"published":true,' + found.l1_json[1:]  # without its own bracket
+    return found.l1_json if part == layouts.PART_L1 else found.attestations_json
+
+
+def _checkpoint(form: Form, block_form: Form, number: int, blocks: Blocks, options: Container[str]) -> bytes | None:
+    found = _read_checkpoint(number, blocks.get)
+    if found is None:
+        return None
+    known = {
+        layouts.PART_NOTHING: b"",
+        layouts.PART_HEADER: found.header_json,
+        layouts.PART_ARCHIVE: found.archive_json,
+        layouts.PART_CHECKPOINT_NUMBER: b"%d" % number,
+        layouts.PART_OUT_HASH: b'"0x%b"' % found.out_hash.hex().encode(),
+        layouts.PART_START_BLOCK: b"%d" % found.start_block,
+        layouts.PART_BLOCK_COUNT: b"%d" % found.block_count,
+        layouts.PART_FEE_ASSET_PRICE_MODIFIER: b'"%d"'
+        % int.from_bytes(found.fee_asset_price_modifier, "big", signed=True),
+        **{part: _of_checkpoint(part, found) for part in range(layouts.PART_L1, layouts.PART_KNOWN_ATTESTATIONS + 1)},
+    }
+    text = b""
+    for before, part, option in form:
+        if option is not None and option not in options:
+            continue
+        if part == layouts.PART_BLOCKS:
+            known[part] = b"[%b]" % b",".join(_blocks_of(found, block_form, blocks, options))
+        elif part not in known:
+            raise ValueError(f"a form of a checkpoint with part {part}")
+        text += before + (known[part] or b"")
+    return text
+
+
+def _blocks_of(checkpoint: _Checkpoint, form: Form, blocks: Blocks, options: Container[str]) -> Iterator[bytes]:
+    for number in range(checkpoint.start_block, checkpoint.start_block + checkpoint.block_count):
+        text = _block(form, number, blocks.get, options, blocks.oldest_body)
+        if text is None:
+            raise LookupError(f"no checkpoint of block {number}")
+        yield text
 
 
 def _parts(record: bytes) -> tuple[bytes, bytes]:

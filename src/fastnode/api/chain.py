@@ -119,7 +119,7 @@ def methods(
     receipts = Receipts(known_txs, tx_notes)
 
     def get_ready(context: Context) -> bytes:
-        return _TRUE if context.has_view and is_ready() else _FALSE
+        return _TRUE if context.view_or_none is not None and is_ready() else _FALSE
 
     return [
         *_TIP_METHODS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
@@ -25,33 +25,36 @@ from fastnode.values.numbers import Integer
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
+    from fastnode.kernels import block_text
     from fastnode.view import View
 
 __all__ = ["CHECKPOINT_METHODS"]
 
-_NO_OPTIONS: Final[frozenset[str]] = frozenset()
 _EPOCH: Final = Integer(name="number", minimum=0, accepts_text=True)
 
 
 def _get_checkpoint(view: View, reference: CheckpointReference, include: frozenset[str] | None = None) -> bytes | None:
     number = find_checkpoint(view.chain, reference)
-    checkpoint = None if number is None else view.chain.checkpoint(number)
-    if checkpoint is None:
+    if number is None:
         return None
-    return forms.write_checkpoint_response(forms.Confirmed(checkpoint, view.chain.blocks, include or _NO_OPTIONS))
+    return view.chain.blocks.checkpoint(forms.CHECKPOINT_RESPONSE, forms.BLOCK_IN_CHECKPOINT, number, include or ())
 
 
-def _checkpoints_in(write: Callable[[forms.Confirmed], bytes], named: Callable[[forms.Confirmed], bytes]) -> Read:
-    """``named`` writes those that are asked for with options."""
+def _checkpoints_in(form: block_text.Form, block_form: block_text.Form) -> Read:
+    """``form`` is that of checkpoints that are asked for without options, ``block_form`` that of their blocks."""
 
-    def read(view: View, first: int, limit: int, include: frozenset[str] | None = None) -> Iterator[bytes]:
-        found = _confirmed(view.chain, _range(view.chain, first, limit), include or _NO_OPTIONS)
-        return map(write if include is None else named, found)
+    def read(view: View, first: int, limit: int, include: frozenset[str] | None = None) -> Iterator[bytes | None]:
+        numbers = _range(view.chain, first, limit)
+        if include is None:
+            return _written(view.chain, numbers, form, block_form)
+        return _written(view.chain, numbers, forms.CHECKPOINT_RESPONSE, forms.BLOCK_IN_CHECKPOINT, include)
 
     return read
 
 
-def _get_checkpoints_data(view: View, query: CheckpointRange | EpochQuery | CheckpointsFromSlot) -> Iterator[bytes]:
+def _get_checkpoints_data(
+    view: View, query: CheckpointRange | EpochQuery | CheckpointsFromSlot
+) -> Iterator[bytes | None]:
     chain = view.chain
     if isinstance(query, EpochQuery):
         numbers = chain.checkpoint_numbers_of_epoch(query.epoch)
@@ -59,19 +62,22 @@ def _get_checkpoints_data(view: View, query: CheckpointRange | EpochQuery | Chec
         numbers = _numbers_from_slot(chain, query)
     else:
         numbers = _range(chain, query.first, query.limit)
-    return map(forms.write_checkpoint_data, _confirmed(chain, numbers))
+    return _written(chain, numbers, forms.CHECKPOINT_DATA)
 
 
-def _get_checkpoints_data_for_epoch(view: View, epoch: int) -> Iterator[bytes]:
+def _get_checkpoints_data_for_epoch(view: View, epoch: int) -> Iterator[bytes | None]:
     numbers = view.chain.checkpoint_numbers_of_epoch(epoch)
-    return map(forms.write_checkpoint_data_in_release, _confirmed(view.chain, numbers))
+    return _written(view.chain, numbers, forms.CHECKPOINT_DATA_IN_RELEASE)
 
 
-def _confirmed(
-    chain: ChainView, numbers: Iterable[int], options: frozenset[str] = _NO_OPTIONS
-) -> Iterator[forms.Confirmed]:
-    found = filter(None, map(chain.checkpoint, numbers))
-    return map(forms.Confirmed, found, repeat(chain.blocks), repeat(options))
+def _written(
+    chain: ChainView,
+    numbers: Iterable[int],
+    form: block_text.Form,
+    block_form: block_text.Form = forms.BLOCK_HEADER,
+    options: Container[str] = (),
+) -> Iterator[bytes | None]:
+    return map(chain.blocks.checkpoint, repeat(form), repeat(block_form), numbers, repeat(options))
 
 
 def _range(chain: ChainView, first: int, limit: int) -> range:
@@ -122,9 +128,9 @@ CHECKPOINT_METHODS: Final = [
         name="node_getCheckpoints",
         summary="Consecutive complete checkpoints.",
         read={
-            "both": _checkpoints_in(forms.write_joint_checkpoint, forms.write_checkpoint_response),
-            "release": _checkpoints_in(forms.write_published_checkpoint, forms.write_published_checkpoint),
-            "development": _checkpoints_in(forms.write_checkpoint_response, forms.write_checkpoint_response),
+            "both": _checkpoints_in(forms.JOINT_CHECKPOINT, forms.L2_BLOCK),
+            "release": _checkpoints_in(forms.PUBLISHED_CHECKPOINT, forms.L2_BLOCK),
+            "development": _checkpoints_in(forms.CHECKPOINT_RESPONSE, forms.BLOCK_IN_CHECKPOINT),
         },
         is_cached=True,
         in_thread=is_long_range,

@@ -1,4 +1,4 @@
-"""Forms of blocks and mined transactions: records whose parts are stored and put together when they are asked for.
+"""Forms of blocks, checkpoints and mined transactions: records whose stored parts are put together when asked for.
 
 Each record is written once, as the table of its members: the name in JSON, the type (api/schema_language.py), and where
 its text comes from: a part that the kernel has (``PART_...`` in ``_ext/storage/layouts.pxd``), or a function of what
@@ -12,12 +12,12 @@ there is not in the databases that stand: they need a migration (archiver/layout
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from fastnode.archiver.records import StoredCheckpoint, StoredTransaction
+from fastnode.archiver.records import StoredTransaction
 from fastnode.kernels import block_text, encode, layouts
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import Checkpoint, PublishedCheckpoint
@@ -27,16 +27,21 @@ from fastnode.protocol.records import Record
 __all__ = [
     "BLOCK_DATA",
     "BLOCK_HEADER",
+    "BLOCK_IN_CHECKPOINT",
     "BLOCK_RESPONSE",
     "CHECKPOINTED_BLOCK",
+    "CHECKPOINT_DATA",
+    "CHECKPOINT_DATA_IN_RELEASE",
+    "CHECKPOINT_RESPONSE",
     "DEBUG_LOGS",
     "INDEXED_EFFECT",
     "JOINT_BLOCK",
+    "JOINT_CHECKPOINT",
     "L2_BLOCK",
     "MINED_RECEIPT",
+    "PUBLISHED_CHECKPOINT",
     "SLOT_NUMBER",
     "TABLES",
-    "Confirmed",
     "Fate",
     "Mined",
     "Receipt",
@@ -46,14 +51,9 @@ __all__ = [
     "segments",
     "type_text",
     "with_member",
-    "write_checkpoint_data",
-    "write_checkpoint_data_in_release",
-    "write_checkpoint_response",
     "write_dropped_receipt",
-    "write_joint_checkpoint",
     "write_mined_receipt",
     "write_pending_receipt",
-    "write_published_checkpoint",
     "write_unmined_receipt",
 ]
 
@@ -102,20 +102,6 @@ class Receipt(NamedTuple):
     debug_logs_json: bytes | None
 
 
-class Confirmed(NamedTuple):
-    """A complete checkpoint, the blocks of its view, and the options that are true."""
-
-    checkpoint: StoredCheckpoint
-    blocks: block_text.Blocks
-    options: Container[str] = ()
-
-    def blocks_json(self, form: block_text.Form) -> bytes:
-        """Its blocks in a form."""
-        first, last = self.checkpoint.start_block, self.checkpoint.last_block
-        texts = [self.blocks.text(form, number, self.options) for number in range(first, last + 1)]
-        return b"[%b]" % b",".join(filter(None, texts))
-
-
 # ---- rows ------------------------------------------------------------------------------------------
 
 
@@ -141,11 +127,10 @@ class Row(NamedTuple):
 Table = tuple[Row, ...]
 
 
-def rows_of(record: type[Record], origins: dict[str, int | Callable[[Any], bytes]]) -> Table:
-    """The table of a record of the protocol: from its members, and where each comes from by its name in JSON."""
-    rows = [Row(each.json, each.codec.type) for each in record.IN_JSON]
-    found = [(row, origins[row.json]) for row in rows]
-    return tuple([row._replace(part=it) if isinstance(it, int) else row._replace(value=it) for row, it in found])
+def rows_of(record: type[Record], parts: dict[str, int], inner: dict[str, Table] | None = None) -> Table:
+    """The table of a record of the protocol: from its members, and the part or record of each by its name in JSON."""
+    names = [(each.json, each.codec.type) for each in record.IN_JSON]
+    return tuple(Row(name, kind, parts[name], inner=(inner or {}).get(name, ())) for name, kind in names)
 
 
 # ---- blocks ----------------------------------------------------------------------------------------
@@ -195,28 +180,25 @@ _CHECKPOINTED_BLOCK: Final = (
 _CHECKPOINT: Final = rows_of(
     Checkpoint,
     {
-        "archive": lambda it: it.checkpoint.archive_json,
-        "header": lambda it: it.checkpoint.header_json,
-        "blocks": lambda it: it.blocks_json(L2_BLOCK),
-        "number": lambda it: b"%d" % it.checkpoint.number,
-        "feeAssetPriceModifier": lambda it: b'"%d"' % it.checkpoint.fee_asset_price_modifier,
+        "archive": layouts.PART_ARCHIVE,
+        "header": layouts.PART_HEADER,
+        "blocks": layouts.PART_BLOCKS,
+        "number": layouts.PART_CHECKPOINT_NUMBER,
+        "feeAssetPriceModifier": layouts.PART_FEE_ASSET_PRICE_MODIFIER,
     },
 )
 _CHECKPOINT_ARCHIVE, _CHECKPOINT_HEADER, _, _CHECKPOINT_NUMBER, _PRICE_MODIFIER = _CHECKPOINT
 _PUBLISHED_CHECKPOINT: Final = rows_of(
     PublishedCheckpoint,
-    {
-        "checkpoint": lambda it: write_checkpoint(it),
-        "l1": lambda it: it.checkpoint.l1_json,
-        "attestations": lambda it: it.checkpoint.attestations_json,
-    },
+    {"checkpoint": layouts.PART_NOTHING, "l1": layouts.PART_L1, "attestations": layouts.PART_ATTESTATIONS},
+    {"checkpoint": _CHECKPOINT},
 )
 _, _CHECKPOINT_L1, _ATTESTATIONS = _PUBLISHED_CHECKPOINT
 _EXTENT: Final = (
-    Row("startBlock", "number", value=lambda it: b"%d" % it.checkpoint.start_block),
-    Row("blockCount", "number", value=lambda it: b"%d" % it.checkpoint.block_count),
+    Row("startBlock", "number", layouts.PART_START_BLOCK),
+    Row("blockCount", "number", layouts.PART_BLOCK_COUNT),
 )
-_OUT_HASH: Final = Row("checkpointOutHash", "Fr", value=lambda it: b'"%b"' % encode.to_hex(it.checkpoint.out_hash))
+_OUT_HASH: Final = Row("checkpointOutHash", "Fr", layouts.PART_OUT_HASH)
 _CHECKPOINT_DATA: Final = (
     _CHECKPOINT_HEADER,
     _CHECKPOINT_ARCHIVE,
@@ -236,20 +218,8 @@ _CHECKPOINT_RESPONSE: Final = (
     _OUT_HASH,
     *_EXTENT,
     _PRICE_MODIFIER,
-    Row(
-        "blocks",
-        "BlockResponse[]",
-        option="includeBlocks",
-        value=lambda it: it.blocks_json(_BLOCK_IN_CHECKPOINT),
-        is_optional=True,
-    ),
-    Row(
-        "l1",
-        "L1PublishInfo",
-        option="includeL1PublishInfo",
-        value=lambda it: b'{"published":true,%b' % it.checkpoint.l1_json[1:],
-        is_optional=True,
-    ),
+    Row("blocks", "BlockResponse[]", layouts.PART_BLOCKS, "includeBlocks", is_optional=True),
+    Row("l1", "L1PublishInfo", layouts.PART_KNOWN_L1, "includeL1PublishInfo", is_optional=True),
     _ATTESTATIONS._replace(option="includeAttestations", is_optional=True),
 )
 
@@ -377,22 +347,21 @@ def render_stored_receipt(mined: Mined) -> bytes:
 def writer(table: Iterable[Row]) -> Callable[[Any], bytes]:
     """A function that writes a record as JSON from what it is made of; the first member is always there.
 
-    Members with an option are written if its ``options`` have it; those that are stored come from its ``transaction``.
+    Members that are stored come from its ``transaction``.
     """
-    rows: list[tuple[bytes, Callable[[Any], bytes | None], str]] = []
+    rows: list[tuple[bytes, Callable[[Any], bytes | None]]] = []
     for row in table:
         if row.stored is None and row.value is not None:
-            rows.append((b'%b"%b":' % (b"," if rows else b"{", row.json.encode()), row.value, row.option))
-        elif row.stored is not None and all(name != b"," for name, _, _ in rows):
-            rows.append((b",", lambda it: it.transaction.receipt_json[:-1], ""))
+            rows.append((b'%b"%b":' % (b"," if rows else b"{", row.json.encode()), row.value))
+        elif row.stored is not None and all(name != b"," for name, _ in rows):
+            rows.append((b",", lambda it: it.transaction.receipt_json[:-1]))
 
     def write(source: Any) -> bytes:
         parts: list[bytes] = []
-        for name, value, option in rows:
-            if not option or option in source.options:
-                text = value(source)
-                if text is not None:
-                    parts += (name, text)
+        for name, value in rows:
+            text = value(source)
+            if text is not None:
+                parts += (name, text)
         return b"".join((*parts, b"}"))
 
     return write
@@ -413,19 +382,17 @@ BLOCK_DATA: Final = segments(_BLOCK_DATA)
 CHECKPOINTED_BLOCK: Final = segments(_CHECKPOINTED_BLOCK)
 MINED_RECEIPT: Final = segments(_TX_RECEIPT)
 INDEXED_EFFECT: Final = segments(_INDEXED_EFFECT)
-_BLOCK_IN_CHECKPOINT: Final[block_text.Form] = segments(
+#: That of blocks in checkpoints of the development set.
+BLOCK_IN_CHECKPOINT: Final[block_text.Form] = segments(
     row for row in _BLOCK_RESPONSE if row.option in ("", "includeTransactions")
 )
-
-write_checkpoint: Final[Callable[[Any], bytes]] = writer(_CHECKPOINT)
-write_published_checkpoint: Final = writer(_PUBLISHED_CHECKPOINT)
+PUBLISHED_CHECKPOINT: Final = segments(_PUBLISHED_CHECKPOINT)
 #: PublishedCheckpoint with the members of CheckpointResponse that need no option.
-write_joint_checkpoint: Final = writer(
-    (*_PUBLISHED_CHECKPOINT, *(row for row in _CHECKPOINT_RESPONSE if not row.option))
-)
-write_checkpoint_response: Final = writer(_CHECKPOINT_RESPONSE)
-write_checkpoint_data: Final = writer(_CHECKPOINT_DATA)
-write_checkpoint_data_in_release: Final = writer(row for row in _CHECKPOINT_DATA if not row.is_optional)
+JOINT_CHECKPOINT: Final = segments((*_PUBLISHED_CHECKPOINT, *(row for row in _CHECKPOINT_RESPONSE if not row.option)))
+CHECKPOINT_RESPONSE: Final = segments(_CHECKPOINT_RESPONSE)
+CHECKPOINT_DATA: Final = segments(_CHECKPOINT_DATA)
+CHECKPOINT_DATA_IN_RELEASE: Final = segments(row for row in _CHECKPOINT_DATA if not row.is_optional)
+
 write_unmined_receipt: Final = writer(row for row in _TX_RECEIPT if row.stored is None)
 write_mined_receipt: Final = writer(_MINED_TX_RECEIPT)
 write_pending_receipt: Final = writer(_PENDING_TX_RECEIPT)

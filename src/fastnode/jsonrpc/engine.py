@@ -155,7 +155,7 @@ class Engine:
         self, view: View | None, client: Client | None, allowance: Allowance, *, is_foreign: bool = False
     ) -> Context:
         limit = self.limits.response_bytes_max
-        return Context(view, self.table.method_set, limit, client, allowance, is_foreign=is_foreign)
+        return Context(view, self.table.method_set, limit, client, allowance, is_foreign)
 
     def handle(
         self, body: bytes, client: Client | None = None, allowance: Allowance | None = None, *, is_foreign: bool = False
@@ -428,7 +428,7 @@ class Engine:
             context.wait_until = now + block_wait.time_s
         if not await block_wait.wait(unknown.block_hash, context.wait_until - now):
             return unknown
-        context.renew(self.view_source())
+        context.view_or_none = self.view_source()
         return self._run(method, context, arguments)
 
     def _run(self, method: BoundMethod, context: Context, arguments: list[Any]) -> bytes | RpcError | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from fastnode.errors import InvalidParams, ResponseTooLarge, ServerError
@@ -48,63 +49,46 @@ __all__ = [
 
 MethodSet: TypeAlias = Literal["both", "release", "development", "5.x"]
 METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development", "5.x")
+#: Items of an array that are collected before there is room for them, together.
+UNASKED_BYTES_MAX: Final = 1 << 20
 
 
+@dataclass(slots=True, eq=False)
 class Context:
     """Context that the calls of one HTTP request share: the view they read and the bytes they may still answer."""
 
-    __slots__ = (
-        "_growing_bytes", "_view", "allowance", "bytes_left", "client", "is_foreign", "method_set",
-        "response_bytes_max", "wait_until",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        view: View | None,
-        method_set: MethodSet,
-        response_bytes_max: int,
-        client: Client | None = None,
-        allowance: Allowance | None = None,
-        *,
-        is_foreign: bool = False,
-    ) -> None:
-        self._view = view
-        #: True: a page of another site asks.
-        self.is_foreign = is_foreign
-        #: The request's share of the loop and of the memory.
-        self.allowance = allowance or Allowance(Party())
-        #: Memory taken for the result that is being made.
-        self._growing_bytes = 0
-        #: The client that is charged for the calls; None: calls are free.
-        self.client = client
-        self.method_set: MethodSet = method_set
-        self.response_bytes_max = response_bytes_max
-        self.bytes_left = response_bytes_max
-        #: Until when calls of this request may wait for a block, on the loop's clock; None before the first one does.
-        self.wait_until: float | None = None
-
-    def renew(self, view: View | None) -> None:
-        """Go on with a newer view."""
-        self._view = view
-
-    @property
-    def has_view(self) -> bool:
-        return self._view is not None
-
-    @property
-    def view_or_none(self) -> View | None:
-        return self._view
+    #: The view, a newer one after a wait for a block; None: there is no chain yet.
+    view_or_none: View | None
+    method_set: MethodSet
+    response_bytes_max: int
+    #: The client that is charged for the calls; None: calls are free.
+    client: Client | None = None
+    #: The request's share of the loop and of the memory.
+    allowance: Allowance = field(default_factory=lambda: Allowance(Party()))
+    #: True: a page of another site asks.
+    is_foreign: bool = False
+    #: Until when calls of this request may wait for a block, on the loop's clock; None before the first one does.
+    wait_until: float | None = field(default=None, init=False)
+    #: Bytes of finished results.
+    answered_bytes: int = field(default=0, init=False)
+    #: Memory taken for the result that is being made.
+    growing_bytes: int = field(default=0, init=False)
 
     @property
     def view_key(self) -> object:
         """Key of the view; None without one."""
-        return None if self._view is None else self._view.key
+        return None if self.view_or_none is None else self.view_or_none.key
 
     @property
     def view(self) -> View:
-        if self._view is None:
+        if self.view_or_none is None:
             raise ServerError("The node has not loaded its chain yet")
-        return self._view
+        return self.view_or_none
+
+    @property
+    def bytes_left(self) -> int:
+        """Size of the results that this response may still hold."""
+        return self.response_bytes_max - self.answered_bytes
 
     def require_bytes(self, count: int) -> None:
         """Refuse the call if a result of ``count`` bytes would exceed the limit of this response, or the memory of all.
@@ -112,29 +96,31 @@ class Context:
         Handlers that collect many records ask as they go, so that an answer that cannot be sent is
         never built.
         """
-        if count > self.bytes_left:
+        if count > self.response_bytes_max - self.answered_bytes:
             raise ResponseTooLarge(self.response_bytes_max)
-        if count > self._growing_bytes:
-            self.allowance.take(count - self._growing_bytes)
-            self._growing_bytes = count
+        if count > self.growing_bytes:
+            self.allowance.take(count - self.growing_bytes)
+            self.growing_bytes = count
 
     def array(self, items: Iterable[bytes | None]) -> bytes:
-        """JSON array of the items that are not None; stops as soon as it exceeds what this response may still hold."""
+        """JSON array of the items that are not None.  It stops soon after it exceeds what this response may still hold:
+        room is asked for by many items at a time."""
         collected: list[bytes] = []
-        size = 2
+        size = asked = 2
         for item in items:
             if item is not None:
-                size += len(item) + 1
-                self.require_bytes(size)
                 collected += (b"," if collected else b"[", item)
+                size += len(item) + 1
+                if size > asked + UNASKED_BYTES_MAX:
+                    self.require_bytes(asked := size)
         # One copy, without the interpreter if it is long.
         return b"".join((*collected, b"]")) if collected else b"[]"
 
     def add_result(self, count: int) -> None:
         """Count a finished result; errors as above.  What was asked for it is its own until the response is sent."""
         self.require_bytes(count)
-        self.bytes_left -= count
-        self._growing_bytes = 0
+        self.answered_bytes += count
+        self.growing_bytes = 0
 
 
 #: Result of a call in JSON, or the items of an array, which are collected as long as there is room, without those that

@@ -60,7 +60,8 @@ cpdef enum:
     PLACE_BLOCK = 6
     PLACE_BYTES = 10
 
-    # Parts of records that blocks and transactions are answered with: the segments of a form (archiver/forms.py).
+    # Parts of records that blocks, checkpoints and transactions are answered with: the segments of a form
+    # (archiver/forms.py).
     PART_NOTHING = 0  # only the text before it
     PART_HEADER = 1
     PART_ARCHIVE = 2
@@ -80,3 +81,9 @@ cpdef enum:
     PART_EXECUTION_RESULT = 16
     PART_EFFECT = 17
     PART_STORED_RECEIPT = 18  # members that are stored with the transaction
+    PART_BLOCKS = 19  # of a checkpoint, in a form of their own
+    PART_OUT_HASH = 20
+    PART_START_BLOCK = 21
+    PART_BLOCK_COUNT = 22
+    PART_FEE_ASSET_PRICE_MODIFIER = 23
+    PART_LAST = 23

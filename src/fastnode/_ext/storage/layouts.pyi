@@ -60,7 +60,7 @@ PLACE_INDEX: Final[int]
 PLACE_BLOCK: Final[int]
 PLACE_BYTES: Final[int]
 
-# Parts of records that blocks and transactions are answered with (archiver/forms.py).
+# Parts of records that blocks, checkpoints and transactions are answered with (archiver/forms.py).
 PART_NOTHING: Final[int]
 PART_HEADER: Final[int]
 PART_ARCHIVE: Final[int]
@@ -80,3 +80,9 @@ PART_TX_STATUS: Final[int]
 PART_EXECUTION_RESULT: Final[int]
 PART_EFFECT: Final[int]
 PART_STORED_RECEIPT: Final[int]
+PART_BLOCKS: Final[int]
+PART_OUT_HASH: Final[int]
+PART_START_BLOCK: Final[int]
+PART_BLOCK_COUNT: Final[int]
+PART_FEE_ASSET_PRICE_MODIFIER: Final[int]
+PART_LAST: Final[int]

@@ -1,4 +1,4 @@
-"""Blocks and their transactions as JSON, straight from records and effects as they are stored.
+"""Blocks, checkpoints and transactions as JSON, straight from records and effects as they are stored.
 
 The readable form of everything here is ``fastnode/_twins/block_text.py``; records are drawn in archiver/records.py.
 """
@@ -49,6 +49,12 @@ class Blocks:
     def tip(self) -> int: ...
     def text(self, form: Form, number: int, options: Container[str] = ()) -> bytes | None:
         """The block with this number as :func:`block` has it, None if there is none; what is read is not kept."""
+
+    def checkpoint(self, form: Form, block_form: Form, number: int, options: Container[str] = ()) -> bytes | None:
+        """The complete checkpoint with this number in a form, with its blocks in theirs; None if there is none.
+
+        Errors as of :func:`block`; what is read is not kept.
+        """
 
     def number_by_hash(self, block_hash: bytes) -> int | None:
         """Number of the block with this header hash, None if there is none.  ValueError for what is no hash."""

@@ -1,19 +1,22 @@
-# Blocks and their transactions as JSON.  The stub (block_text.pyi) says what everything does.
+# Blocks, checkpoints and transactions as JSON.  The stub (block_text.pyi) says what everything does.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport strlen
 
 from fastnode._ext.storage.layouts cimport (
     BLOCK_CHECKPOINT_NUMBER, BLOCK_HASH, BLOCK_HEADER_LENGTH, BLOCK_HEAD_BYTES, BLOCK_INDEX_WITHIN_CHECKPOINT,
-    BLOCK_LETTER, BLOCK_TX_COUNT, BY_ARCHIVE_LETTER, BY_HASH_LETTER, CHECKPOINT_FRAGMENT_LENGTHS, CHECKPOINT_HEAD_BYTES,
-    CHECKPOINT_LETTER, EFFECT_KEY_BYTES, EFFECT_LETTER, HASH_BYTES, HASH_KEY_BYTES, NUMBER_BYTES, NUMBER_KEY_BYTES,
-    PART_ARCHIVE, PART_ATTESTATIONS, PART_BLOCK_HASH, PART_BLOCK_NUMBER, PART_BODY, PART_CHECKPOINT_NUMBER,
-    PART_EFFECT, PART_EXECUTION_RESULT, PART_HEADER, PART_INDEX_WITHIN_CHECKPOINT, PART_KNOWN_ATTESTATIONS,
-    PART_KNOWN_L1, PART_L1, PART_NOTHING, PART_SENT_ARCHIVE, PART_STORED_RECEIPT, PART_TX_HASH, PART_TX_INDEX,
-    PART_TX_STATUS, TX_BLOCK, TX_BLOCK_HASH, TX_HEAD_BYTES, TX_INDEX, TX_LETTER, TX_REVERT_CODE,
+    BLOCK_LETTER, BLOCK_TX_COUNT, BY_ARCHIVE_LETTER, BY_HASH_LETTER, CHECKPOINT_BLOCK_COUNT,
+    CHECKPOINT_FEE_ASSET_PRICE_MODIFIER, CHECKPOINT_FRAGMENT_LENGTHS, CHECKPOINT_HEAD_BYTES, CHECKPOINT_LETTER,
+    CHECKPOINT_OUT_HASH, CHECKPOINT_START_BLOCK, EFFECT_KEY_BYTES, EFFECT_LETTER, HASH_BYTES, HASH_KEY_BYTES,
+    NUMBER_BYTES, NUMBER_KEY_BYTES, PART_ARCHIVE, PART_ATTESTATIONS, PART_BLOCKS, PART_BLOCK_COUNT, PART_BLOCK_HASH,
+    PART_BLOCK_NUMBER, PART_BODY, PART_CHECKPOINT_NUMBER, PART_EFFECT, PART_EXECUTION_RESULT,
+    PART_FEE_ASSET_PRICE_MODIFIER, PART_HEADER, PART_INDEX_WITHIN_CHECKPOINT, PART_KNOWN_ATTESTATIONS, PART_KNOWN_L1,
+    PART_L1, PART_LAST, PART_NOTHING, PART_OUT_HASH, PART_SENT_ARCHIVE, PART_START_BLOCK, PART_STORED_RECEIPT,
+    PART_TX_HASH, PART_TX_INDEX, PART_TX_STATUS, TX_BLOCK, TX_BLOCK_HASH, TX_HEAD_BYTES, TX_INDEX, TX_LETTER,
+    TX_REVERT_CODE,
 )
 from fastnode._ext.wire.encode cimport text_put, text_put_hex, text_put_literal, text_put_number
 from fastnode._ext.numbers cimport read_number, write_number
@@ -40,7 +43,12 @@ cdef struct Part:
     Py_ssize_t length
 
 
-# Parts of a text, in order; with effects behind the first ``before`` parts.
+# Fragments of a checkpoint's record: header, archive, L1's part, attestations.
+cdef struct Fragments:
+    Part[4] each
+
+
+# Parts of a text, in order; with effects, or blocks, behind the first ``before`` parts.
 cdef struct Parts:
     Part[PARTS_MAX] each
     int count
@@ -73,6 +81,13 @@ cdef class Blocks:
     def text(self, tuple form not None, number, options=()):
         cdef int64_t place = self._place_of(number)
         return None if place < 0 else _block(_checked(form), <uint32_t>place, self.get, options, self.oldest_body)
+
+    def checkpoint(self, tuple form not None, tuple block_form not None, number, options=()):
+        cdef int overflow = 0
+        cdef int64_t place = PyLong_AsLongLongAndOverflow(number, &overflow)
+        if overflow or not 1 <= place <= UINT32_MAX:
+            return None
+        return _checkpoint_text(_checked(form), _checked(block_form), <uint32_t>place, self, options)
 
     cdef int64_t _place_of(self, object number) except -2:
         """The number of a block, or -1 for a number that no block has."""
@@ -156,8 +171,8 @@ cdef tuple _checked(tuple form):
         raise ValueError(f"a form of {len(form)} segments")
     for segment in form:
         part = segment[1]
-        bodies += part == PART_BODY
-        if len(segment) != 3 or type(segment[0]) is not bytes or not PART_NOTHING <= part <= PART_STORED_RECEIPT:
+        bodies += part == PART_BODY or part == PART_BLOCKS
+        if len(segment) != 3 or type(segment[0]) is not bytes or not PART_NOTHING <= part <= PART_LAST:
             raise ValueError(f"a form with the segment {segment!r}")
     if bodies > 1:
         raise ValueError(f"a form with {bodies} bodies")
@@ -252,39 +267,102 @@ cdef bytes _checkpoint(uint32_t number, object source):
     return record
 
 
-cdef Part _of_checkpoint(bytes record, Part *l1) except *:
-    """Its attestations, and what L1 says of it."""
+cdef Fragments _fragments(bytes record) except *:
     cdef const uint8_t *head = <const uint8_t *>PyBytes_AS_STRING(record)
-    cdef const uint8_t *lengths = head + CHECKPOINT_FRAGMENT_LENGTHS
     cdef int64_t size = PyBytes_GET_SIZE(record)
-    cdef int64_t start = CHECKPOINT_HEAD_BYTES + <int64_t>read_number(lengths, 4)
-    cdef Part attestations
-    start += <int64_t>read_number(lengths + 4, 4)
-    l1.start = head + start
-    l1.length = <int64_t>read_number(lengths + 8, 4)
-    if l1.length < 1 or start + l1.length > size:
-        raise ValueError(f"a checkpoint record of {size} bytes with fragments of {start + l1.length}")
-    attestations.start = l1.start + l1.length
-    attestations.length = size - start - l1.length
-    return attestations
+    cdef int64_t start = CHECKPOINT_HEAD_BYTES
+    cdef Fragments found
+    cdef int index
+    for index in range(3):
+        found.each[index].start = head + start
+        found.each[index].length = <int64_t>read_number(head + CHECKPOINT_FRAGMENT_LENGTHS + 4 * index, 4)
+        start += found.each[index].length
+    if found.each[2].length < 1 or start > size:
+        raise ValueError(f"a checkpoint record of {size} bytes with fragments of {start}")
+    found.each[3].start = head + start
+    found.each[3].length = size - start
+    return found
 
 
 cdef int _add_of_checkpoint(Parts *parts, int part, bytes record) except -1:
-    """What L1 says of a block's checkpoint, or its attestations; ``record`` lives as long as the parts."""
-    cdef Part l1
-    cdef Part attestations
+    """A fragment of a checkpoint's record, which lives as long as the parts; None: it is not complete."""
+    cdef Fragments found
+    cdef int place = 0 if part == PART_HEADER else 1 if part == PART_ARCHIVE else 2 if part == PART_L1 else 3
     if record is None:
         _add_literal(parts, b'{"published":false}' if part == PART_KNOWN_L1 else b"[]")
         return 0
-    attestations = _of_checkpoint(record, &l1)
-    if part == PART_L1:
-        _add(parts, l1.start, l1.length)
-    elif part == PART_KNOWN_L1:
+    found = _fragments(record)
+    if part == PART_KNOWN_L1:
         _add_literal(parts, b'{"published":true,')
-        _add(parts, l1.start + 1, l1.length - 1)  # without its bracket
+        _add(parts, found.each[2].start + 1, found.each[2].length - 1)  # without its bracket
     else:
-        _add(parts, attestations.start, attestations.length)
+        _add(parts, found.each[place].start, found.each[place].length)
     return 0
+
+
+cdef bytes _checkpoint_text(tuple form, tuple block_form, uint32_t number, Blocks blocks, object options):
+    cdef bytes record = _checkpoint(number, blocks.get)
+    cdef const uint8_t *head
+    cdef list inner = None
+    cdef bytes modifier = None  # lives as long as the parts
+    cdef tuple segment
+    cdef uint8_t[SCALARS_BYTES_MAX] scalars
+    cdef uint8_t *at = scalars
+    cdef uint8_t *start
+    cdef Parts parts
+    cdef int part
+    if record is None:
+        return None
+    head = <const uint8_t *>PyBytes_AS_STRING(record)
+    parts.count = 0
+    for segment in form:
+        if segment[2] is not None and segment[2] not in options:
+            continue
+        part = _begin(&parts, segment)
+        start = at
+        if part == PART_HEADER or part == PART_ARCHIVE or PART_L1 <= part <= PART_KNOWN_ATTESTATIONS:
+            _add_of_checkpoint(&parts, part, record)
+        elif part == PART_BLOCKS:
+            inner = _blocks_of(head, block_form, blocks, options)
+            _add_literal(&parts, b"[")
+            parts.before = parts.count
+            _add_literal(&parts, b"]")
+        elif part == PART_CHECKPOINT_NUMBER:
+            at = text_put_number(at, number)
+        elif part == PART_OUT_HASH:
+            at = _put_hash(at, head + CHECKPOINT_OUT_HASH)
+        elif part == PART_START_BLOCK:
+            at = text_put_number(at, read_number(head + CHECKPOINT_START_BLOCK, 4))
+        elif part == PART_BLOCK_COUNT:
+            at = text_put_number(at, read_number(head + CHECKPOINT_BLOCK_COUNT, 4))
+        elif part == PART_FEE_ASSET_PRICE_MODIFIER:
+            if modifier is None:
+                modifier = _price_modifier(record)
+            _add_bytes(&parts, modifier)
+        elif part != PART_NOTHING:
+            raise ValueError(f"a form of a checkpoint with part {part}")
+        if at != start:
+            _add(&parts, start, at - start)
+    return _joined(&parts, inner)
+
+
+cdef list _blocks_of(const uint8_t *checkpoint, tuple form, Blocks blocks, object options):
+    cdef uint32_t first = <uint32_t>read_number(checkpoint + CHECKPOINT_START_BLOCK, 4)
+    cdef uint32_t count = <uint32_t>read_number(checkpoint + CHECKPOINT_BLOCK_COUNT, 4)
+    cdef list texts = []
+    cdef bytes text
+    cdef uint32_t index
+    for index in range(count):
+        text = _block(form, first + index, blocks.get, options, blocks.oldest_body)
+        if text is None:
+            raise LookupError(f"no checkpoint of block {first + index}")
+        texts.append(text)
+    return texts
+
+
+cdef bytes _price_modifier(bytes record):
+    cdef bytes value = record[CHECKPOINT_FEE_ASSET_PRICE_MODIFIER : CHECKPOINT_FRAGMENT_LENGTHS]
+    return b'"%d"' % int.from_bytes(value, "big", signed=True)
 
 
 cdef inline void _add(Parts *parts, const uint8_t *start, Py_ssize_t length) noexcept:
