@@ -443,8 +443,9 @@ def give_room_back(parts: Parts) -> Iterator[Case]:
     giving_back = SimpleNamespace(is_due=False)
     state = SimpleNamespace(
         prune=lambda: bool(left_to_drop) and left_to_drop.pop(),
+        thin=lambda: False,
         giving_back=giving_back,
-        view=SimpleNamespace(oldest=1),
+        view=SimpleNamespace(oldest=1, thin=0),
     )
     source: Any = parts.tried(state)
     ingestor: Any = SimpleNamespace(

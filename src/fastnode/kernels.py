@@ -36,6 +36,7 @@ __all__ = [
     "leaf_cache",
     "leveldb_table",
     "loop_time",
+    "older_nodes",
     "packed",
     "payer",
     "peer_frames",
@@ -64,6 +65,7 @@ TWINS = frozenset(
         "grumpkin",
         "indexed_tree",
         "leveldb_table",
+        "older_nodes",
         "poseidon2",
         "state_answers",
         "stored_text",
@@ -89,7 +91,7 @@ if TYPE_CHECKING:
     from fastnode._ext.logs import tag_log
     from fastnode._ext.peers import peer_frames, rlp
     from fastnode._ext.storage import checked_reads, layouts, leveldb_table, stored_text
-    from fastnode._ext.trees import append_tree, indexed_tree, leaf_cache, tree_nodes
+    from fastnode._ext.trees import append_tree, indexed_tree, leaf_cache, older_nodes, tree_nodes
     from fastnode._ext.wire import (
         block_text,
         cached_responses,
@@ -125,6 +127,7 @@ else:
     leaf_cache = _load("trees", "leaf_cache")
     leveldb_table = _load("storage", "leveldb_table")
     loop_time = _load("wire", "loop_time")
+    older_nodes = _load("trees", "older_nodes")
     packed = _load("wire", "packed")
     payer = _load("wire", "payer")
     poseidon2 = _load("hash", "poseidon2")

@@ -39,6 +39,8 @@ from tests._ext.test_cached_responses import make as make_results
 from tests._ext.test_fast_connection import Connection
 from tests._ext.test_indexed_tree import Tree as IndexedTree
 from tests._ext.test_indexed_tree import random_block
+from tests._ext.test_older_nodes import Entries as NodeEntries
+from tests._ext.test_older_nodes import entries_of as node_entries_of
 from tests._ext.test_payer import Clients, paid_reader
 from tests._ext.test_simple_request import everything_read, make_reader
 from tests._ext.test_state_answers import State
@@ -431,6 +433,22 @@ def indexed_tree_calls(dice: Random, calls: Calls) -> None:
             return
 
 
+def older_nodes_calls(dice: Random, calls: Calls) -> None:
+    tree = IndexedTree(kernels.indexed_tree, history_bytes=0)
+    for _ in range(dice.randrange(1, 6)):
+        tree.update(*random_block(dice, len(tree.leaves)))
+    stored = node_entries_of(tree, dice.choice((-1, 2, 9)))
+    for key in dice.sample(sorted(stored), min(9, len(stored))):
+        stored[key] = spoiled(dice, stored[key])
+    data = NodeEntries(stored)
+    read = kernels.older_nodes.OlderNodes(tree.nodes, b"N\0", b"H\0", b"T\0").read
+    for _ in range(4):
+        keys = [bytes([dice.randrange(14)]) + u48(dice.choice((0, 1, 7, 40, 5000))) for _ in range(dice.randrange(6))]
+        numbers = dice.choice((0, 1, 4, 2**32 - 1, 1 << 33, -1)), dice.choice((0, 64, 4000, 1 << 12, 1 << 60, -1))
+        wanted, thin = spoiled(dice, b"".join(keys)), dice.random() < 0.5
+        calls.alone("older_nodes", read, wanted, *numbers, thin, data.get, data.iterators, data.make_iterator)
+
+
 def tree_nodes_calls(dice: Random, calls: Calls) -> None:
     ours, node_bytes = kernels.tree_nodes, dice.choice((32, 36))
     nodes = {dice.randrange(62): dice.randbytes(node_bytes) for _ in range(dice.randrange(9))}
@@ -713,6 +731,7 @@ SUBJECTS: Final = (
     tag_log_calls,
     append_tree_calls,
     indexed_tree_calls,
+    older_nodes_calls,
     tree_nodes_calls,
     block_text_calls,
     witness_text_calls,

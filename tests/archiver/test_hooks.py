@@ -45,7 +45,7 @@ class Trees:
     def block_hash(self) -> bytes:
         return self.applied[-1][1]
 
-    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> Any:
+    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes], final_checkpoint: int) -> Any:
         self._note("prepare", block.number)
         assert block.number == self.block_number + 1
         if block.number == self.refuse:

@@ -83,7 +83,7 @@ class Trees:
     def block_hash(self) -> bytes:
         return self.hashes[-1]
 
-    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> bytes:
+    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes], final_checkpoint: int) -> bytes:
         assert block.number == self.block_number + 1
         return block.hash()
 

@@ -10,10 +10,13 @@ import pytest
 from tests.world_state.chain import Maker, open_state
 from tests.world_state.test_state import build
 
+from fastnode.world_state import state as state_module
 from fastnode.world_state.layout import HASH_BYTES, INDEX_BYTES, TREE_COUNT
 from fastnode.world_state.state import WorldState
 
 BLOCKS = 12
+#: History is thin up to so many blocks behind the final one.
+BEHIND = 2
 FLIPS_PER_KIND = 3
 #: Kinds of entries with the ids of their trees.
 KINDS = (
@@ -27,11 +30,16 @@ KINDS = (
 RECORD_BYTES = TREE_COUNT * (HASH_BYTES + INDEX_BYTES)
 
 
-def chain(directory: Path, rng: random.Random, history: int) -> WorldState:
+def chain(directory: Path, rng: random.Random, history: int, final: int) -> WorldState:
     """Blocks without and with transactions, each a checkpoint of its own."""
     maker, state = Maker(rng), open_state(directory, history=history)
     for number in range(1, BLOCKS + 1):
         build(state, maker.content(txs=rng.choice([0, 1, 2, 3]), most=5, is_first=True), number)
+    if final:
+        state.settle(final)
+        while state.thin():
+            pass
+        assert state.view.thin == final - BEHIND
     return state
 
 
@@ -61,10 +69,17 @@ def kinds(state: WorldState) -> Iterator[tuple[bytes, list[tuple[bytes, bytes]]]
         yield kind, found
 
 
-@pytest.mark.parametrize(("seed", "history"), [(1, 0), (2, 3)], ids=["all history", "a short history"])
-def test_any_byte_that_is_another_one_is_found(tmp_path: Path, seed: int, history: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "history", "final"),
+    [(1, 0, 0), (2, 3, 0), (3, 0, 10)],
+    ids=["all history", "a short history", "thin history"],
+)
+def test_any_byte_that_is_another_one_is_found(
+    tmp_path: Path, seed: int, history: int, final: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_module, "THIN_BEHIND_CHECKPOINTS", BEHIND)
     rng = random.Random(seed)
-    with chain(tmp_path, rng, history) as state:
+    with chain(tmp_path, rng, history, final) as state:
         assert state.check() == []
         for kind, entries in kinds(state):
             for key, value in rng.sample(entries, min(FLIPS_PER_KIND, len(entries))):

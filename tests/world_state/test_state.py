@@ -285,7 +285,7 @@ def test_a_second_opening_is_refused(state: WorldState) -> None:
 
 @pytest.mark.parametrize(
     ("version", "reason"),
-    [(b"2", "newer than this fastnode's 1"), (b"0", "which no fastnode wrote"), (b"x", "is not a fastnode")],
+    [(b"3", "newer than this fastnode's 2"), (b"0", "which no fastnode wrote"), (b"x", "is not a fastnode")],
 )
 def test_another_schema_is_refused(tmp_path: Path, version: bytes, reason: str) -> None:
     with open_state(tmp_path) as state:

@@ -25,6 +25,7 @@ from fastnode.development.synthetic_chain import ChainShape, write_synthetic_cha
 from fastnode.kernels import USING_TWINS, witness_text
 from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_file import ChainFileSource
+from fastnode.world_state import state as state_module
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
 from fastnode.world_state.witnesses import (
@@ -118,7 +119,8 @@ class Follower:
                 model.slots.setdefault(write.leaf_slot, []).append((number, write.value))
 
 
-def grow(verifier: Verifier, directory: Path, shape: ChainShape, *, cache_mb: int) -> Chain:
+def grow(verifier: Verifier, directory: Path, shape: ChainShape, *, cache_mb: int, is_thin: bool = False) -> Chain:
+    """``is_thin``: the history of all blocks but the last one is."""
     path = directory / "chain.jsonl"
     write_synthetic_chain(path, shape)
     with ChainFileSource(path) as source:
@@ -130,6 +132,11 @@ def grow(verifier: Verifier, directory: Path, shape: ChainShape, *, cache_mb: in
             state.close()
             raise
     assert state.view.tip.number == shape.blocks
+    if is_thin:
+        state.settle(shape.blocks - 1)
+        while state.thin():
+            pass
+        assert state.view.thin == shape.blocks - 1
     return Chain(state, follower.model)
 
 
@@ -307,6 +314,7 @@ SWEEPS = [
         True,
         id="many blocks",
     ),
+    pytest.param(ChainShape(blocks=40, txs=4, nullifiers=8, writes=8, vary=True, seed=16), 0, True, id="thin history"),
 ]
 
 
@@ -317,9 +325,17 @@ def verifier() -> Verifier:
 
 @pytest.mark.parametrize(("shape", "cache_mb", "reopen"), SWEEPS)
 def test_random_witnesses_lead_to_the_roots_of_their_blocks(
-    shape: ChainShape, cache_mb: int, reopen: bool, verifier: Verifier, tmp_path: Path
+    shape: ChainShape,
+    cache_mb: int,
+    reopen: bool,
+    verifier: Verifier,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    chain = grow(verifier, tmp_path, shape, cache_mb=cache_mb)
+    monkeypatch.setattr(state_module, "THIN_BEHIND_CHECKPOINTS", 0)
+    is_thin = request.node.callspec.id == "thin history"
+    chain = grow(verifier, tmp_path, shape, cache_mb=cache_mb, is_thin=is_thin)
     try:
         if reopen:
             chain = reopened(chain, tmp_path, cache_mb=cache_mb)
@@ -347,15 +363,17 @@ shapes = st.builds(
 )
 
 
-@given(shape=shapes, cache_mb=st.sampled_from([0, 256]))
+@given(shape=shapes, cache_mb=st.sampled_from([0, 256]), is_thin=st.booleans())
 @settings(
     max_examples=5 if USING_TWINS else 20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_leaf_of_any_chain_is_proven_at_every_block(
-    shape: ChainShape, cache_mb: int, verifier: Verifier, tmp_path_factory: pytest.TempPathFactory
+    shape: ChainShape, cache_mb: int, is_thin: bool, verifier: Verifier, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    chain = grow(verifier, tmp_path_factory.mktemp("shape"), shape, cache_mb=cache_mb)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_module, "THIN_BEHIND_CHECKPOINTS", 0)
+        chain = grow(verifier, tmp_path_factory.mktemp("shape"), shape, cache_mb=cache_mb, is_thin=is_thin)
     try:
         judge = Judge(verifier, chain, random.Random(shape.seed))
         for block in range(shape.blocks + 1):

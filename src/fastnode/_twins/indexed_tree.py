@@ -29,6 +29,16 @@ def depth(size: int) -> int:
     return (size - 1).bit_length() if size > 1 else 0
 
 
+def kept_level(level: int) -> int:
+    """The nearest level whose history is kept for good, down from ``level``: 0, 2, 5, 8, 11 and so on."""
+    return level - (level + 1) % 3 if level > 1 else 0
+
+
+def is_kept(level: int) -> bool:
+    """True for such a level."""
+    return kept_level(level) == level
+
+
 class NodeUpdate:
     """Changes of a block; nothing of it is visible until :meth:`IndexedNodes.publish`."""
 
@@ -40,6 +50,11 @@ class NodeUpdate:
         self.nodes: list[tuple[bytes, bytes]] = []
         #: (level || index, stored node it replaces) of the nodes that existed before the block
         self.history: list[tuple[bytes, bytes]] = []
+
+    @property
+    def thin_history(self) -> list[tuple[bytes, bytes]]:
+        """The same of the levels whose history is kept for good."""
+        return [(key, stored) for key, stored in self.history if is_kept(key[0])]
 
 
 class IndexedNodes:
@@ -63,9 +78,9 @@ class IndexedNodes:
         if first_level < TILE_LEVELS:
             raise ValueError(f"first_level must be at least {TILE_LEVELS}")
         self.height = height
-        self._separator = separator
+        self.separator = separator
         self.first_level = first_level
-        self._zeros = [zeros[i : i + HASH_BYTES] for i in range(0, len(zeros), HASH_BYTES)]
+        self.zeros = [zeros[i : i + HASH_BYTES] for i in range(0, len(zeros), HASH_BYTES)]
         self._latest: dict[bytes, bytes] = {}
         entries = history_bytes // HISTORY_ENTRY_BYTES
         self._history_limit = 1 << entries.bit_length() - 1 if entries else 0  # the ring's size is a power of two
@@ -111,7 +126,7 @@ class IndexedNodes:
                     row[child] if child in row else self._stored(level, child, open_tiles, fetch)[:HASH_BYTES]
                     for child in (2 * parent, 2 * parent + 1)
                 )
-                parents[parent] = poseidon2.hash_fields(self._separator + left + right)
+                parents[parent] = poseidon2.hash_fields(self.separator + left + right)
             for index, value in row.items():
                 key = node_key(level, index)
                 if history and level < depth(size_before) and index << level < size_before:
@@ -125,7 +140,7 @@ class IndexedNodes:
         update.tiles = [(index, pack_tile(nodes)) for index, nodes in open_tiles.items()]
         update.root = row[0]
         for level in range(levels, self.height):
-            update.root = poseidon2.hash_fields(self._separator + update.root + self._zeros[level])
+            update.root = poseidon2.hash_fields(self.separator + update.root + self.zeros[level])
         return update
 
     def _stored(
@@ -138,7 +153,7 @@ class IndexedNodes:
             stored = self._latest.get(node_key(level, index), b"")
         else:
             stored = fetch(node_key(level, index))
-        return stored or self._zeros[level] + bytes(4)
+        return stored or self.zeros[level] + bytes(4)
 
     def publish(self, update: NodeUpdate) -> None:
         """Make ``update`` part of the memory.  Superseded values go first: a reader in another thread then
@@ -234,7 +249,7 @@ class IndexedNodes:
         self, level: int, index: int, block: int, size: int, nodes: dict[int, bytes], use_memory: bool
     ) -> bytes | None:
         if index << level >= size:
-            return self._zeros[level]
+            return self.zeros[level]
         key = node_key(level, index)
         if level < TILE_LEVELS:
             stored = nodes.get(tile_position(level, index), b"")
@@ -243,7 +258,7 @@ class IndexedNodes:
         else:
             return None
         if not stored:
-            return self._zeros[level]
+            return self.zeros[level]
         if int.from_bytes(stored[HASH_BYTES:], "big") <= block:
             return stored[:HASH_BYTES]
         if use_memory:

@@ -31,11 +31,12 @@ class StateApplier(Protocol):
         """The hash of that block."""
         ...
 
-    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> Any:
+    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes], final_checkpoint: int) -> Any:
         """Compute the block's trees and compare all roots; BlockRejected when one differs.
 
         Writes nothing.  ``l1_to_l2_messages`` are those of the checkpoint, without padding, for its
-        first block, and empty for every other block.
+        first block, and empty for every other block.  What is far behind ``final_checkpoint``, the newest that is final
+        by what is known, may leave less to look back with.
         """
         ...
 

@@ -221,7 +221,8 @@ class Ingestor:
 
     def _apply_stored_block(self, state: StateApplier, number: int) -> int:
         try:
-            state.commit(state.prepare(*self._stored_block_with_messages(number)))
+            final = self.view.tips.finalized.checkpoint.number
+            state.commit(state.prepare(*self._stored_block_with_messages(number), final))
         except BlockRejected as error:
             raise DatabaseError(f"the state trees refuse the stored block {number}: {error}") from error
         return 1
@@ -421,7 +422,7 @@ class Ingestor:
         if self._state is not None:
             with phase("state"):
                 self._require_state_at_tip(self._state)
-                prepared = self._state.prepare(checked.block, checked.messages)
+                prepared = self._state.prepare(checked.block, checked.messages, self._known_final())
         with phase("render"):
             batch = self._batch_of(self._entries(checked))
             for writer in self._index_writers:
@@ -453,8 +454,10 @@ class Ingestor:
     # ---- runs ----------------------------------------------------------------------------
 
     def _is_for_a_run(self, state: StateApplier, info: BlockInfo) -> bool:
-        final = max(self.final_checkpoint, self.view.tips.finalized.checkpoint.number)
-        return info.checkpoint_number <= state.newest_of_runs(final)
+        return info.checkpoint_number <= state.newest_of_runs(self._known_final())
+
+    def _known_final(self) -> int:
+        return max(self.final_checkpoint, self.view.tips.finalized.checkpoint.number)
 
     def _gather(self, state: StateApplier, checked: GatheredBlock) -> None:
         if self._run is None:

@@ -54,7 +54,7 @@ def import_chain_file(
     stays.  Another chain than the store's: DataDirectoryError.
     """
     blocks = new_blocks = 0
-    if ingestor.takes_runs:
+    if path.is_file():
         with ChainFileSource(path) as source:
             ingestor.final_checkpoint = source.newest_final_checkpoint()
     with ChainFileSource(path) as source, _whole_runs(ingestor, source):

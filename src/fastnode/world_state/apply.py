@@ -24,7 +24,7 @@ from fastnode.records import dataclass
 from fastnode.world_state.append_only import Added, AppendOnlyTree, Change, Growth
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.indexed import LeafChanges, TreeSize
-from fastnode.world_state.layout import BLOCK, CHANGED, BlockRecord, pack_changed, u32
+from fastnode.world_state.layout import BLOCK, CHANGED, THIN_KEY, BlockRecord, pack_changed, u32
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, TREES, Tree
 
@@ -76,13 +76,15 @@ class NewestTrees:
     other_core: Executor
 
 
-def prepare_block(trees: NewestTrees, block: L2Block, messages: Sequence[bytes]) -> PreparedBlock:
-    """Apply ``block`` to the trees.
+def prepare_block(
+    trees: NewestTrees, block: L2Block, messages: Sequence[bytes], *, is_thin: bool = False
+) -> PreparedBlock:
+    """Apply ``block`` to the trees.  With ``is_thin`` its history is thin from the beginning.
 
     ``messages``: the L1->L2 messages of its checkpoint without padding, if it is the checkpoint's first
     block.  BlockRejected naming block, tree and both roots (or sizes) when they differ from the header's.
     """
-    application = _Application(trees, [_content_of(block, messages)])
+    application = _Application(trees, [_content_of(block, messages)], is_thin=is_thin)
     application.require_follows()
     application.require_same(ARCHIVE, "lastArchive", block.header.last_archive)
     application.grow()
@@ -159,7 +161,9 @@ def _content_of(block: L2Block, messages: Sequence[bytes]) -> _Content:
 class _Application:
     """``grow`` computes the state trees, ``finish`` the archive and the batch; in between the header is known."""
 
-    def __init__(self, trees: NewestTrees, contents: Sequence[_Content], *, history: bool = True) -> None:
+    def __init__(
+        self, trees: NewestTrees, contents: Sequence[_Content], *, history: bool = True, is_thin: bool = False
+    ) -> None:
         self._forest = trees.forest
         self._snapshot = trees.snapshot
         self._tip = tip = trees.tip
@@ -167,6 +171,7 @@ class _Application:
         self._contents = contents
         self._number = contents[-1].number
         self._has_history = history
+        self._is_thin = is_thin
         self._roots = list(tip.roots)
         self._sizes = list(tip.sizes)
         self._growths: list[tuple[AppendOnlyTree, Growth, Sequence[Added]]] = []
@@ -204,6 +209,8 @@ class _Application:
         batch = self._batch([record])
         changed = pack_changed([self._nullifiers.changed_leaves(), self._public_data.changed_leaves()])
         batch.append((CHANGED + u32(self._number), changed))
+        if self._is_thin:
+            batch.append((THIN_KEY, u32(self._number)))
         return self._prepared(record, batch)
 
     def finish_run(self, blocks: Sequence[L2Block]) -> PreparedBlock:
@@ -307,8 +314,8 @@ class _Application:
         batch: list[Change] = []
         for tree, growth, added in self._growths:
             batch.extend(tree.changes(self._snapshot, growth, added))
-        batch.extend(self._forest.nullifiers.changes(self._nullifiers))
-        batch.extend(self._forest.public_data.changes(self._public_data))
+        batch.extend(self._forest.nullifiers.changes(self._nullifiers, is_thin=self._is_thin))
+        batch.extend(self._forest.public_data.changes(self._public_data, is_thin=self._is_thin))
         batch.extend((BLOCK + u32(record.number), record.pack()) for record in records)
         return batch
 

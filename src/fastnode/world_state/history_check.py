@@ -49,8 +49,10 @@ from fastnode.world_state.view import WorldStateView
 
 __all__ = ["SEED_BYTES", "Blocks", "VersionCheck", "check_changed_leaves", "check_edges"]
 
-#: Levels that are worked out from one read.
-SPAN_LEVELS: Final = 15
+#: Nodes of the lowest level of a span.
+SPAN_NODES: Final = 1 << 15
+#: Lowest levels of spans: those whose history is thin have that of these levels.
+BOTTOMS: Final = (0, 14, 29)
 #: Leaves, versions or blocks in one batch.
 BATCH: Final = 4096
 #: Faults named for each tree.
@@ -178,6 +180,7 @@ class VersionCheck:
         self._indexed, self._tree, self._blocks = indexed, indexed.tree, blocks
         self._reader = _Reader(indexed.tree, blocks.view)
         self._oldest = np.uint64(blocks.oldest)
+        self._thin = np.uint64(blocks.view.thin)
         self._size = blocks.view.tip.sizes[indexed.tree.id]
         self._depths = [indexed_tree.depth(size) for size in blocks.sizes(indexed.tree, blocks.oldest).tolist()]
 
@@ -187,8 +190,9 @@ class VersionCheck:
         depth = indexed_tree.depth(size)
         return [
             (bottom, first)
-            for bottom in range(0, depth, SPAN_LEVELS)
-            for first in range(0, (size - 1 >> bottom) + 1, 1 << SPAN_LEVELS)
+            for bottom in BOTTOMS
+            if bottom < depth
+            for first in range(0, (size - 1 >> bottom) + 1, SPAN_NODES)
         ]
 
     def check_spans(self, spans: Sequence[tuple[int, int]], advance: Advance) -> tuple[int, list[str]]:
@@ -197,7 +201,8 @@ class VersionCheck:
         found_sum = 0
         depth = indexed_tree.depth(self._size)
         for done, (bottom, first) in enumerate(spans, 1):
-            top, stop = min(depth, bottom + SPAN_LEVELS), first + (1 << SPAN_LEVELS)
+            top = min(depth, *(above for above in BOTTOMS if above > bottom), self._tree.height)
+            stop = first + SPAN_NODES
             if bottom == 0:
                 self._reader.read_tiles(first, stop)
             versions = self._reader.read(bottom, first, stop)
@@ -226,11 +231,14 @@ class VersionCheck:
             if level + 1 < tree_nodes.TILE_LEVELS:
                 stored = stored.only((stored.index >= first) & (stored.index < stop))
             parents = self._without_unstored(parents, level + 1)
-            fault = self._first_difference(stored, parents, level + 1)
+            kept = parents
+            if not indexed_tree.is_kept(level + 1):
+                kept = parents.only(parents.until > self._thin)
+            fault = self._first_difference(stored, kept, level + 1)
             if fault is not None:
                 yield fault
                 return
-            versions = stored
+            versions = parents
 
     def _parents(self, children: _Versions, level: int) -> _Versions:
         shift, origin = np.uint64(32), children.index[0] & ~np.uint64(1)

@@ -8,7 +8,16 @@ from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from fastnode.errors import BlockRejected, DatabaseError
-from fastnode.kernels import indexed_tree, layouts, leaf_cache, poseidon2, state_answers, tree_nodes, witness_text
+from fastnode.kernels import (
+    indexed_tree,
+    layouts,
+    leaf_cache,
+    older_nodes,
+    poseidon2,
+    state_answers,
+    tree_nodes,
+    witness_text,
+)
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import Change, filled
 from fastnode.world_state.layout import (
@@ -101,6 +110,9 @@ class IndexedTree:
         self.answers = state_answers.TreeAnswers(self.nodes, self.leaves, tree.id, self._leaf_prefix, self._tile_prefix)
         self._node_prefix = NODE + tree.prefix
         self._node_history_prefix = NODE_HISTORY + tree.prefix
+        self._older_nodes = older_nodes.OlderNodes(
+            self.nodes, self._node_prefix, self._node_history_prefix, self._tile_prefix
+        )
         self._levels = Levels(
             self.nodes, tree.height, self._node_prefix, node_bytes=indexed_tree.NODE_BYTES, memory_bytes=memory_bytes
         )
@@ -155,35 +167,22 @@ class IndexedTree:
         path = self.nodes.path(index, block, size, tile, missing, use_memory=use_memory)
         if not missing:
             return path
-        return filled(path, missing, lambda level: self._value_at(snapshot, level, (index >> level) ^ 1, block))
-
-    def _value_at(self, snapshot: Snapshot, level: int, index: int, block: int) -> bytes:
-        """A node after ``block`` from the database alone; below the tiles' top only history is looked at."""
-        key = bytes([level]) + u48(index)
-        if level >= tree_nodes.TILE_LEVELS:
-            stored = snapshot.get(self._node_prefix + key)
-            if stored is None:
-                return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
-            if int.from_bytes(stored[HASH_BYTES:], "big") <= block:
-                return stored[:HASH_BYTES]
-        prefix = self._node_history_prefix + key
-        found = snapshot.first(prefix + u32(block + 1), prefix)
-        if found is None:
-            raise DatabaseError(f"{self.tree.name}: node ({level}, {index}) has no history at block {block}")
-        return found[1][:HASH_BYTES]
+        wanted = b"".join([bytes([level]) + u48(index >> level ^ 1) for level in missing])
+        found = self._older(snapshot, wanted, block, size)
+        nodes = dict(zip(missing, range(0, len(found), indexed_tree.NODE_BYTES), strict=True))
+        return filled(path, missing, lambda level: found[nodes[level] : nodes[level] + HASH_BYTES])
 
     def node(self, snapshot: Snapshot, level: int, index: int, block: int, size: int) -> bytes:
         """Any node below the top after ``block``, when the tree had ``size`` leaves, from the database alone."""
-        if index << level >= size:
-            return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
-        if level < tree_nodes.TILE_LEVELS:
-            tile = snapshot.get(self._tile_prefix + u48(index >> (tree_nodes.TILE_LEVELS - level))) or b""
-            stored = tree_nodes.unpack_tile(tile, indexed_tree.NODE_BYTES).get(tree_nodes.tile_position(level, index))
-            if stored is None:
-                return self._zeros[level * HASH_BYTES : (level + 1) * HASH_BYTES]
-            if int.from_bytes(stored[HASH_BYTES:], "big") <= block:
-                return stored[:HASH_BYTES]
-        return self._value_at(snapshot, level, index, block)
+        return self._older(snapshot, bytes([level]) + u48(index), block, size)[:HASH_BYTES]
+
+    def _older(self, snapshot: Snapshot, wanted: bytes, block: int, size: int) -> bytes:
+        """The stored nodes after ``block`` of joined (level u8 || index u48), from the database alone."""
+        reads = snapshot.get, snapshot.iterators, snapshot.make_iterator
+        try:
+            return self._older_nodes.read(wanted, block, size, block < snapshot.thin, *reads)
+        except LookupError as error:
+            raise DatabaseError(f"{self.tree.name}: {error.args[0]}") from error
 
     def stored_leaves(self, snapshot: Snapshot, keys: bytes) -> list[bytes | None]:
         """The record of each of some joined keys as it is stored; None if there is no such leaf."""
@@ -353,8 +352,8 @@ class IndexedTree:
 
     # ---- write and undo ------------------------------------------------------------------------
 
-    def changes(self, prepared: LeafChanges) -> Iterator[Change]:
-        """Entries that a prepared block writes."""
+    def changes(self, prepared: LeafChanges, *, is_thin: bool = False) -> Iterator[Change]:
+        """Entries that a prepared block writes; with ``is_thin`` its history is from the beginning."""
         stamp = u32(prepared.block)
         for leaf in prepared.leaves:
             inverted_key = inverted(leaf.key)
@@ -369,7 +368,7 @@ class IndexedTree:
             yield self._tile_prefix + u48(tile_index), tile
         for key, stored in prepared.nodes.nodes:
             yield self._node_prefix + key, stored
-        for key, stored in prepared.nodes.history:
+        for key, stored in prepared.nodes.thin_history if is_thin else prepared.nodes.history:
             yield self._node_history_prefix + key + stamp, stored
 
     def publish(self, prepared: LeafChanges) -> None:
@@ -415,8 +414,10 @@ class IndexedTree:
         self, snapshot: Snapshot, level: int, index: int, block: int, size_before: int, changes: list[Change]
     ) -> bytes:
         """The stored node that ``block`` replaced, empty if it was new; its history entry is dropped."""
-        if level >= indexed_tree.depth(size_before) or index << level >= size_before:
+        if not _is_replaced(level, index, size_before):
             return b""
+        if block <= snapshot.thin and not indexed_tree.is_kept(level):
+            return self._older(snapshot, bytes([level]) + u48(index), block - 1, size_before)
         key = self._node_history_prefix + bytes([level]) + u48(index) + u32(block)
         stored = snapshot.get(key)
         if stored is None:
@@ -462,14 +463,21 @@ class IndexedTree:
         self.leaves.drop(tiles)
         self._keep_within_limit()
 
-    def prune(self, block: int, size_before: int, size: int, leaves: list[tuple[int, bytes]]) -> Iterator[Change]:
+    def prune(
+        self, block: int, size_before: int, size: int, leaves: list[tuple[int, bytes]], *, is_thin: bool
+    ) -> Iterator[Change]:
         """Drop the values that ``block`` replaced."""
-        stamp = u32(block)
         for level, index in self._nodes_above(leaves, size):
-            if level < indexed_tree.depth(size_before) and index << level < size_before:
-                yield self._node_history_prefix + bytes([level]) + u48(index) + stamp, None
+            if _is_replaced(level, index, size_before) and (not is_thin or indexed_tree.is_kept(level)):
+                yield self._node_history_prefix + bytes([level]) + u48(index) + u32(block), None
         for _, key in leaves:
-            yield self._leaf_history_prefix + inverted(key) + stamp, None
+            yield self._leaf_history_prefix + inverted(key) + u32(block), None
+
+    def thin(self, block: int, size_before: int, size: int, leaves: list[tuple[int, bytes]]) -> Iterator[Change]:
+        """Drop of the nodes that ``block`` replaced those that follow from others."""
+        for level, index in self._nodes_above(leaves, size):
+            if _is_replaced(level, index, size_before) and not indexed_tree.is_kept(level):
+                yield self._node_history_prefix + bytes([level]) + u48(index) + u32(block), None
 
     # ---- memory --------------------------------------------------------------------------------
 
@@ -513,6 +521,11 @@ class IndexedTree:
         hashes = self._leaf_hashes(map(_OpenLeaf.content, leaves))
         nodes = self.nodes.update(0, 0, len(leaves), indexes, hashes, tiles, lambda _: b"")
         return LeafChanges(0, len(leaves), nodes.root, leaves, nodes)
+
+
+def _is_replaced(level: int, index: int, size_before: int) -> bool:
+    """True if a changed node was stored, or a zero node below the top, when the tree had ``size_before`` leaves."""
+    return level < indexed_tree.depth(size_before) and index << level < size_before
 
 
 def _set_or_remove(nodes: dict[int, bytes], position: int, stored: bytes) -> None:

@@ -8,6 +8,7 @@ key order and *the greatest key not above k* is one seek.
     M"genesis"                       genesis block hash 32 | genesis archive root 32
     M"tip"                           newest block u32 | oldest block with history u32
     M"reset"                         empty; there while all trees are being removed
+    M"thin"                          newest block with thin history u32; absent for none
     M"dropped"                       bytes of dropped history that may still be on the disk, u64; absent for none
     M"rebuilt" tree                  empty; there while the trees are made of their leaves alone: this one is whole
     B block                          block record: five trees x (root 32 | size u48), id order |
@@ -30,6 +31,11 @@ key order and *the greatest key not above k* is one seek.
 changed at or before b, else the first H or P entry with block > b.  A node that had no leaf below it at b
 is a zero node and needs no look-up, so new nodes leave no history.
 
+History is thin up to block M"thin": what those blocks replaced has H entries of the levels 0, 2, 5, 8, 11 and so on
+only.  A node of another level, if it has changed since, is hashed from the two or four nodes of the kept level below
+it, and its ``changed`` is the newest of theirs.  After M"thin" all levels have H, so that nothing near the tip is
+slower; it follows the finalized block at a distance.
+
 ``predecessor`` is the low leaf at the time of insertion; of a leaf that came with a snapshot of leaves, the one at the
 block of that snapshot, before which nobody can ask.  The low leaf at block b is found from the newest
 one by following predecessors until one was inserted at or before b: keys are hashes, so that takes
@@ -45,19 +51,28 @@ were inserted, and there is a B for each block.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from fastnode.kernels import layouts
 from fastnode.records import dataclass
-from fastnode.storage.migration import Migration, version_after
+from fastnode.storage.database import SharedDatabase
+from fastnode.storage.migration import Batch, Migration, version_after
 from fastnode.storage.placed import placed
 
-#: From each version of the layout to the next: there has been one so far.
-MIGRATIONS: tuple[Migration, ...] = ()
+
+def _begin_thin_history(_database: SharedDatabase) -> Iterable[Batch]:
+    """Nothing is thin yet; version 1 would take what becomes thin for damage."""
+    return ()
+
+
+#: From each version of the layout to the next.
+MIGRATIONS: tuple[Migration, ...] = (_begin_thin_history,)
 SCHEMA_VERSION = version_after(MIGRATIONS)
 
 SCHEMA_KEY = b"Mschema"
 GENESIS_KEY = b"Mgenesis"
 TIP_KEY = b"Mtip"
+THIN_KEY = b"Mthin"
 RESET_KEY = b"Mreset"
 DROPPED_KEY = b"Mdropped"
 REBUILT_KEY = b"Mrebuilt"

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fastnode.errors import DatabaseError
 from fastnode.storage.database import SharedDatabase
+from fastnode.world_state.layout import THIN_KEY
 
 __all__ = ["Snapshot"]
 
@@ -47,6 +48,11 @@ class Snapshot:
                 self._often.clear()
             self._often[key] = value
         return value
+
+    @property
+    def thin(self) -> int:
+        """The newest block whose history is thin."""
+        return int.from_bytes(self.get_often(THIN_KEY), "big")
 
     def first(self, start: bytes, prefix: bytes) -> tuple[bytes, bytes] | None:
         """The first entry at or after ``start`` whose key begins with ``prefix``: (key, value)."""

@@ -45,6 +45,7 @@ from fastnode.world_state.layout import (
     RESET_KEY,
     SCHEMA_KEY,
     SCHEMA_VERSION,
+    THIN_KEY,
     TIP_KEY,
     BlockRecord,
     pack_tip,
@@ -75,6 +76,9 @@ REMEMBERED_LEAVES: Final = 20_000
 PRUNED_BLOCKS_PER_STEP: Final = 16
 #: A step ends with the block that takes it beyond so many entries: some 20 ms.
 PRUNED_ENTRIES_PER_STEP: Final = 4000
+#: History becomes thin so many checkpoints behind the finalized one: wallets prove what they do against blocks of the
+#: last day, which has 1,200 slots of 72 s, and most of its history is in the memory.
+THIN_BEHIND_CHECKPOINTS: Final = 1200
 #: History of fewer checkpoints gives way to runs when as many or more are to come: as many as the network's nodes keep.
 SHORT_HISTORY_CHECKPOINTS: Final = 64
 KEYS_REMOVED_PER_BATCH: Final = 10_000
@@ -199,7 +203,8 @@ class WorldState:
         newest = self.view
         first = last = newest.tip.number
         leaves = 0
-        while first > newest.oldest and last - first < REMEMBERED_BLOCKS and leaves < REMEMBERED_LEAVES:
+        end = max(newest.oldest, newest.thin)
+        while first > end and last - first < REMEMBERED_BLOCKS and leaves < REMEMBERED_LEAVES:
             leaves += sum(map(len, self._changed_leaves(first)))
             first -= 1
         for number in range(first + 1, last + 1):
@@ -262,13 +267,17 @@ class WorldState:
         """The hash of that block."""
         return self.view.tip.block_hash
 
-    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes]) -> PreparedBlock:
+    def prepare(self, block: L2Block, l1_to_l2_messages: Sequence[bytes], final_checkpoint: int = 0) -> PreparedBlock:
         """Compute the block's trees; BlockRejected naming block, tree and both roots when one differs.
 
         Writes nothing.  ``l1_to_l2_messages`` are those of the checkpoint, without padding, for its
-        first block, and empty for every other block.
+        first block, and empty for every other block.  A block far behind ``final_checkpoint``, the newest that is
+        final by what is known, has thin history from the beginning.
         """
-        return prepare_block(self._trees, block, l1_to_l2_messages)
+        is_far_behind = block.checkpoint_number <= final_checkpoint - THIN_BEHIND_CHECKPOINTS
+        # Thin history has no gaps: blocks before this one that have more come first.
+        is_thin = is_far_behind and max(self.view.thin, self.view.oldest) == self.block_number
+        return prepare_block(self._trees, block, l1_to_l2_messages, is_thin=is_thin)
 
     def newest_of_runs(self, final_checkpoint: int) -> int:
         """The newest checkpoint whose blocks may be applied in runs when ``final_checkpoint`` is final, 0 for none.
@@ -344,6 +353,28 @@ class WorldState:
             return False
         self._write_pruned([], pruned, self.view.tip.number, oldest)
         self._publish(self.view.tip, oldest)
+        return True
+
+    def thin(self) -> bool:
+        """Drop of the history of some blocks, far behind the finalized one, what follows from the rest; False if there
+        is none.  As :meth:`prune`."""
+        if self._finalized == math.inf:
+            return False
+        view = self.view
+        final = max(view.oldest, min(view.tip.number, int(self._finalized)))
+        newest = view.record(final).checkpoint_number - THIN_BEHIND_CHECKPOINTS
+        begin = thin = max(view.thin, view.oldest)
+        batch: list[Change] = []
+        while thin < min(final, begin + PRUNED_BLOCKS_PER_STEP) and len(batch) <= PRUNED_ENTRIES_PER_STEP:
+            if view.record(thin + 1).checkpoint_number > newest:
+                break
+            thin += 1
+            batch.extend(self._following_of(thin))
+        if thin == begin:
+            return False
+        batch.append((THIN_KEY, u32(thin)))
+        self._write_pruned([], batch, view.tip.number, view.oldest)
+        self._publish(view.tip, view.oldest)
         return True
 
     def _write_pruned(self, batch: list[Change], pruned: list[Change], number: int, oldest: int) -> None:
@@ -453,6 +484,8 @@ class WorldState:
             changes, nodes = indexed.undo(snapshot, tip.number, *sizes, changed)
             batch.extend(changes)
             restored.append((indexed, nodes))
+        if self.view.thin > before.number:
+            batch.append((THIN_KEY, u32(before.number)))
         # From here on readers of older views leave the memory alone where it concerns the undone block.
         for view in list(self._views):
             view.memory_limit = min(view.memory_limit, before.number)
@@ -499,8 +532,14 @@ class WorldState:
         yield from self._forest.archive.prune(archive_size - 1, archive_size)
         for indexed, changed in zip(self._forest.indexed, self._changed_leaves(number), strict=True):
             sizes = before.sizes[indexed.tree.id], after.sizes[indexed.tree.id]
-            yield from indexed.prune(number, *sizes, changed)
+            yield from indexed.prune(number, *sizes, changed, is_thin=number <= self.view.thin)
         yield CHANGED + u32(number), None
+
+    def _following_of(self, number: int) -> Iterator[Change]:
+        """Drop of what block ``number`` replaced what follows from the rest."""
+        before, after = self.view.record(number - 1), self.view.record(number)
+        for indexed, changed in zip(self._forest.indexed, self._changed_leaves(number), strict=True):
+            yield from indexed.thin(number, before.sizes[indexed.tree.id], after.sizes[indexed.tree.id], changed)
 
     # ---- database ------------------------------------------------------------------------------
 

@@ -68,6 +68,11 @@ class WorldStateView:
         )
 
     @property
+    def thin(self) -> int:
+        """The newest block whose history is thin: older nodes of some levels follow from those of others."""
+        return self.snapshot.thin
+
+    @property
     def memory_limit(self) -> int:
         """Newest block that the shared memory may be asked about."""
         return self.answers.memory_limit

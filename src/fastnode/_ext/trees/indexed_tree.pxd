@@ -24,6 +24,12 @@ cdef extern from "past_nodes.h":
     const uint8_t *past_nodes_value_at(const PastNodes *past, uint64_t key, uint32_t block)
 
 
+# Levels whose history is kept for good: 0, 2, 5, 8, 11 and so on, as world_state/layout.py says.
+cdef inline int kept_level(int level) noexcept nogil:
+    """The nearest such level, down from ``level``."""
+    return level - (level + 1) % 3 if level > 1 else 0
+
+
 # One node that a block sets.
 cdef struct NodeChange:
     uint64_t key
@@ -49,6 +55,7 @@ cdef class NodeUpdate:
         uint64_t change_count
         uint64_t change_capacity
 
+    cdef list replaced(self, bint thin)
     cdef NodeChange *add(self, int level, uint64_t index) except NULL
 
 

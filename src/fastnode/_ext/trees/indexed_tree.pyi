@@ -12,6 +12,9 @@ HISTORY_ENTRY_BYTES: int
 def depth(size: int) -> int:
     """Levels of the smallest subtree at the left that holds ``size`` leaves."""
 
+def is_kept(level: int) -> bool:
+    """True for the levels whose history is kept for good: see ``world_state/layout.py``."""
+
 class NodeUpdate:
     """Changes of a block; nothing of it is visible until :meth:`IndexedNodes.publish`."""
 
@@ -30,6 +33,10 @@ class NodeUpdate:
     @property
     def history(self) -> list[tuple[bytes, bytes]]:
         """(level || index, stored node it replaces) of the nodes that existed before the block, on all levels."""
+
+    @property
+    def thin_history(self) -> list[tuple[bytes, bytes]]:
+        """The same of the levels whose history is kept for good."""
 
 class IndexedNodes:
     """The newest nodes of one tree at ``first_level`` and above, and the newest superseded nodes of all levels.

@@ -14,7 +14,7 @@ from fastnode._ext.trees.tree_nodes cimport (
 )
 
 
-__all__ = ["HISTORY_ENTRY_BYTES", "NODE_BYTES", "IndexedNodes", "NodeUpdate", "depth"]
+__all__ = ["HISTORY_ENTRY_BYTES", "NODE_BYTES", "IndexedNodes", "NodeUpdate", "depth", "is_kept"]
 
 cdef enum:
     LEVEL_SHIFT = 48            # a key as a number: level << 48 | index
@@ -39,6 +39,10 @@ cdef extern from *:
 
 def depth(uint64_t size):
     return fastnode_depth(size)
+
+
+def is_kept(int level):
+    return kept_level(level) == level
 
 
 cdef inline uint64_t number_key(int level, uint64_t index) noexcept nogil:
@@ -120,12 +124,21 @@ cdef class NodeUpdate:
 
     @property
     def history(self):
+        return self.replaced(False)
+
+    @property
+    def thin_history(self):
+        return self.replaced(True)
+
+    cdef list replaced(self, bint thin):
         cdef NodeChange *change
+        cdef int level
         cdef uint64_t i
         cdef list history = []
         for i in range(self.change_count):
             change = &self.changes[i]
-            if change.replaces:
+            level = <int>(change.key >> LEVEL_SHIFT)
+            if change.replaces and (not thin or kept_level(level) == level):
                 stored = stored_bytes(change.before.hash, change.before.changed)
                 history.append((key_bytes(change.key), stored))
         return history

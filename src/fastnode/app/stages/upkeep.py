@@ -1,8 +1,8 @@
 """Upkeep of the disk while the node serves: old history and bodies are dropped, what an older version has stored is
 packed, and the room of both given back.
 
-    a step     drops some blocks' history, or some blocks' bodies, or packs some texts, if blocks are not being written
-               and nobody has paused the node
+    a step     drops some blocks' history, or what of it follows from the rest, or some blocks' bodies, or packs some
+               texts, if blocks are not being written and nobody has paused the node
     when nothing is left to drop or pack, and what was dropped is a fair part of a database:
     a step     merges some tables, with no lock held; reads and new blocks go on beside it
 
@@ -94,7 +94,11 @@ class Upkeep:
         with self._control.aside() as may_write, self._ingestor.between_blocks() as is_free:
             if not (may_write and is_free):
                 return None if may_write else False
-            if self._state.prune() or (self._keep_blocks and self._ingestor.prune_bodies(self._keep_blocks)):
+            if (
+                self._state.prune()
+                or self._state.thin()
+                or (self._keep_blocks and self._ingestor.prune_bodies(self._keep_blocks))
+            ):
                 self._has_pruned = True
                 return True
             if self._ingestor.pack_texts():
@@ -103,7 +107,7 @@ class Upkeep:
                 self._has_pruned = False
                 self._on_pruned()  # so that what is told of the node is so without a new block, too
                 oldest = {"oldest_block": self._state.view.oldest, "oldest_body": self._ingestor.view.oldest_body}
-                logger.info("history dropped", extra=log_facts(**oldest))
+                logger.info("history dropped", extra=log_facts(**oldest, thin_to_block=self._state.view.thin))
             return False
 
     def _give_back(self) -> bool | None:
