@@ -181,7 +181,8 @@ class Checks:
         """As users of each node get them."""
         answers = {}
         for node in self._world.nodes:
-            answers[node.name] = self._answers(node)
+            for host in node.hosts:
+                answers[host] = self._answers(node, host)
         first = next(iter(answers))
         for name, found in answers.items():
             for question, answer in found.items():
@@ -190,7 +191,7 @@ class Checks:
                 if where:
                     raise Violation(f"{first} and {name} answer {question} otherwise: {where}")
 
-    def _answers(self, node: NodeOfWorld) -> dict[str, Any]:
+    def _answers(self, node: NodeOfWorld, host: str) -> dict[str, Any]:
         assert node.node is not None
         assert node.node.view is not None
         tips = node.node.view.chain.tips
@@ -201,12 +202,12 @@ class Checks:
             calls += [("node_getCheckpoints", [max(1, checkpoint - NEWEST), NEWEST])]
         with Network() as network:
             limits = ClientLimits(request_time_s=20)
-            base = f"http://{node.name}:{PORT}"
+            base = f"http://{host}:{PORT}"
             found: dict[str, Any] = {}
             for path in ("/readyz", "/status"):
                 answer = network.get(base + path, limits)
                 if answer.status != 200:
-                    raise Violation(f"{node.name} is well, and {path} says {answer.body!r}")
+                    raise Violation(f"{host} is well, and {path} says {answer.body!r}")
             replies = RpcClient(base, network, limits).ask(calls).answers
         for (method, parameters), reply in zip(calls, replies, strict=True):
             found[f"{method} {parameters}"] = reply if not isinstance(reply, Exception) else repr(reply)

@@ -24,6 +24,7 @@ from tests.simulation.l1 import L1_SLOT_S
 from tests.simulation.network import Faults
 from tests.simulation.scheduler import the_world
 from tests.simulation.wallets import Wallets
+from tests.simulation.workers import NodeWithWorkers, put_workers_in_place
 from tests.simulation.world import ADMIN_PORT, NodeOfWorld, Violation, World
 from tests.sources.l1.derivation.attesting import address_of, sign
 from tests.sources.l1.publishing import Sheet
@@ -50,6 +51,7 @@ KINDS: Final = (
     "operator",
     "wallets",
     "takers",
+    "workers",
 )
 SLOT_BLOCKS: Final = 3
 #: Seconds of a night, and the longest time until all nodes must be where L1 is once nothing disturbs them.
@@ -80,6 +82,7 @@ class Story:
         self._kinds = kinds
         self.checks = Checks(world)
         self._wallets = Wallets(world) if "wallets" in kinds and world.release is FOUR else None
+        self._divided: list[NodeWithWorkers] = []
         self._is_calm = False
         self._is_over = False
         self._proposals: dict[str, Proposal] = {}
@@ -146,24 +149,33 @@ class Story:
                 kind["upstream_url"] = self._wallets.upstreams(kind.get("upstream_url", ()), plot)
                 kind["genesis"] = world.genesis  # published nodes do not say all that a node must know of its network
                 kind["prover_real_proofs"] = plot.random() < 0.3
+        plot = world.chance("workers")
+        divided, workers = plot.choice([0, 1, 2]), plot.choice([1, 2])
         for number, kind in enumerate(kinds[:count], 1):
-            world.add(
-                f"node-{number}",
-                ethereum_slot_duration=L1_SLOT_S,
-                max_allowed_eth_client_drift_seconds=0,
-                ethereum_allow_no_debug_hosts=True,
-                archiver_polling_interval_ms=4_000,
-                upstream_polling_min_ms=1_000,
-                shutdown_delay_s=0,
-                untried_upstreams=True,
-                method_set="both",
-                **kind,
-            )
+            settings = kind | {
+                "ethereum_slot_duration": L1_SLOT_S,
+                "max_allowed_eth_client_drift_seconds": 0,
+                "ethereum_allow_no_debug_hosts": True,
+                "archiver_polling_interval_ms": 4_000,
+                "upstream_polling_min_ms": 1_000,
+                "shutdown_delay_s": 0,
+                "untried_upstreams": True,
+                "method_set": "both",
+            }
+            if number == divided and self._has("workers"):
+                node = NodeWithWorkers(world, f"node-{number}", workers, **settings)
+                world.nodes.append(node)
+                self._divided.append(node)
+            else:
+                world.add(f"node-{number}", **settings)
+        put_workers_in_place(self._divided)
 
     def _look(self) -> None:
         self.checks.look()
         if self._wallets is not None:
             self._wallets.look()
+        for divided in self._divided:
+            divided.look()
         self._require_nothing_seen()
         for node in self.world.nodes:
             if node.process is not None and not node.is_up:
@@ -388,6 +400,8 @@ class Story:
             if self._has(kind):
                 for action in actions:
                     yield action.__name__.strip("_"), action
+        if self._divided:
+            yield "worker", self._kill_worker
         if self._wallets is not None and self._has("takers"):
             wallets = self._wallets
             yield "trouble of takers", lambda dice: wallets.trouble(dice, self._later)
@@ -484,6 +498,9 @@ class Story:
             node.kill()
             self._later(dice.uniform(0, 60), self._start_again(node))
 
+    def _kill_worker(self, dice: random.Random) -> None:
+        dice.choice(dice.choice(self._divided).workers).kill(dice.uniform(0, 20))
+
     # ---- the operator --------------------------------------------------------------------------
 
     def _ask(self, node: NodeOfWorld, method: str, *parameters: Any) -> None:
@@ -543,12 +560,18 @@ class Story:
             if world.now > end:
                 raise Violation(self.checks.what_is_missing(CALM_S))
             self._rest(LOOK_S)
-        while self._wallets is not None and not self._wallets.all_is_well():
+        while (missing := self._what_is_missing()) is not None:
             if world.now > end:
-                raise Violation(f"after {CALM_S:g} s of calm: {self._wallets.what_is_missing()}")
+                raise Violation(f"after {CALM_S:g} s of calm: {missing}")
             self._rest(LOOK_S)
         world.say("story", f"all is well at checkpoint {world.l1.standing}")
         self.checks.compare_answers()
+
+    def _what_is_missing(self) -> str | None:
+        """Beside the chains of the nodes."""
+        found = [node.what_is_missing() for node in self._divided]
+        found += [] if self._wallets is None else [self._wallets.what_is_missing()]
+        return next((text for text in found if text), None)
 
     def _heal_l1(self) -> None:
         l1 = self.world.l1

@@ -36,6 +36,7 @@ from fastnode.outgoing import network as outgoing
 from fastnode.protocol.releases import FOUR, Release
 from fastnode.serving import server
 from fastnode.storage.database import SharedDatabase
+from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["NodeOfWorld", "Violation", "World"]
 
@@ -81,6 +82,27 @@ class NodeOfWorld:
     def is_up(self) -> bool:
         return self.process is not None and not self._ended.is_set()
 
+    @property
+    def hosts(self) -> list[str]:
+        """Those that answer on its public port."""
+        return [self.name]
+
+    def seat(self) -> PrimarySeat | None:
+        """Of the primary of a node with workers."""
+        return None
+
+    def settings_now(self) -> Settings:
+        return Settings(
+            data_directory=self.directory,
+            host=self.name,
+            admin_host=self.name,
+            port=PORT,
+            admin_port=ADMIN_PORT,
+            disable_admin_api_key=True,
+            admin_names=(self.name,),
+            **self._settings,
+        )
+
     def start(self) -> None:
         self.process, self.error, self.node = Process(self.name), None, None
         self._ended = threading.Event()
@@ -101,14 +123,7 @@ class NodeOfWorld:
 
     def kill(self) -> None:
         """End it where it is; it goes on with the directory as it is now."""
-        scheduler, process = the_world(), self.process
-        while process is not None and (
-            scheduler.holds_what_all_share(process) or interpreter.BUSY._free.empty()  # type: ignore[attr-defined]
-        ):
-            scheduler.sleep(0.001)
-        scheduler.kill(process)
-        if process is not None:
-            process.was_killed = True
+        self.world.end(self.process)
         for listening in self.world.wire.nodes.values():
             if listening.host == self.name:
                 listening.close()
@@ -143,18 +158,7 @@ class NodeOfWorld:
 
     async def _live(self) -> None:
         self._stopping = asyncio.Event()
-        node = await Node.start(
-            Settings(
-                data_directory=self.directory,
-                host=self.name,
-                admin_host=self.name,
-                port=PORT,
-                admin_port=ADMIN_PORT,
-                disable_admin_api_key=True,
-                admin_names=(self.name,),
-                **self._settings,
-            )
-        )
+        node = await Node.start(self.settings_now(), self.seat())
         self.node = node
         self.world.say(self.name, "serves")
         failing = asyncio.ensure_future(node.wait_for_failure())
@@ -210,6 +214,17 @@ class World:
 
     def node(self, name: str) -> NodeOfWorld:
         return next(node for node in self.nodes if node.name == name)
+
+    def end(self, process: Process | None) -> None:
+        """Kill a process, once it holds nothing that real ones would not share."""
+        scheduler = self.scheduler
+        while process is not None and (
+            scheduler.holds_what_all_share(process) or interpreter.BUSY._free.empty()  # type: ignore[attr-defined]
+        ):
+            scheduler.sleep(0.001)
+        scheduler.kill(process)
+        if process is not None:
+            process.was_killed = True
 
     # ---- the trace -----------------------------------------------------------------------------
 
