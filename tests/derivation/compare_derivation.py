@@ -34,6 +34,8 @@ from tests.derivation.proposer import Proposer
 from tests.derivation.scenario import act, heal, kinds, scenario
 from tests.sequencing.published_node import BLOBS_HERE, BLOBS_THERE, IS_THERE
 
+from fastnode.protocol.releases import FIVE, FOUR, Release
+
 #: Of L1, two fastnodes and the published node.
 PORTS = 7
 #: Scenarios on one L1; then all begin again.
@@ -63,13 +65,14 @@ class Session:
         name: str,
         with_published: bool,
         patience_s: float = PATIENCE_S,
+        release: Release = FOUR,
     ) -> None:
         """``ports``: PORTS of them that are free."""
         self._patience_s = patience_s
         self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="derivation-")))
         l1_port, *self.always, late, late_admin, port, admin = ports
         self.late = [late, late_admin]
-        self.l1 = ScenarioL1(l1_port)
+        self.l1 = ScenarioL1(l1_port, release)
         stack.callback(self.l1.kill)
         self.l1.open(int(time.time()) + AHEAD_S)
         self.blobs = Path(BLOBS_HERE or self.directory / "blobs") / name
@@ -91,7 +94,7 @@ class Session:
         self.false: Counter[str] = Counter()
 
     def _start(self, name: str, ports: Sequence[int]) -> NodeProcess:
-        node = fastnode(self.directory, name, self.l1.url, self.blobs, ports)
+        node = fastnode(self.directory, name, self.l1, self.blobs, ports)
         self._nodes.append(node)
         return node.wait_until_serving()
 
@@ -174,6 +177,7 @@ class Terms:
     with_published: bool
     patience_s: float
     say: Say
+    release: Release = FOUR
 
     def session(self, stack: ExitStack, name: str) -> Session:
         """A session of one L1; what does not start on a busy machine is tried again."""
@@ -181,7 +185,9 @@ class Terms:
             with ExitStack() as started:
                 ports = range(self.port, self.port + PORTS)
                 try:
-                    found = Session(started, ports, f"{name}-{tries_left}", self.with_published, self.patience_s)
+                    found = Session(
+                        started, ports, f"{name}-{tries_left}", self.with_published, self.patience_s, self.release
+                    )
                 except (AssertionError, OSError) as error:
                     if not tries_left:
                         raise
@@ -292,6 +298,12 @@ def _seeds(text: str) -> list[int]:
     metavar="S",
     help="Seconds until followers that have not seen the same have failed: more where the machine has others to serve.",
 )
+@click.option(
+    "--release",
+    type=click.Choice([FOUR.name, FIVE.name]),
+    default=FOUR.name,
+    help="Whose contracts and rules; the published node is of 4.x.",
+)
 @click.option("--alone", is_flag=True, help="Without the published node: only against what is right.")
 @click.option("--actions", metavar="FILE", help="A scenario from a file in place of seeds.")
 @click.option("--verbose", is_flag=True, help="Every action.")
@@ -301,6 +313,7 @@ def main(
     port: int,
     is_minimised: bool,
     patience: float,
+    release: str,
     alone: bool,
     actions: str | None,
     verbose: bool,
@@ -312,7 +325,10 @@ def main(
     """
     if not alone and not IS_THERE:
         raise click.UsageError("FASTNODE_TEST_REFERENCE and FASTNODE_TEST_BLOBS name the published node, or --alone")
-    terms = Terms(port, not alone, patience, click.echo if verbose else _say_nothing)
+    chosen = next(item for item in (FOUR, FIVE) if item.name == release)
+    if chosen is not FOUR and not alone:
+        raise click.UsageError("the published node is of 4.x: --alone")
+    terms = Terms(port, not alone, patience, click.echo if verbose else _say_nothing, chosen)
     if actions is not None:
         sys.exit(_run_alone(json.loads(Path(actions).read_text()), terms, is_minimised))
     waiting, results = _seeds(seeds), Results()

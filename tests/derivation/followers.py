@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import NodeProcess
-from tests.derivation.l1 import L1_SLOT_S
+from tests.derivation.l1 import L1_SLOT_S, ScenarioL1
 from tests.derivation.proposer import Built, Proposer
-from tests.sequencing.network import REGISTRY
 from tests.sequencing.published_node import COMMAND, ask, wait_for
 
 from fastnode.development.accepted_differences import documented_row
@@ -86,10 +85,11 @@ def published(l1_port: int, ports: tuple[int, int], blobs: str) -> Iterator[int]
         subprocess.run([*COMMAND, "stop", str(port)], check=True, stdout=subprocess.DEVNULL)
 
 
-def fastnode(directory: Path, name: str, l1_url: str, blobs: Path, ports: Sequence[int]) -> NodeProcess:
+def fastnode(directory: Path, name: str, l1: ScenarioL1, blobs: Path, ports: Sequence[int]) -> NodeProcess:
     flags: list[object] = [
         *("--data-directory", directory / f"data-{name}", "--port", ports[0], "--admin-port", ports[1]),
-        *("--l1-rpc-urls", l1_url, "--blob-file-store-urls", f"file://{blobs}", "--registry-address", REGISTRY),
+        *("--l1-rpc-urls", l1.url, "--blob-file-store-urls", f"file://{blobs}", "--registry-address", l1.registry),
+        *("--method-set", "both"),
         *("--ethereum-slot-duration", L1_SLOT_S, "--max-allowed-eth-client-drift-seconds", 0),
         *("--ethereum-allow-no-debug-hosts", "--l1-polling-interval-ms", 50, "--archiver-polling-interval-ms", 50),
     ]

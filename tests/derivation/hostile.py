@@ -10,11 +10,14 @@ from typing import Any
 from coincurve import PrivateKey
 from tests.publishing.live_l1 import address_of, test_key
 
-from fastnode.protocol.ethereum import signed_digest
+from fastnode.protocol.checkpoint import CheckpointHeader
+from fastnode.protocol.ethereum import SigningDomain, _typed_digest, signed_digest
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import BLOB_BYTES
-from fastnode.publishing.propose import Attestations, ProposeCall
+from fastnode.publishing import digests
+from fastnode.publishing.encoding import address_word, addresses, arguments, byte_string, selector, word
+from fastnode.publishing.propose import Attestations, EpochProof, ProposeCall, _header_words
 
 GOOD, BAD, UNSURE = "good", "bad", "unsure"
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -22,9 +25,9 @@ SECRETS = {address_of(test_key(index)): PrivateKey(test_key(index).reveal()) for
 STRANGER = address_of(test_key(6))
 
 
-def signature(member: bytes, message: bytes) -> bytes:
+def signature(member: bytes, digest: bytes) -> bytes:
     """r 32 | s 32 | v 1."""
-    signed = SECRETS[member].sign_recoverable(signed_digest(message), hasher=None)
+    signed = SECRETS[member].sign_recoverable(digest, hasher=None)
     return signed[:64] + bytes([27 + signed[64]])
 
 
@@ -77,15 +80,23 @@ def _packed(item: Attestations, indices: bytes | None = None, data: bytes | None
     )
 
 
-def attest(kind: str, committee: Sequence[bytes], proposer: bytes, message: bytes, rng: random.Random) -> Attested:
+def signers_digest(attested: Attested, domain: SigningDomain | None) -> bytes:
+    """Digest that the proposer signs for attestations and who made them; with a ``domain`` as release 5.x has it."""
+    if domain is None:
+        return signed_digest(digests.attestations_and_signers(attested.attestations, attested.signers))
+    payload = arguments((attested.attestations.encode(),), (addresses(attested.signers),))
+    return _typed_digest(b"AttestationsAndSigners", payload, domain)
+
+
+def attest(kind: str, committee: Sequence[bytes], proposer: bytes, digest: bytes, rng: random.Random) -> Attested:
     others = [member for member in committee if member != proposer]
     rng.shuffle(others)
     count = {"one": 1, "two": 2, "all": len(committee)}.get(kind, 3)
-    signed = {member: signature(member, message) for member in [proposer, *others][:count]}
+    signed = {member: signature(member, digest) for member in [proposer, *others][:count]}
     victim = rng.choice([member for member in others if member in signed] or [proposer])
     verdict, bad = BAD if count < 3 else GOOD, None
     if kind == "stranger":
-        signed[victim] = signature(STRANGER, message)
+        signed[victim] = signature(STRANGER, digest)
         verdict, bad = BAD, committee.index(victim)
     elif kind in BENT:
         verdict, bend = BENT[kind]
@@ -174,6 +185,27 @@ BLOBS: Mapping[str, tuple[str, Callable[[random.Random, list[bytes]], list[bytes
 def cut_into_blobs(fields: Sequence[bytes]) -> list[bytes]:
     data = b"".join(fields)
     return [data[at : at + BLOB_BYTES].ljust(BLOB_BYTES, b"\0") for at in range(0, len(data), BLOB_BYTES)]
+
+
+_HEADER = "(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,(uint128,uint128),uint256,uint256)"
+_SUBMIT = selector(
+    f"submitEpochRootProof((uint256,uint256,(bytes32,bytes32,bytes32,address),{_HEADER}[],(bytes,bytes),bytes,bytes))"
+)
+
+
+def proof_call(proof: EpochProof, headers: Sequence[CheckpointHeader]) -> bytes:
+    """Call data of a proof of checkpoints with ``headers``, which stand in place of the fees from release 5.x on."""
+    if headers[0].accumulated_fees is None:
+        return proof.call_data()
+    content = arguments(
+        word(proof.start) + word(proof.end),
+        proof.previous_archive + proof.end_archive + proof.out_hash + address_word(proof.prover_id),
+        (word(len(headers)) + b"".join(map(_header_words, headers)),),
+        (proof.attestations.encode(),),
+        (byte_string(proof.blob_inputs),),
+        (byte_string(proof.proof),),
+    )
+    return _SUBMIT + arguments((content,))
 
 
 class AnyCall(ProposeCall):

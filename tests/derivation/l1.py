@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from coincurve import PrivateKey
 from tests.publishing.live_l1 import (
@@ -16,13 +17,15 @@ from tests.publishing.live_l1 import (
     Anvil,
     test_key,
 )
-from tests.sequencing.network import warm_up
+from tests.sequencing.network import REGISTRY, warm_up
 
+from fastnode.protocol.ethereum import SigningDomain
+from fastnode.protocol.releases import FIVE, FOUR, Release
 from fastnode.publishing.encoding import selector, word
 from fastnode.publishing.envelope import BlobBundle, SignedTransaction, Transaction
 from fastnode.sources.l1.contracts import CHECKPOINT, MESSAGE_SENT
 
-__all__ = ["EPOCH_SLOTS", "FORWARDER", "L1_SLOT_S", "ROLLUP", "SLOT_S", "ScenarioL1"]
+__all__ = ["EPOCH_SLOTS", "FORWARDER", "L1_SLOT_S", "SLOT_S", "ScenarioL1"]
 
 #: A contract of a proposer's own: it calls the address in its first 20 bytes of input with the rest.
 FORWARDER = b"\xf0" * 20
@@ -30,6 +33,25 @@ FORWARDER_CODE = bytes.fromhex("601436038060146000376000600082600060006000356060
 PAYER = 7
 GAS = 9_000_000
 STATES_KEPT = 40
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """``state``: of anvil, with the contracts of a release."""
+
+    state: str
+    rollup: bytes
+    registry: str
+
+
+DEPLOYED: Final[Mapping[str, Deployed]] = {
+    FOUR.name: Deployed("committee_of_4", ROLLUP, REGISTRY),
+    FIVE.name: Deployed(
+        "committee_of_4_of_5",
+        bytes.fromhex("59b670e9fa9d0a427751af201d676719a970857b"),
+        "0x8a791620dd6260079bf849dc5567adc3f2fdc318",
+    ),
+}
 
 
 def hexed(data: bytes) -> str:
@@ -42,8 +64,11 @@ class ScenarioL1(Anvil):
     #: A scenario takes back less than what is not final; fastnode looks for what is at each block if it is so close.
     finality_epoch = 15
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, release: Release = FOUR) -> None:
         super().__init__()
+        self.release = release
+        self._deployed = DEPLOYED[release.name]
+        self.rollup, self.registry = self._deployed.rollup, self._deployed.registry
         self.port, self.url = port, f"http://127.0.0.1:{port}"
         #: Raw transactions by the L1 block that has them.
         self.sent: dict[int, list[bytes]] = {}
@@ -56,7 +81,7 @@ class ScenarioL1(Anvil):
     def open(self, timestamp: int) -> None:
         assert timestamp > BEFORE_ALL
         self.start()
-        self.load("committee_of_4")
+        self.load(self._deployed.state)
         self.call("anvil_setCode", hexed(FORWARDER), hexed(FORWARDER_CODE))
         self.call("anvil_setBalance", test_key(PAYER).address, hex(10**24))
         self.mine(timestamp)
@@ -69,9 +94,13 @@ class ScenarioL1(Anvil):
 
     # ---- reading -------------------------------------------------------------------------------
 
-    def ask_contract(self, signature: str, *words: int, to: bytes = ROLLUP) -> bytes:
+    @property
+    def signing_domain(self) -> SigningDomain:
+        return SigningDomain(CHAIN_ID, self.rollup)
+
+    def ask_contract(self, signature: str, *words: int) -> bytes:
         data = selector(signature) + b"".join(map(word, words))
-        answer = self.call("eth_call", {"to": hexed(to), "data": hexed(data)}, "latest")
+        answer = self.call("eth_call", {"to": hexed(self.rollup), "data": hexed(data)}, "latest")
         return bytes.fromhex(answer[2:])
 
     def read(self, signature: str, *words: int) -> int:
@@ -80,7 +109,7 @@ class ScenarioL1(Anvil):
     def simulate(self, calls: Sequence[tuple[bytes, bytes]], time: int) -> list[bytes | None]:
         """What calls return, one after the other, in a block at a time; None for those that revert."""
         listed = [{"from": test_key(PAYER).address, "to": hexed(to), "data": hexed(data)} for to, data in calls]
-        state = {hexed(ROLLUP): {"stateDiff": {hexed(word(4)): hexed(word(0))}}}  # blobs cannot be simulated
+        state = {hexed(self.rollup): {"stateDiff": {hexed(word(4)): hexed(word(0))}}}  # blobs cannot be simulated
         blocks = [{"blockOverrides": {"time": hex(time)}, "stateOverrides": state, "calls": listed}]
         answer = self.call("eth_simulateV1", {"blockStateCalls": blocks, "validation": False}, "latest")
         results = answer[0]["calls"]

@@ -20,21 +20,22 @@ from tests.derivation.hostile import (
     Attested,
     attest,
     cut_into_blobs,
+    proof_call,
     signature,
+    signers_digest,
 )
-from tests.derivation.l1 import CHAIN_ID, EPOCH_SLOTS, FORWARDER, L1_SLOT_S, ROLLUP, ScenarioL1
+from tests.derivation.l1 import CHAIN_ID, EPOCH_SLOTS, FORWARDER, L1_SLOT_S, ScenarioL1
 
 from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.checkpoint import CheckpointHeader, block_headers_hash
+from fastnode.protocol.checkpoint import CheckpointHeader, accumulated_fees, block_headers_hash
+from fastnode.protocol.ethereum import attested_digest, payload_digest
 from fastnode.protocol.fields import ZERO_FIELD, split_fields
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.kzg import BLOB_BYTES, blobs_hash, versioned_hash
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import epoch_out_hash
-from fastnode.protocol.releases import FOUR
-from fastnode.publishing import digests
 from fastnode.publishing.encoding import selector, word
 from fastnode.publishing.envelope import BlobBundle
 from fastnode.publishing.multicall import Call, bundle
@@ -95,14 +96,14 @@ class Proposer:
         self.l1 = l1
         archive = l1.ask_contract("archiveAt(uint256)", 0)
         self.genesis = Built(0, 0, None, archive)
-        records = [build_genesis(prefilled, [], [], FOUR) for _, prefilled in NO_FUNDING.choices(FOUR)]
+        records = [build_genesis(prefilled, [], [], l1.release) for _, prefilled in NO_FUNDING.choices(l1.release)]
         record = next(item for item in records if item.archive_root == archive)
-        self._state = WorldState(directory, record, separators=FOUR.separators)
+        self._state = WorldState(directory, record, separators=l1.release.separators)
         self._at: list[Built] = [self.genesis]
         self._known: dict[tuple[bytes, bytes], Built] = {}
         self._by_archive: dict[bytes, Built] = {archive: self.genesis}
         self._folder = blobs
-        self._store = FileStore(f"file://{blobs}", folder_of(CHAIN_ID, l1.version, ROLLUP), "store", is_written=True)
+        self._store = FileStore(f"file://{blobs}", folder_of(CHAIN_ID, l1.version, l1.rollup), "store", is_written=True)
         self._store.sign_as_healthy()
         self._hidden: list[Built] = []
         #: Hashes of transactions and messages that were ever published.
@@ -177,7 +178,7 @@ class Proposer:
             rng.randbytes(31).rjust(32, b"\0"),
             GasFees(0, fee),
         )
-        draft = CheckpointDraft(variables, number, messages, FOUR)
+        draft = CheckpointDraft(variables, number, messages, l1.release)
         wanted = action.get("txs", 1)
         shape = ChainShape(blocks=1, txs=max(1, wanted), vary=True, seed=rng.randrange(2**32))
         content = ContentGenerator(shape)
@@ -199,7 +200,9 @@ class Proposer:
         built.bundle = self._blobs(built, fields, action.get("blob"), rng)
         header = CheckpointHeader(
             last_archive_root=parent.archive,
-            block_headers_hash=block_headers_hash([block.hash() for block in blocks]),
+            block_headers_hash=block_headers_hash(
+                [block.hash() for block in blocks], l1.release.separators.block_headers
+            ),
             blobs_hash=blobs_hash(built.bundle.versioned_hashes),
             in_hash=in_hash(messages),
             epoch_out_hash=outs,
@@ -209,6 +212,7 @@ class Proposer:
             fee_recipient=variables.fee_recipient,
             gas_fees=variables.gas_fees,
             total_mana_used=sum(block.header.total_mana_used for block in blocks),
+            accumulated_fees=accumulated_fees(blocks, l1.release),
         )
         kinds = [f"{name} {action[name]}" for name in ("blob", "header") if action.get(name)]
         kinds += [f"attest {action['attest']}"] if action.get("attest") in ATTESTATIONS[2:] else []
@@ -253,11 +257,11 @@ class Proposer:
         committee = l1.committee(time)
         proposer = l1.ask_contract("getProposerAt(uint256)", time)[12:32]
         modifier = action.get("modifier", 0)
-        message = digests.attestation(header, built.archive, modifier)
-        attested: Attested = attest(action.get("attest", "quorum"), committee, proposer, message, rng)
+        signed = attested_digest(header, payload_digest(header, built.archive, modifier, l1.signing_domain))
+        attested: Attested = attest(action.get("attest", "quorum"), committee, proposer, signed, rng)
         built.committee, built.attestations = tuple(committee), attested.attestations
         built.attested, built.bad_place = attested.verdict, attested.bad
-        digest = digests.attestations_and_signers(attested.attestations, attested.signers)
+        digest = signers_digest(attested, None if header.accumulated_fees is None else l1.signing_domain)
         built.call_data = AnyCall(
             header=header,
             archive_root=built.archive,
@@ -288,7 +292,7 @@ class Proposer:
         before, parent = self._without_invalid(chain, action.get("heal", "bundle"))
         built = self.build(parent, slot, self._fee(before, slot), action, rng)
         self.deliver(built, action.get("delivery", "now"), rng)
-        calls = [*before, (ROLLUP, built.call_data)]
+        calls = [*before, (l1.rollup, built.call_data)]
         if before and action.get("heal") == "before":
             l1.put(*before[0])
             calls = calls[1:]
@@ -303,12 +307,12 @@ class Proposer:
 
     def _propose_again(self, built: Built, kind: str, rng: random.Random) -> None:
         other = self.signed_again(built, kind, rng)
-        calls = [(ROLLUP, self._invalidation(built)), (ROLLUP, other.call_data)]
+        calls = [(self.l1.rollup, self._invalidation(built)), (self.l1.rollup, other.call_data)]
         self._send(calls, other, "multicall", rng)
 
     def _fee(self, before: Sequence[tuple[bytes, bytes]], slot: int) -> int:
         data = selector("getManaMinFeeAt(uint256,bool)") + word(self.l1.start_of(slot)) + word(1)
-        answer = self.l1.simulate([*before, (ROLLUP, data)], self.l1.timestamp + L1_SLOT_S)[-1]
+        answer = self.l1.simulate([*before, (self.l1.rollup, data)], self.l1.timestamp + L1_SLOT_S)[-1]
         return int.from_bytes(answer, "big") if answer is not None else 0
 
     def _invalidation(self, built: Built) -> bytes:
@@ -321,7 +325,7 @@ class Proposer:
         """Calls that take back the first invalid checkpoint, and what is below it then."""
         for built in chain[1:]:
             if built.attested != GOOD and heal != "none":
-                call = (ROLLUP, self._invalidation(built))
+                call = (self.l1.rollup, self._invalidation(built))
                 if self.l1.simulate([call], self.l1.timestamp + L1_SLOT_S)[0] is not None:
                     assert built.parent is not None
                     return [call], built.parent
@@ -337,7 +341,7 @@ class Proposer:
                 whole = bundle([Call(MULTICALL3, whole)])
             l1.put(MULTICALL3, whole, built.bundle)
         elif through == "stuffed":
-            junk = [Call(rng.choice([ROLLUP, bytes(19) + b"\x04"]), selector("getTips()"))] * rng.randrange(2, 400)
+            junk = [Call(rng.choice([l1.rollup, bytes(19) + b"\x04"]), selector("getTips()"))] * rng.randrange(2, 400)
             listed = [Call(*call) for call in calls]
             parts = [*junk, *listed, *junk[:3]]
             l1.put(MULTICALL3, bundle(parts), built.bundle)
@@ -347,7 +351,7 @@ class Proposer:
         elif through == "twice":
             l1.put(MULTICALL3, bundle([Call(*call) for call in [*calls, calls[-1]]]), built.bundle)
         elif through in ("decoy before", "decoy behind"):
-            decoy = (ROLLUP, self._decoy(built, rng))
+            decoy = (l1.rollup, self._decoy(built, rng))
             listed = [decoy, *calls] if through == "decoy before" else [*calls, decoy]
             l1.put(MULTICALL3, bundle([Call(*call) for call in listed]), built.bundle)
         else:
@@ -436,7 +440,8 @@ class Proposer:
             blob_inputs=versioned_hash(_ZERO_POINT) + bytes(64) + _ZERO_POINT + _ZERO_POINT,
             attestations=end.attestations,
         )
-        self.l1.put(ROLLUP, proof.call_data())
+        headers = [_header_of(built) for built in path[start : end.number + 1]]
+        self.l1.put(self.l1.rollup, proof_call(proof, headers))
         self.l1.mine_waiting()
 
     def take_back(self, action: Action) -> None:
@@ -465,4 +470,5 @@ class Proposer:
 
 
 def _header_of(built: Built) -> CheckpointHeader:
+    """The one that L1 has, which may be bent."""
     return Proposal.from_call_data(built.call_data).header

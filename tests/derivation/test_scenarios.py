@@ -13,14 +13,17 @@ from tests.derivation.scenario import kinds, scenario
 from tests.ports import free_ports
 from tests.publishing.live_l1 import needs_anvil
 
+from fastnode.protocol.releases import FIVE, FOUR, Release
+
 #: With every kind of action among them.
 SEEDS = (2, 5, 8, 17)
 
 
 @needs_anvil
-def test_a_node_derives_what_the_network_does_from_a_hostile_l1() -> None:
+@pytest.mark.parametrize("release", [FOUR, FIVE], ids=lambda one: one.name)
+def test_a_node_derives_what_the_network_does_from_a_hostile_l1(release: Release) -> None:
     with ExitStack() as stack:
-        session = Session(stack, free_ports(PORTS), "test", with_published=False)
+        session = Session(stack, free_ports(PORTS), "test", with_published=False, release=release)
         for seed in SEEDS:
             session.run(scenario(seed))
         session.start_late()
@@ -41,8 +44,11 @@ class _Slow:
     def __init__(self, fails: int) -> None:
         self.fails, self.names, self.closed = fails, list[str](), list[str]()
 
-    def __call__(self, stack: ExitStack, ports: range, name: str, with_published: bool, patience_s: float) -> _Slow:
+    def __call__(
+        self, stack: ExitStack, ports: range, name: str, with_published: bool, patience_s: float, release: Release
+    ) -> _Slow:
         assert (list(ports), with_published, patience_s) == (list(range(9000, 9000 + PORTS)), True, 50.0)
+        assert release is FOUR
         self.names.append(name)
         stack.callback(self.closed.append, name)
         if len(self.names) <= self.fails:

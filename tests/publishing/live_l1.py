@@ -1,7 +1,8 @@
 """A real anvil with the rollup's contracts, whose clock and blocks the tests make; skipped where there is no anvil.
 
 The states are those after a deployment, without a committee and with one of 4 out of 6 validators (the accounts of the
-public test mnemonic); slots have 36 seconds, L1 blocks 4, epochs 4 slots.
+public test mnemonic); slots have 36 seconds, L1 blocks 4, epochs 4 slots.  The one ``of_5`` has the contracts of
+v5.1.0, compiled from their public source and deployed by their own script.
 """
 
 from __future__ import annotations
