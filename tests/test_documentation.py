@@ -56,12 +56,6 @@ def test_few_commands_are_not_run_and_each_says_why() -> None:
     assert len(not_run) <= NOT_RUN_MAX, "\n".join(not_run)
 
 
-def test_pages_have_no_commands_in_other_blocks() -> None:
-    for page in PAGES:
-        for number, line in enumerate(page.read_text().splitlines(), 1):
-            assert not line.startswith(("```bash", "```shell", "    $ ")), f"{page.name}:{number}"
-
-
 def flags_of(command: click.Command) -> set[str]:
     """Of a command and of all below it."""
     found = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
@@ -100,13 +94,6 @@ def run_text(text: str, tmp_path: Path) -> None:
     PageRun(page, tmp_path / "scratch")
 
 
-def test_blocks_share_a_shell(tmp_path: Path, can_run: None) -> None:
-    run_text(
-        "```sh\nNUMBER=7\n```\n\n```console\n$ echo $NUMBER\n7\n$ printf '%s and\\nmore\\n' a\na ...\nmore\n```\n",
-        tmp_path,
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -120,10 +107,6 @@ def test_a_block_that_fails_is_named(text: str, words: str, tmp_path: Path, can_
     with pytest.raises(AssertionError) as caught:
         run_text(text, tmp_path)
     assert words in str(caught.value)
-
-
-def test_a_block_that_is_not_run_does_nothing(tmp_path: Path, can_run: None) -> None:
-    run_text("<!-- not run: it fails -->\n```sh\nfalse\n```\n\n```sh\ntrue\n```\n", tmp_path)
 
 
 def test_three_dots_stand_for_anything() -> None:

@@ -24,9 +24,8 @@ VERSION = {"noirVersion": "1.0.0-beta.21"}
 def test_the_version_of_the_contract_language_is_that_of_the_followed_node_if_it_names_one(
     tmp_path: Path, start_node: Callable[..., Any], version: dict[str, str], is_fastnode: bool
 ) -> None:
-    directory, genesis = tmp_path / "made", tmp_path / "genesis.jsonl"
-    directory.mkdir()
-    with made_chain(directory) as chain:
+    genesis = tmp_path / "genesis.jsonl"
+    with made_chain(tmp_path / "made") as chain:
         chain.write_genesis(genesis)
         chain.chain_record["nodeInfo"] |= version
         with scripted_upstream(chain, is_fastnode=is_fastnode) as upstream:

@@ -21,9 +21,7 @@ Start = Callable[..., NodeProcess]
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[MadeChain]:
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory) as chain:
+    with made_chain(tmp_path / "made") as chain:
         chain.checkpoint(2)
         yield chain
 

@@ -26,9 +26,7 @@ NOW = 20
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[MadeChain]:
     """Three epochs with a checkpoint each, proven, that one of the committee did not sign."""
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory) as chain:
+    with made_chain(tmp_path / "made") as chain:
         begin = int(time.time()) - (NOW * chain.epoch_slots + 1) * SLOT_S
         chain.chain_record["l1Constants"] |= {"l1GenesisTime": str(begin), "slotDuration": SLOT_S}
         for epoch in (NOW - 8, NOW - 7, NOW - 3):

@@ -183,9 +183,7 @@ def release(request: pytest.FixtureRequest) -> Release:
 @pytest.fixture
 def chain(tmp_path: Path, release: Release) -> Iterator[MadeChain]:
     """A chain of six checkpoints with one to three blocks each, and two proposed blocks."""
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory, release=release) as chain:
+    with made_chain(tmp_path / "made", release=release) as chain:
         for blocks in (1, 2, 3, 1, 2, 1):
             chain.checkpoint(blocks)
         chain.propose(2)

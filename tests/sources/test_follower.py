@@ -284,9 +284,7 @@ def test_a_node_without_the_own_namespace_is_followed_with_a_genesis_file_and_l1
 
 
 def test_checkpoints_without_messages_need_no_source_of_them(tmp_path: Path) -> None:
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory, dataclasses.replace(SHAPE, l1_to_l2=0)) as chain:
+    with made_chain(tmp_path / "made", dataclasses.replace(SHAPE, l1_to_l2=0)) as chain:
         chain.checkpoint(2)
         chain.checkpoint(1)
         chain.propose(2)

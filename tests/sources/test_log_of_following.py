@@ -18,9 +18,7 @@ from fastnode.sources.progress import TOLD_BLOCKS_MAX, level_of_blocks
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[MadeChain]:
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory) as chain:
+    with made_chain(tmp_path / "made") as chain:
         yield chain
 
 

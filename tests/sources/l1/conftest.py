@@ -18,9 +18,7 @@ from fastnode.protocol.releases import Release
 @pytest.fixture
 def chain(tmp_path: Path, release: Release) -> Iterator[MadeChain]:
     """A chain of four checkpoints with messages from L1, and two proposed blocks."""
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory, release=release) as chain:
+    with made_chain(tmp_path / "made", release=release) as chain:
         for blocks in (1, 2, 1, 2):
             chain.checkpoint(blocks)
         chain.propose(2)

@@ -30,9 +30,7 @@ def shape() -> ChainShape:
 @pytest.fixture
 def chain(tmp_path: Path, shape: ChainShape, release: Release) -> Iterator[MadeChain]:
     """Three checkpoints of one, two and one blocks."""
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory, shape, release) as chain:
+    with made_chain(tmp_path / "made", shape, release) as chain:
         for blocks in (1, 2, 1):
             chain.checkpoint(blocks)
         yield chain

@@ -106,9 +106,7 @@ class SimulatedHour:
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[MadeChain]:
-    directory = tmp_path / "made"
-    directory.mkdir()
-    with made_chain(directory, replace(SHAPE, txs=1)) as chain:
+    with made_chain(tmp_path / "made", replace(SHAPE, txs=1)) as chain:
         yield chain
 
 
