@@ -7,6 +7,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +32,7 @@ from fastnode.p2p.node.options import StaticPeer
 from fastnode.p2p.node.peer import Peer
 from fastnode.p2p.node.request_limits import Request
 from fastnode.p2p.transport.identity import Identity
+from fastnode.p2p.transport.link import Link, Stream
 
 Start = Callable[..., Node]
 
@@ -125,14 +128,16 @@ def test_a_connection_that_is_lost_before_the_peer_is_known_leaves_the_other_one
     first = start(host=host)
     second = start(first)
     assert host.was_asked.wait(PATIENCE_S)
-    overlay, loop = second.network._overlay, second.network._loop
+    overlay, loop = first.network._overlay, first.network._loop
     assert overlay is not None
     assert loop is not None
-    again = Candidate(first.address, is_static=False, found_at=0.0)
-    asyncio.run_coroutine_threadsafe(overlay.swarm.dial(again), loop).result(PATIENCE_S)
+    back = Candidate(second.address, is_static=False, found_at=0.0)
+    asyncio.run_coroutine_threadsafe(overlay.swarm.dial(back), loop).result(PATIENCE_S)
     (peer,) = second.peers()
+    second.wait_until(lambda _: len(peer.links) == 2)
     used, other = peer.links
-    loop.call_soon_threadsafe(used.close, "it is lost")
+    assert second.network._loop is not None
+    second.network._loop.call_soon_threadsafe(used.close, "it is lost")
     second.wait_until(lambda _: peer.links == [other])
     host.may_answer.set()
     second.wait_for_mesh(1)
@@ -159,6 +164,54 @@ def test_a_peer_that_connects_anew_is_heard_over_that_and_not_over_what_is_dead(
         again.host.wait_for(b"a transaction")
     finally:
         stands.set()
+
+
+def test_all_connections_of_a_peer_that_dials_a_second_time_are_dead(start: Start) -> None:
+    first = start()
+    before = start(first, key=b"\7" * 32)
+    first.wait_for_mesh(1)
+    overlay, loop = first.network._overlay, first.network._loop
+    assert overlay is not None
+    assert loop is not None
+    back = Candidate(before.address, is_static=False, found_at=0.0)
+    asyncio.run_coroutine_threadsafe(overlay.swarm.dial(back), loop).result(PATIENCE_S)
+    (peer,) = first.peers()
+    dead = list(peer.links)
+    assert [link.is_dialer for link in dead] == [False, True]
+    stands = threading.Event()
+    assert before.network._loop is not None
+    before.network._loop.call_soon_threadsafe(stands.wait, PATIENCE_S)
+    try:
+        again = start(first, key=b"\7" * 32)
+        first.wait_until(lambda _: peer.links and not {*dead} & {*peer.links})
+        again.wait_for_mesh(1)
+        first.wait_for_mesh(1)
+        again.network.publish(Topic.TX, b"a transaction")
+        first.host.wait_for(b"a transaction")
+    finally:
+        stands.set()
+
+
+def test_a_connection_over_which_gossip_is_not_answered_is_given_up_for_another_one(start: Start) -> None:
+    first = start(request_timeout_s=0.3)
+    silent = start()
+    overlay, loop, other = first.network._overlay, first.network._loop, silent.network._overlay
+    assert overlay is not None
+    assert loop is not None
+    assert other is not None
+    events, served = other.swarm._events, count(1)
+
+    def serve_two(link: Link, stream: Stream) -> None:
+        if next(served) <= 2:  # who it is, and its status
+            events.stream(link, stream)
+
+    other.swarm._events = replace(events, stream=serve_two)
+    candidate = Candidate(silent.address, is_static=False, found_at=0.0)
+    asyncio.run_coroutine_threadsafe(overlay.swarm.dial(candidate), loop).result(PATIENCE_S)
+    other.swarm._events = events
+    first.wait_until(lambda snapshot: snapshot.events.get("lost", 0) >= 1)
+    first.wait_for_mesh(1)
+    silent.wait_for_mesh(1)
 
 
 def test_missing_transactions_of_a_block_are_fetched(start: Start) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import math
 import random
 import socket
 from collections import Counter
@@ -380,8 +381,10 @@ class Swarm:
 
     def _add(self, peer: Peer, link: Link) -> None:
         """Another connection of a peer.  Who dials though it is connected here does not know of that any more: it was
-        killed, or its way here has changed.  Unless both have dialled at the same time, its old ones are dead."""
-        limit = self._loop.time() - _BOTH_DIAL_S
+        killed, or its way here has changed.  Unless both have dialled at the same time, its old ones are dead; both
+        have not, where the peer had dialled before."""
+        has_dialled = not all(old.is_dialer for old in peer.links)
+        limit = math.inf if has_dialled else self._loop.time() - _BOTH_DIAL_S
         dead = [] if link.is_dialer else [old for old in peer.links if old.opened_at < limit]
         if len(peer.links) - len(dead) >= _LINKS_MAX:
             raise PeerFault("the peer is connected twice already")
@@ -399,7 +402,7 @@ class Swarm:
         if peer.links:
             if was_used:
                 self._on_gone(peer)
-                peer.is_known_to_gossip = asyncio.Event()
+                peer.is_known_to_gossip.clear()  # a stream over the other connection may wait for it
                 self.spawn(self._introduce(peer, peer.link))
             return
         del self.peers[peer.id]
@@ -425,8 +428,12 @@ class Swarm:
             await self.leave(peer, Goodbye.WRONG_NETWORK, other)
             return
         stream = peer.link.open_stream()
-        async with asyncio.timeout(self.options.request_timeout_s):
-            await stream.select([MESH], is_dialer=True)
+        try:
+            async with asyncio.timeout(self.options.request_timeout_s):
+                await stream.select([MESH], is_dialer=True)
+        except TimeoutError:  # it is dead: nobody would try again, and no message reach the peer
+            link.close("the peer does not answer", at_once=True)
+            return
         if peer.uses(link):
             self._on_peer(peer, stream)
             peer.is_known_to_gossip.set()
