@@ -13,6 +13,7 @@ install()  # before anything of fastnode is read
 import faulthandler  # noqa: E402
 import gc  # noqa: E402
 import importlib  # noqa: E402
+import inspect  # noqa: E402
 import os  # noqa: E402
 import pkgutil  # noqa: E402
 import resource  # noqa: E402
@@ -21,6 +22,7 @@ import sys  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
+from collections import Counter  # noqa: E402
 from collections.abc import Callable, Iterator, Sequence  # noqa: E402
 from dataclasses import dataclass, replace  # noqa: E402
 from itertools import count  # noqa: E402
@@ -28,12 +30,15 @@ from pathlib import Path  # noqa: E402
 from typing import Final  # noqa: E402
 
 import click  # noqa: E402
+from tests.mempool.recorded import recordings  # noqa: E402
+from tests.simulation import coverage  # noqa: E402
 from tests.simulation.peer_story import PEER_KINDS, PEER_NODES_MAX, PeerStory  # noqa: E402
 from tests.simulation.peer_world import PeerWorld, put_peers_in_place  # noqa: E402
 from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
 from tests.simulation.world import World, put_in_place  # noqa: E402
 
 import fastnode  # noqa: E402
+from fastnode import records  # noqa: E402
 from fastnode.protocol.releases import FIVE, FOUR, Release  # noqa: E402
 
 #: Seconds of CPU for a simulated minute, and for the start, after which a seed counts as one that hangs.
@@ -41,12 +46,24 @@ MINUTE_CPU_S: Final = 20
 START_CPU_S: Final = 60
 #: Rooms that no simulated node uses.
 UNUSED: Final = frozenset({"development", "cli", "testing", "pytest_plugin", "__main__", "local_network", "parquet"})
-
+#: What others import when they need it first.
+IMPORTED_LATE: Final = (
+    "cramjam",
+    "cryptography.hazmat.primitives.asymmetric.rsa",
+    "py_arkworks_bls12381",
+    "encodings.ascii",
+)
 
 #: Kinds of trouble of each network, and how many nodes it has at most.
 NETWORKS: Final = {"followers": (KINDS, NODES_MAX), "peers": (PEER_KINDS, PEER_NODES_MAX)}
+#: A peer without another one says that it is in trouble.
+NODES_MIN: Final = {"followers": 1, "peers": 2}
 ALL_KINDS: Final = tuple(dict.fromkeys(KINDS + PEER_KINDS))
 RELEASES: Final = {release.name: release for release in (FOUR, FIVE)}
+#: Where both networks are played, one of so many seeds is of peers, which cost four times as much.
+PEERS_EACH: Final = 5
+#: Minutes and nodes of a short seed: of two peers alone, one that has lost points has nobody else.
+SHORT: Final = {"followers": (1.0, None), "peers": (0.5, 3)}
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,19 @@ class Plan:
     kinds: tuple[str, ...] = KINDS
     network: str = "followers"
     release: Release = FOUR
+
+    @classmethod
+    def of(
+        cls, seed: int, minutes: float, nodes: int | None, network: str, without: Sequence[str], *, is_short: bool
+    ) -> Plan:
+        """What a seed plays; ``network`` may be "both"."""
+        if network == "both":
+            network = "followers" if seed % PEERS_EACH else "peers"
+        if is_short:
+            minutes, usual = SHORT[network]
+            nodes = nodes or usual
+        kinds = tuple(kind for kind in NETWORKS[network][0] if kind not in without)
+        return cls(seed, minutes, nodes, kinds, network)
 
     def command(self) -> str:
         parts = [f"scripts/simulate --seed {self.seed} --minutes {self.minutes:g}"]
@@ -73,7 +103,7 @@ class Plan:
 
     def smaller(self) -> Iterator[Plan]:
         """Plans with less in them."""
-        for nodes in range(1, self.nodes or NETWORKS[self.network][1]):
+        for nodes in range(NODES_MIN[self.network], self.nodes or NETWORKS[self.network][1]):
             yield replace(self, nodes=nodes)
         for kind in self.kinds:
             yield replace(self, kinds=tuple(each for each in self.kinds if each != kind))
@@ -81,16 +111,35 @@ class Plan:
             yield replace(self, minutes=self.minutes / 2)
 
 
-def read_modules() -> None:
-    """A thread of the world that waits for one that imports would wait outside of it."""
+def prepare() -> None:
+    """Do once, before all forks, what each seed would do again.
+
+    A thread of the world that waits for one that imports would wait outside of it.  No database is opened here: a
+    fork has none of its threads.
+    """
     for module in pkgutil.walk_packages(fastnode.__path__, "fastnode."):
         if module.name.split(".")[1] not in UNUSED:
             try:
                 importlib.import_module(module.name)
             except ImportError:  # what it needs is not installed here
                 continue
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
+    _compile_classes()
+    recordings()
     gc.collect()
     gc.freeze()
+
+
+def _compile_classes() -> None:
+    """Make the methods that ``fastnode.records`` makes when a class is used first."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("fastnode.")]
+    for cls in {each for module in modules for each in vars(module).values() if isinstance(each, type)}:
+        made_in_time = vars(cls).get("__init__")
+        if getattr(made_in_time, "__module__", None) == records.__name__:
+            known = inspect.getclosurevars(made_in_time).nonlocals
+            if known.get("cls") is cls:
+                cls.__init__ = records._true_init(cls, known["fields"], frozen=known["frozen"])  # type: ignore[misc]
 
 
 def play(plan: Plan, tell: Callable[[str], None]) -> bool:
@@ -125,8 +174,10 @@ def _opened(plan: Plan, directory: Path, tell: Callable[[str], None]) -> tuple[W
     return world, Story(world, plan.minutes, plan.nodes, plan.kinds)
 
 
-def in_child(plan: Plan, tell: Callable[[str], None]) -> bool:
+def in_child(plan: Plan, tell: Callable[[str], None], found: Counter[str] | None = None) -> bool:
+    """``found`` counts the states that the seed reaches."""
     sys.stdout.flush()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         has_held = False
@@ -134,13 +185,23 @@ def in_child(plan: Plan, tell: Callable[[str], None]) -> bool:
             limit = int(START_CPU_S + MINUTE_CPU_S * plan.minutes)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
             faulthandler.enable()
+            if found is not None:
+                coverage.watch()
             has_held = play(plan, tell)
+            if found is not None:
+                with os.fdopen(writing, "w") as told:
+                    told.write("\n".join(coverage.reached()))
         except BaseException:  # noqa: BLE001 - it is shown
             traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0 if has_held else 1)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        reached = told.read().splitlines()
+    if found is not None:
+        found.update(reached)
     return os.waitpid(child, 0)[1] == 0
 
 
@@ -170,10 +231,10 @@ def _say(line: str) -> None:
 @click.option("--minutes", type=float, default=30.0, show_default=True, help="Simulated minutes of each.")
 @click.option(
     "--network",
-    type=click.Choice(tuple(NETWORKS)),
+    type=click.Choice((*NETWORKS, "both")),
     default="followers",
     show_default=True,
-    help="Nodes that follow L1 and each other, or a committee of peers that proposes and attests.",
+    help="Nodes that follow L1 and each other, or a committee of peers; of both, one seed of five is of peers.",
 )
 @click.option(
     "--release",
@@ -182,13 +243,15 @@ def _say(line: str) -> None:
     show_default=True,
     help="Rules of the chain; peers and wallets have those of 4.x alone.",
 )
+@click.option("--short", is_flag=True, help="As little of each seed as tests play: a minute of trouble, and the calm.")
 @click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="Number of nodes; as the seed says by default.")
 @click.option(
     "--without",
-    type=click.Choice(tuple(dict.fromkeys(KINDS + PEER_KINDS))),
+    type=click.Choice(ALL_KINDS),
     multiple=True,
     help="A kind of trouble that there is not.",
 )
+@click.option("--coverage", "covers", is_flag=True, help="Count the states and transitions that the seeds reach.")
 @click.option("--quiet", is_flag=True, help="Tell of each seed only whether it held.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for less that does not hold either.")
 def simulate(
@@ -198,8 +261,10 @@ def simulate(
     minutes: float,
     network: str,
     release: str,
+    short: bool,
     nodes: int | None,
     without: Sequence[str],
+    covers: bool,
     quiet: bool,
     shrink: bool,
 ) -> None:
@@ -207,22 +272,26 @@ def simulate(
 
     The trace tells what happened, when and to whom; the same seed tells the same again.
     """
-    if network == "peers" and release != FOUR.name:
+    if network != "followers" and release != FOUR.name:
         raise click.UsageError("peers have the rules of 4.x alone")
-    if network == "peers" and os.environ.get("PYTHONHASHSEED") != "0":
+    if network != "followers" and os.environ.get("PYTHONHASHSEED") != "0":
         # Peers are members of sets by their ids, which are texts: their order is that of the hashes.
         arguments = [sys.executable, "-m", "tests.simulation.run", *sys.argv[1:]]
         os.execve(sys.executable, arguments, os.environ | {"PYTHONHASHSEED": "0"})
-    read_modules()
-    kinds = tuple(kind for kind in NETWORKS[network][0] if kind not in without)
+    prepare()
+    found = Counter[str]() if covers else None
     for number in count(seed) if forever else range(seed, seed + seeds):
-        plan = Plan(number, minutes, nodes, kinds, network, RELEASES[release])
-        has_held = in_child(plan, _say_outcome if quiet else _say)
+        plan = Plan.of(number, minutes, nodes, network, without, is_short=short)
+        plan = replace(plan, release=RELEASES[release])
+        has_held = in_child(plan, _say_outcome if quiet else _say, found)
         if not has_held:
             _say(f"it does not hold: {plan.command()}")
             if shrink:
                 _say(f"nor does less: {shrunk(plan).command()}")
             sys.exit(1)
+    if found is not None:
+        for line in coverage.table(found, seeds):
+            _say(line)
 
 
 def _say_outcome(line: str) -> None:

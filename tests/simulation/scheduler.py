@@ -85,6 +85,7 @@ class Scheduler:
         #: Randomness of the code under test.
         self.entropy = random.Random()
         _real_seed(self.entropy, f"entropy {seed}")
+        self._seed_of_modules = f"modules {seed}"
         self.switch_chance = switch_chance
         self.now = BEGIN_S
         self.steps = 0
@@ -108,8 +109,8 @@ class Scheduler:
         task = self._story = self._new("story", None)
         self._tasks[_thread.get_ident()] = task
         self._current, _world = task, self
-        for dice in _dice_of_modules:
-            dice.seed()
+        for dice in _dice_of_modules:  # alike: how many there are depends on which modules this machine has
+            _real_seed(dice, self._seed_of_modules)
         try:
             story()
         finally:
