@@ -14,6 +14,7 @@ from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 
 import fastnode
+from fastnode.errors import DatabaseUnreadable
 from fastnode.loop import Loop, Setbacks
 
 #: Exception's common kinds, and what is raised to end a thread.
@@ -95,6 +96,13 @@ def test_the_same_exception_is_logged_once_and_told_until_it_ends(
     assert [record.getMessage() for record in caplog.records] == ["the source is not read"]
     assert caplog.records[0].exc_info
     assert told == ["the source is not read: ValueError; the log has the cause"] * 10
+
+
+def test_a_database_that_cannot_be_read_is_named_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    setbacks = Setbacks("the source is not read")
+    setbacks.note(DatabaseUnreadable("the database is damaged"))
+    assert [record.exc_info for record in caplog.records] == [None]
+    assert caplog.records[0].facts == {"reason": "the database is damaged"}  # type: ignore[attr-defined]
 
 
 def test_pauses_grow_up_to_a_maximum_until_the_work_goes_well() -> None:

@@ -30,6 +30,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
+from fastnode.errors import DatabaseUnreadable
+from fastnode.log import log_facts
+
 __all__ = ["CLOCK", "Clock", "Loop", "Setbacks"]
 
 logger = logging.getLogger("fastnode.loop")
@@ -68,7 +71,8 @@ CLOCK: Final = Clock()
 class Setbacks:
     """Exceptions that nobody expected, of work that is repeated.  ``what`` says what is not done because of them.
 
-    Each is logged with its traceback when it is another one than before, or when the work has gone well in between.
+    Each is logged with its traceback when it is another one than before, or when the work has gone well in between; a
+    database that cannot be read has told of itself already, so only its reason is.
     """
 
     def __init__(self, what: str, *, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
@@ -90,7 +94,10 @@ class Setbacks:
         place = (type(error), *_place_of(error.__traceback__))
         if place != self._last:
             self._last = place
-            logger.error(self._what, exc_info=(type(error), error, error.__traceback__))
+            if isinstance(error, DatabaseUnreadable):
+                logger.error(self._what, extra=log_facts(reason=str(error)))
+            else:
+                logger.error(self._what, exc_info=(type(error), error, error.__traceback__))
         pause: float = min(self._first_s * 2 ** min(self._in_a_row, _DOUBLINGS_MAX), self._longest_s)
         self._in_a_row += 1
         return pause

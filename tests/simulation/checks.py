@@ -59,6 +59,11 @@ class Checks:
         """L1 has a checkpoint in a block."""
         self._is_good["0x" + l1_block.hex()] = is_good
 
+    def forget(self, node: NodeOfWorld) -> None:
+        """The node begins with nothing."""
+        for known in (self._finalized, self._looked, self._told):
+            known.pop(node.name, None)  # type: ignore[attr-defined]
+
     # ---- at every moment -----------------------------------------------------------------------
 
     def look(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tests.local_network.local_chain import DAY, for_chain
 from tests.mempool.made import hash_of, made_txs
+from tests.simulation.disk_story import DISK_KINDS
 from tests.simulation.l1 import L1_SLOT_S
 from tests.simulation.network import Faults
 from tests.simulation.peer_checks import PeerChecks
@@ -35,7 +36,7 @@ from fastnode.protocol import tx_layout
 
 __all__ = ["PEER_KINDS", "PEER_NODES_MAX", "PeerStory"]
 
-PEER_KINDS: Final = ("hostile", "lines", "parted", "restart", "reorg", "provider", "network", "operator")
+PEER_KINDS: Final = ("hostile", "lines", "parted", "restart", "reorg", "provider", "network", "operator", *DISK_KINDS)
 PEER_NODES_MAX: Final = 4
 NIGHT_S: Final = (100.0, 400.0)
 SLOT_S: Final = 36
@@ -160,6 +161,7 @@ class PeerStory(Story):
             "network": (self._cut,),
             "restart": (self._restart, self._kill, self._kill_proposer),
             "operator": (self._pause,),
+            **self.disks.troubles(),
         }
         for kind, actions in kinds.items():
             if self._has(kind):
@@ -279,6 +281,7 @@ class PeerStory(Story):
         for provider in world.providers.values():
             provider.fails, provider.lag, provider.stands = 0.0, 0, False
         self._undoing.clear()
+        self.disks.rest()
         for node in world.nodes:
             if node.node is not None and node.node.core.condition.is_paused:
                 self._ask(node, "nodeAdmin_resumeSync")

@@ -52,8 +52,8 @@ class PeerNode(NodeOfWorld):
         self.peers = world.peers
         self.is_hostile = False
 
-    def kill(self) -> None:
-        super().kill()
+    def kill(self, *, is_power: bool = False, where: str = "") -> None:
+        super().kill(is_power=is_power, where=where)
         self.peers.forget(self.name)
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import concurrent.futures.thread
+import functools
 import heapq
 import importlib
 import itertools
@@ -404,6 +405,7 @@ def install() -> None:
     assert not any(name.partition(".")[0] == "fastnode" for name in sys.modules), "fastnode was imported before"
     threading._allocate_lock = threading.Lock = Lock  # type: ignore[attr-defined,misc,assignment]
     threading._CRLock = None  # type: ignore[attr-defined]
+    functools.RLock = threading.RLock  # type: ignore[attr-defined]  # each cached property has one
     threading.Thread = Thread  # type: ignore[misc]
     queue.SimpleQueue = queue._PySimpleQueue  # type: ignore[attr-defined,misc]
     concurrent.futures.thread._global_shutdown_lock = Lock()  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from coincurve import PrivateKey
 from tests.simulation.checks import Checks
+from tests.simulation.disk_story import DISK_KINDS, DiskTroubles
 from tests.simulation.l1 import L1_SLOT_S
 from tests.simulation.network import Faults
 from tests.simulation.scheduler import the_world
@@ -52,6 +53,7 @@ KINDS: Final = (
     "wallets",
     "takers",
     "workers",
+    *DISK_KINDS,
 )
 SLOT_BLOCKS: Final = 3
 #: Seconds of a night, and the longest time until all nodes must be where L1 is once nothing disturbs them.
@@ -79,6 +81,10 @@ class Story:
     def __init__(self, world: World, minutes: float, nodes: int | None = None, kinds: Sequence[str] = KINDS) -> None:
         self.world, self.end_s = world, minutes * 60
         self._count = nodes
+        if {"wallets", "damage"} <= set(kinds):
+            # Nobody gives wallets back what a node has lost with a database that was removed.
+            left_out = world.chance("story").choice(["wallets", "damage"])
+            kinds = tuple(kind for kind in kinds if kind != left_out)
         self._kinds = kinds
         self.checks = Checks(world)
         self._wallets = Wallets(world) if "wallets" in kinds and world.release is FOUR else None
@@ -92,6 +98,7 @@ class Story:
         self._is_prover_away = False
         self._undoing: list[tuple[float, Callable[[], None]]] = []
         self._failures: list[BaseException] = []
+        self.disks = DiskTroubles(self)
 
     # ---- the whole -----------------------------------------------------------------------------
 
@@ -176,6 +183,7 @@ class Story:
             self._wallets.look()
         for divided in self._divided:
             divided.look()
+        self.disks.look()
         self._require_nothing_seen()
         for node in self.world.nodes:
             if node.process is not None and not node.is_up:
@@ -189,7 +197,12 @@ class Story:
             raise found
 
     def _start_again(self, node: NodeOfWorld) -> Callable[[], None]:
-        return lambda: None if node.is_up else node.start()
+        def start() -> None:
+            if not node.is_up:
+                self.disks.repair(node)
+                node.start()
+
+        return start
 
     # ---- L1 ------------------------------------------------------------------------------------
 
@@ -395,6 +408,7 @@ class Story:
             "network": (self._cut,),
             "restart": (self._restart, self._kill),
             "operator": (self._pause, self._roll_back),
+            **self.disks.troubles(),
         }
         for kind, actions in kinds.items():
             if self._has(kind):
@@ -550,6 +564,7 @@ class Story:
         if self._wallets is not None:
             self._wallets.rest()
         self._undoing.clear()
+        self.disks.rest()
         for node in world.nodes:
             if node.node is not None and node.node.core.condition.is_paused:
                 self._ask(node, "nodeAdmin_resumeSync")

@@ -339,9 +339,9 @@ class NodeWithWorkers(NodeOfWorld):
             worker.stop()
         super().stop()
 
-    def kill(self) -> None:
+    def kill(self, *, is_power: bool = False, where: str = "") -> None:
         process = self.process
-        super().kill()
+        super().kill(is_power=is_power, where=where)
         self._gone_at = self.world.now
         self._end_pipes(process)
 

@@ -2,9 +2,8 @@
 
 The nodes are whole ones (``Node.start``, with their ports and threads) in one process, each in a thread with an event
 loop of its own.  What is not theirs is put in their place at the seams: ``socket.create_connection`` and the sockets
-that a server binds.  Their databases are real LevelDBs.  Every write of a chain is synced before it counts, so a crash
-is a copy of the directory as it is when the node's threads are stopped, each where it waits or writes; what a disk
-may do beyond that (torn writes, lost files) is not tried here.
+that a server binds.  Their databases are real LevelDBs, on disks of the world (disk.py).  A crash leaves a copy of the
+directory as it is when the node's threads are stopped, each where it waits or writes; a power cut leaves less.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ import gc
 import hashlib
 import logging
 import random
-import shutil
 import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from tests.simulation.disk import Disk, newest_block, put_disks_in_place, without_numbers
 from tests.simulation.funded import FundedChain
 from tests.simulation.l1 import L1, Beacon, Provider
 from tests.simulation.network import Listening, Wire
@@ -72,6 +71,7 @@ class NodeOfWorld:
         self.directory = world.directory / f"{name}-0"
         self.process: Process | None = None
         self.node: Node | None = None
+        self.disk = Disk(self, world.chance(f"disk of {name}"))
         self._loop: Loop | None = None
         self._stopping: asyncio.Event | None = None
         self._ended = threading.Event()
@@ -121,19 +121,33 @@ class NodeOfWorld:
         self.process = self.node = None
         self.world.say(self.name, "has stopped")
 
-    def kill(self) -> None:
-        """End it where it is; it goes on with the directory as it is now."""
+    def can_be_killed(self) -> bool:
+        """False while it holds what real processes would not share."""
+        return self.world.can_end(self.process)
+
+    def kill(self, *, is_power: bool = False, where: str = "") -> None:
+        """End it where it is; it goes on with the directory as it is now, or as a power cut leaves it."""
         self.world.end(self.process)
         for listening in self.world.wire.nodes.values():
             if listening.host == self.name:
                 listening.close()
         self._life += 1
-        copy = self.world.directory / f"{self.name}-{self._life}"
-        if self.directory.exists():
-            shutil.copytree(self.directory, copy)
-        self.directory = copy
+        before, served = self.directory, None if self.node is None else self.node.view
+        self.directory = self.world.directory / f"{self.name}-{self._life}"
         self.process = self.node = None
-        self.world.say(self.name, "is killed")
+        self.world.say(self.name, f"{'loses power' if is_power else 'is killed'} {where}".rstrip())
+        self.disk.leave(before, self.directory, is_power=is_power)
+        if is_power and served is not None:
+            self._require_served(before, served.chain.tips.proposed.number)
+
+    def _require_served(self, before: Path, served: int) -> None:
+        """A block that was served is there after a power cut, unless it has been taken back since."""
+        scratch = self.world.directory / "scratch"
+        found = newest_block(self.directory, scratch)
+        if found < served and found < newest_block(before, scratch):
+            self.world.seen.append(
+                Violation(f"{self.name} has served block {served}, and has {found} after a power cut")
+            )
 
     def _run(self) -> None:
         self._loop = loop = Loop()
@@ -215,16 +229,19 @@ class World:
     def node(self, name: str) -> NodeOfWorld:
         return next(node for node in self.nodes if node.name == name)
 
+    def can_end(self, process: Process | None) -> bool:
+        """False while it holds what real processes would not share."""
+        is_busy = process is not None and self.scheduler.holds_what_all_share(process)
+        return not is_busy and not interpreter.BUSY._free.empty()  # type: ignore[attr-defined]
+
     def end(self, process: Process | None) -> None:
-        """Kill a process, once it holds nothing that real ones would not share."""
-        scheduler = self.scheduler
-        while process is not None and (
-            scheduler.holds_what_all_share(process) or interpreter.BUSY._free.empty()  # type: ignore[attr-defined]
-        ):
-            scheduler.sleep(0.001)
-        scheduler.kill(process)
-        if process is not None:
-            process.was_killed = True
+        """Kill a process, as soon as that can be."""
+        if process is None:
+            return
+        while not self.can_end(process):
+            self.scheduler.sleep(0.001)
+        self.scheduler.kill(process)
+        process.was_killed = True
 
     # ---- the trace -----------------------------------------------------------------------------
 
@@ -244,8 +261,8 @@ class World:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def plain(self, text: str) -> str:
-        """Without the names of directories, which differ from run to run."""
-        return text.replace(str(self.directory), "~")
+        """Without the names of directories and of databases' files, which differ from run to run."""
+        return without_numbers(text.replace(str(self.directory), "~"))
 
     @property
     def digest(self) -> str:
@@ -304,6 +321,7 @@ def put_in_place(world: World) -> None:
     """Give the shipped code the sockets of the world, points to switch at before writes, and turns without a clock of
     their own: that of the kernels is the machine's."""
     wire = world.wire
+    put_disks_in_place(world)
 
     async def bind(host: str, port: int) -> list[Any]:
         listening = Listening(host, port)

@@ -39,7 +39,12 @@ ROOMS: Final = (
     Room("extras", "packages that are installed on request only", _only(""), is_module=True),
     Room("trace", "which request a line of the log and a request to another node belong to", _only(""), is_module=True),
     Room("log", "the log: text for people, JSON for machines", _only("trace"), is_module=True),
-    Room("loop", "work that is done again and again in a thread, whatever happens in it", _only("log"), is_module=True),
+    Room(
+        "loop",
+        "work that is done again and again in a thread, whatever happens in it",
+        _only("errors log"),
+        is_module=True,
+    ),
     Room("_ext", "Cython and C: bytes in, bytes out; no asyncio, no settings, no logging", _only("errors")),
     Room("_twins", "hashes, trees, machine and encodings in plain Python", _only("errors _ext")),
     Room("kernels", "the one door to the extensions", _only("errors _ext _twins"), is_module=True),

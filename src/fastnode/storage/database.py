@@ -33,6 +33,7 @@ from fastnode.records import dataclass
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
 from fastnode.storage.seal import break_seal, broken_by, write_seal
+from fastnode.storage.torn_write import cut_torn_write
 from fastnode.storage.written import WrittenLog, lost_by
 
 __all__ = [
@@ -104,6 +105,7 @@ def open_leveldb(
         if fault is not None:
             raise DataDirectoryError(f"the database {path} is damaged: {fault}; {remedy}")
         break_seal(path)
+        cut_torn_write(path)
         return plyvel.DB(
             str(path),
             create_if_missing=create,

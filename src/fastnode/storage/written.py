@@ -19,7 +19,7 @@ from typing import Final
 
 from fastnode.storage.database_files import LOG_SUFFIX, oldest_log
 
-__all__ = ["WRITTEN_FILE", "WrittenLog", "lost_by"]
+__all__ = ["WRITTEN_FILE", "WrittenLog", "lost_by", "noted"]
 
 WRITTEN_FILE: Final = "fastnode.written"
 
@@ -27,19 +27,26 @@ _FACTS: Final = struct.Struct(">QQ")
 _CHECKSUM: Final = struct.Struct(">I")
 
 
+def noted(path: Path) -> tuple[Path, int] | None:
+    """The newest log of the closed database ``path`` and its length, as the file says it; None for nothing."""
+    with contextlib.suppress(OSError, struct.error):
+        text = (path / WRITTEN_FILE).read_bytes()
+        number, length = _FACTS.unpack_from(text)
+        if text[_FACTS.size :] == _checksum(text[: _FACTS.size]):
+            return _log_of(path, number), length
+    return None
+
+
 def lost_by(path: Path) -> str | None:
     """Tell what the log of the closed database ``path`` has lost, as "000006.log has 10 bytes instead of 812".
 
     None if nothing, and if nobody said how long it was.
     """
-    with contextlib.suppress(OSError, struct.error):
-        text = (path / WRITTEN_FILE).read_bytes()
-        number, length = _FACTS.unpack_from(text)
-        log = _log_of(path, number)
+    with contextlib.suppress(OSError):
+        log, length = noted(path) or (path, 0)
         found = log.stat().st_size if log.is_file() else None
-        if text[_FACTS.size :] != _checksum(text[: _FACTS.size]) or (found is not None and found >= length):
-            return None
-        if number >= oldest_log(path):  # those before are in tables already
+        # Older logs are in tables already.
+        if length and (found is None or found < length) and int(log.stem) >= oldest_log(path):
             return f"{log.name} is missing" if found is None else f"{log.name} has {found} bytes instead of {length}"
     return None
 

@@ -1,0 +1,91 @@
+"""Remains of a last write in a log after a power cut, which LevelDB takes for damage."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from fastnode.errors import DataDirectoryError
+from fastnode.storage.database import SharedDatabase
+from fastnode.storage.seal import SEAL_FILE
+from fastnode.storage.written import WRITTEN_FILE
+
+PAGE: Final = 4096
+BLOCK: Final = 32 << 10
+
+
+def log_of(path: Path) -> Path:
+    return max(path.glob("*.log"))
+
+
+class Torn:
+    """A database whose process ended inside its last write, as the disk may have it: ``length`` bytes were synced."""
+
+    def __init__(self, path: Path, last: int, *, is_noted: bool = True) -> None:
+        database = SharedDatabase.open(path, create=True)
+        for number in range(20):
+            database.write([(b"key %d" % number, b"%d" % number * 700)])
+        self.length = log_of(path).stat().st_size
+        note = (path / WRITTEN_FILE).read_bytes()
+        database.write([(b"last", b"\x07" * last)])
+        self.path = path.with_name("torn")
+        shutil.copytree(path, self.path)
+        (self.path / WRITTEN_FILE).write_bytes(note if is_noted else b"")
+        self.log = log_of(self.path)
+        self.whole = self.log.read_bytes()
+        database.release()
+
+    def require(self, *, has_last: bool = False) -> None:
+        database = SharedDatabase.open(self.path, create=False)
+        assert [database.get(b"key %d" % number) for number in range(20)] == [b"%d" % n * 700 for n in range(20)]
+        assert (database.get(b"last") is not None) is has_last
+        database.write([(b"more", b"")])
+        database.release()
+
+
+@pytest.mark.parametrize("last", [100, 3 * PAGE, 3 * BLOCK])
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_last_write_that_a_power_cut_has_torn_is_cut_off(tmp_path: Path, last: int, is_noted: bool) -> None:
+    torn = Torn(tmp_path / "database", last, is_noted=is_noted)
+    size, ends = len(torn.whole), [torn.length + 1, torn.length + 60, (torn.length + len(torn.whole)) // 2]
+    for place in ends:
+        for content in (
+            torn.whole[:place],
+            torn.whole[:place] + bytes(size - place),
+            torn.whole[:place] + bytes(min(PAGE, size - place)) + torn.whole[place + PAGE :],
+            torn.whole[: torn.length] + bytes(place - torn.length) + torn.whole[place:],
+        ):
+            shutil.rmtree(tmp_path / "tried", ignore_errors=True)
+            shutil.copytree(torn.path, tmp_path / "tried")
+            (tmp_path / "tried" / torn.log.name).write_bytes(content)
+            tried = Torn.__new__(Torn)
+            tried.path = tmp_path / "tried"
+            tried.require()
+
+
+def test_a_last_write_that_is_whole_stays_though_nobody_was_told_of_it(tmp_path: Path) -> None:
+    Torn(tmp_path / "database", 3 * BLOCK).require(has_last=True)
+
+
+def test_damage_before_another_write_is_damage(tmp_path: Path) -> None:
+    torn = Torn(tmp_path / "database", 100, is_noted=False)
+    content = bytearray(torn.whole)
+    content[torn.length - 300] ^= 1
+    torn.log.write_bytes(content)
+    with pytest.raises(DataDirectoryError, match="is damaged"):
+        torn.require()
+
+
+def test_damage_of_a_write_that_is_noted_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "database"
+    torn = Torn(path, 100)
+    (path / SEAL_FILE).unlink()
+    content = bytearray(log_of(path).read_bytes())
+    assert len(content) > torn.length
+    content[-1] ^= 1
+    log_of(path).write_bytes(content)
+    with pytest.raises(DataDirectoryError, match="is damaged"):
+        SharedDatabase.open(path, create=False)
