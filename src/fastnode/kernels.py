@@ -25,6 +25,7 @@ __all__ = [
     "call_meter",
     "calls",
     "checked_reads",
+    "effect_logs",
     "encode",
     "fast_connection",
     "field_runs",
@@ -60,6 +61,7 @@ TWINS = frozenset(
         "append_tree",
         "avm",
         "block_text",
+        "effect_logs",
         "encode",
         "field_runs",
         "grumpkin",
@@ -88,7 +90,7 @@ def _load(subject: str, name: str) -> ModuleType:
 if TYPE_CHECKING:
     from fastnode._ext.avm import avm, grumpkin
     from fastnode._ext.hash import field_runs, hash_threads, poseidon2
-    from fastnode._ext.logs import tag_log
+    from fastnode._ext.logs import effect_logs, tag_log
     from fastnode._ext.peers import peer_frames, rlp
     from fastnode._ext.storage import checked_reads, layouts, leveldb_table, stored_text
     from fastnode._ext.trees import append_tree, indexed_tree, leaf_cache, older_nodes, tree_nodes
@@ -115,6 +117,7 @@ else:
     call_meter = _load("wire", "call_meter")
     calls = _load("wire", "calls")
     checked_reads = _load("storage", "checked_reads")
+    effect_logs = _load("logs", "effect_logs")
     encode = _load("wire", "encode")
     fast_connection = _load("wire", "fast_connection")
     field_runs = _load("hash", "field_runs")

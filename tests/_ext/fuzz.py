@@ -51,6 +51,7 @@ from tests.serving.two_paths import random_pieces
 from fastnode import kernels
 from fastnode._twins import (
     block_text,
+    effect_logs,
     encode,
     field_runs,
     grumpkin,
@@ -74,7 +75,9 @@ from fastnode.archiver.layout import (
     encode_number,
 )
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, StoredTransaction
-from fastnode.errors import ServerError
+from fastnode.archiver.rendering import render
+from fastnode.errors import DatabaseError, ServerError
+from fastnode.protocol.effects import PrivateLog, PublicLog, TxEffect
 from fastnode.protocol.fields import MODULUS
 from fastnode.protocol.grumpkin import GENERATOR
 from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u48
@@ -82,7 +85,7 @@ from fastnode.world_state.layout import LeafRecord, LeafState, inverted, u48
 Random = random.Random
 
 #: Errors with which a call may refuse.
-EXPECTED: Final = (ValueError, TypeError, OverflowError, LookupError, RuntimeError, MemoryError)
+EXPECTED: Final = (DatabaseError, ValueError, TypeError, OverflowError, LookupError, RuntimeError, MemoryError)
 Subject = Callable[[Random, "Calls"], None]
 
 HEX: Final = string.hexdigits.encode()
@@ -359,6 +362,24 @@ def _entries(snapshot: Any, bounds: dict[str, bytes]) -> list[Any]:
 def _sought(snapshot: Any, keys: list[bytes]) -> list[Any]:
     with closing(snapshot.raw_iterator()) as seeks:
         return [seeks.first(key) for key in keys]
+
+
+def effect_logs_calls(dice: Random, calls: Calls) -> None:
+    """Spoiled effects are read or refused; the twin takes some that have another form."""
+    some = lambda count: tuple(field(dice) for _ in range(dice.randrange(count)))  # noqa: E731
+    public = tuple(PublicLog(field(dice), some(6)) for _ in range(dice.randrange(5)))
+    private = tuple(PrivateLog((field(dice),) * 15 + (bytes(32),), dice.randrange(17)) for _ in public)
+    fee = dice.randrange(1 << 90)
+    whole = render(TxEffect(dice.randrange(4), field(dice), fee, some(3), some(3), some(3), (), private, public, ()))
+    text = spoiled(dice, whole)
+    entry = dice.randrange(9).to_bytes(4, "big") + bytes(3) + bytes([dice.randrange(5)]) + dice.randbytes(8)
+    entries = spoiled(dice, entry * dice.randrange(1, 12))
+    get = dice.choice(({}.get, lambda _key: text))
+    for is_public in (False, True):
+        if text == whole:
+            calls.alike("effect_logs", kernels.effect_logs, effect_logs, "page_json", get, is_public, entries)
+        else:
+            calls.alone("effect_logs", kernels.effect_logs.page_json, get, is_public, entries)
 
 
 def tag_log_calls(dice: Random, calls: Calls) -> None:
@@ -728,6 +749,7 @@ SUBJECTS: Final = (
     leveldb_table_calls,
     stored_text_calls,
     checked_reads_calls,
+    effect_logs_calls,
     tag_log_calls,
     append_tree_calls,
     indexed_tree_calls,

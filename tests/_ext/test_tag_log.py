@@ -17,6 +17,10 @@ fields = st.integers(0, MODULUS - 1).map(lambda value: value.to_bytes(32, "big")
 keys = st.one_of(fields, st.tuples(fields, fields).map(b"".join))
 
 
+#: As text.
+FIELD = b'"0x' + b"1" * 64 + b'"'
+
+
 def numbered(count: int, *, salt: str = "") -> list[bytes]:
     """``count`` different 32-byte values."""
     return [hashlib.sha256(f"{salt}{number}".encode()).digest() for number in range(count)]
@@ -258,3 +262,27 @@ def test_kernel_and_twin_join_any_stored_pages_alike(stored: list[bytes | None])
     expected = b"[" + b",".join(b"[]" if page is None else page for page in stored) + b"]"
     for module in (kernel, twin):
         assert module.answer(None, b"", b"", b"".join(pages), 0, lambda key: pages[key[:32]]) == expected
+
+
+def test_a_page_with_entries_is_rendered_from_what_the_other_reader_gives() -> None:
+    tag = numbered(1)[0]
+    effect = (
+        b'{"revertCode":0,"txHash":%b,"transactionFee":"0x5","noteHashes":[],"nullifiers":[],"l2ToL1Msgs":[],' % FIELD
+    )
+    effect += b'"publicDataWrites":[],"privateLogs":[{"fields":[%b,%b],"emittedLength":1}],' % (FIELD, FIELD)
+    effect += b'"publicLogs":[],"contractClassLogs":[]}'
+    page = kernel.ENTRIES + (5).to_bytes(4, "big") + bytes(4) + (6).to_bytes(8, "big")
+    asked: list[bytes] = []
+
+    def read_effect(key: bytes) -> bytes:
+        asked.append(key)
+        return effect
+
+    for module in (kernel, twin):
+        assert module.ENTRIES == kernel.ENTRIES
+        answer = module.answer(None, b"\x82", b"", tag, 0, lambda _key: page, read_effect)
+        assert answer == (
+            b'[[{"txHash":%b,"blockNumber":5,"blockTimestamp":"6","logData":[%b],"noteHashes":[],"firstNullifier":%b}]]'
+            % (FIELD, FIELD, FIELD.translate(bytes.maketrans(b"1", b"0")))
+        )
+    assert asked == [b"e" + (5).to_bytes(4, "big") + bytes(4)] * 2

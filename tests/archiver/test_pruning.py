@@ -12,8 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 from tests.killed import killed, script_command
+from tests.log_index.chain import older_form
 
-from fastnode.archiver import forms, layout, pruning
+from fastnode.archiver import forms, layout, packing, pruning
 from fastnode.archiver.check import check_database
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainView
@@ -141,6 +142,30 @@ def test_bodies_below_the_newest_final_ones_are_dropped(
     report = check_data(data)
     assert report.problems == []
     assert (report.blocks, report.transactions) == (TIP, 137)
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_logs_of_an_older_version_go_with_their_bodies(
+    directory: Path, whole_view: ChainView, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before they are rewritten, and while half of them are."""
+    monkeypatch.setattr(packing, "TEXTS_PER_STEP", 40 * packing.TEXTS_PER_ENTRY)
+    with ArchiverStore.open(directory, create=False) as store:
+        store.database.write(older_form(whole_view).items())
+        store.database.write([(layout.KEY_NOT_PACKED, log_layout.PRIVATE_PAGE)])
+    with ChainData.open(directory, create=False) as data:
+        ingestor = data.open_ingestor(verify=False)
+        ingestor.catch_up()
+        for _ in range(steps):
+            assert ingestor.pack_texts()
+        for keep in (60, 20):
+            prune(ingestor, keep)
+            require_same(ingestor.view, whole_view)
+            assert check_data(data).problems == []
+        while ingestor.pack_texts():
+            pass
+        require_same(ingestor.view, whole_view)
+        assert check_data(data).problems == []
 
 
 @pytest.mark.parametrize("keep", [FINAL, TIP, 1_000_000_000])

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fastnode.archiver.ingest import Ingestor, Verification
+from fastnode.archiver.layout import KEY_NOT_PACKED
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
-from fastnode.log_index import ChainIndexes
+from fastnode.kernels import effect_logs
+from fastnode.log_index import ChainIndexes, layout
+from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, ContractClassLog, PrivateLog, PublicLog, TxEffect
 from fastnode.protocol.header import (
@@ -135,6 +138,24 @@ class Chain:
         self.ingestor.undo_above(kept)
         del self.blocks[kept:]
 
+    def age(self) -> None:
+        """Give the logs in the index the form of version 3, as if this version had just been installed."""
+        batch = self.store.write_batch()
+        for key, value in older_form(self.view).items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        batch.put(KEY_NOT_PACKED, layout.PRIVATE_PAGE)
+        batch.commit()
+        self.reopen()
+
+    def renew(self) -> bool:
+        """A step of what a node does with such logs while it serves; False if there are none."""
+        with self.ingestor.between_blocks() as is_idle:
+            assert is_idle
+            return self.ingestor.pack_texts()
+
     # ---- what the queries must answer ------------------------------------------------------
 
     def scoped_logs(self, tag: bytes, contract: bytes | None = None) -> list[Json]:
@@ -194,3 +215,24 @@ def timestamp_of(block_number: int) -> int:
 def raw_keys(view: ChainView, prefixes: Sequence[bytes]) -> dict[bytes, bytes]:
     """Everything below the prefixes of an index."""
     return {key: value for prefix in prefixes for key, value in view.scan(prefix, bytes((prefix[0] + 1,)))}
+
+
+def older_form(view: ChainView) -> dict[bytes, bytes | None]:
+    """Changes that give the logs in the index the form of versions before 4; None: there is no such key."""
+    changes: dict[bytes, bytes | None] = {}
+    for prefix in (layout.PRIVATE_PAGE, layout.PUBLIC_PAGE):
+        for key, page in raw_keys(view, [prefix]).items():
+            start, mark, entries = page.partition(layout.ENTRIES)
+            if mark and start in (b"", layout.CUT_PAGE):
+                changes[key] = start + effect_logs.page_json(view.get, prefix == layout.PUBLIC_PAGE, entries)
+    for row, places in raw_keys(view, [layout.PUBLIC_LOG]).items():
+        if len(row) == layout.PUBLIC_ROW_BYTES:
+            changes[row] = None
+            number = layout.decode_number(row[1:])
+            logs = find_public_logs(view, span_of_blocks(number, number + 1), AnswerLimits(1 << 30, 1 << 40)).logs
+            starts = range(0, len(places), layout.PLACE_BYTES)
+            changes |= {
+                row + places[start : start + layout.PLACE_BYTES]: log
+                for start, log in zip(starts, logs[: len(starts)], strict=True)
+            }
+    return changes

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.log_index.chain import Chain, hashed, private_log, public_log, raw_keys
 
+from fastnode.archiver import packing
 from fastnode.errors import DatabaseError
 from fastnode.log_index import layout
+from fastnode.log_index.check import check_indexes
 from fastnode.log_index.range_queries import AnswerLimits, find_class_logs, find_public_logs, span_of_blocks
 from fastnode.log_index.tag_queries import private_logs_by_tags, public_logs_by_tags
 from fastnode.protocol.effects import ContractClassLog
@@ -23,6 +25,8 @@ TAGS = [hashed("tag", number) for number in range(3)]
 CONTRACTS = [hashed("contract", number) for number in range(3)]
 #: More logs than any chain here has.
 EVERYTHING = AnswerLimits(logs=1 << 30, size=1 << 40)
+#: Rows that had another form in versions before 4.
+AGING = (layout.PRIVATE_PAGE, layout.PUBLIC_PAGE, layout.PUBLIC_LOG)
 
 tags = st.sampled_from(TAGS)
 contracts = st.sampled_from(CONTRACTS)
@@ -53,7 +57,7 @@ steps = st.lists(
     st.one_of(
         st.lists(transactions, max_size=3),  # a block
         st.integers(1, 4),  # blocks to undo
-        st.just("restart"),
+        st.sampled_from(["restart", "age", "renew"]),
     ),
     min_size=1,
     max_size=8,
@@ -96,26 +100,44 @@ def assert_all_answers_are_right(chain: Chain) -> None:
         ]
 
 
+def are_of_many(page: bytes) -> bool:
+    """True if a page has the JSON of its logs for good."""
+    return len({log["txHash"] for log in json.loads(page.removeprefix(layout.CUT_PAGE))}) > 1
+
+
 def _matches(log: dict[str, Any], contract: bytes | None, tag: bytes | None) -> bool:
     return (contract is None or log["contractAddress"] == "0x" + contract.hex()) and (
         tag is None or log["fields"][:1] == ["0x" + tag.hex()]
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=80)
 @given(steps)
 def test_every_answer_is_that_of_a_plain_list_after_any_change_of_the_chain(plan: list[Any]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
+    """``age``: the logs are there as version 3 has stored them, and ``renew`` rewrites some of them."""
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "TEXTS_PER_STEP", 3 * packing.TEXTS_PER_ENTRY)
         chain = Chain(Path(directory))
         try:
             for step in plan:
                 if step == "restart":
                     chain.reopen()
+                elif step == "age":
+                    chain.age()
+                elif step == "renew":
+                    chain.renew()
                 elif isinstance(step, int):
                     chain.undo(step)
                 else:
                     chain.add(*step)
             assert_all_answers_are_right(chain)
+            assert check_indexes(chain.view) == ([], [])
+            while chain.renew():
+                pass
+            for key, value in raw_keys(chain.view, AGING).items():
+                assert not value.removeprefix(layout.CUT_PAGE).startswith(b"[") or are_of_many(value), key
+            assert_all_answers_are_right(chain)
+            assert check_indexes(chain.view) == ([], [])
         finally:
             chain.close()
 
@@ -177,6 +199,49 @@ def test_pages_are_full_up_to_the_last(chain: Chain, count: int) -> None:
     ) != []:
         sizes.append(len(logs))
     assert sizes == [10] * (count // 10) + ([count % 10] if count % 10 else [])
+
+
+@pytest.mark.parametrize("count", [3, 25])
+def test_logs_of_an_older_version_are_answered_undone_added_to_and_rewritten(
+    chain: Chain, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the logs of one transaction are on several pages, and other logs are between them."""
+    monkeypatch.setattr(packing, "TEXTS_PER_STEP", 2 * packing.TEXTS_PER_ENTRY)
+
+    def add() -> None:
+        logs: list[Any] = []
+        for number in range(count):
+            logs += [private_log(TAGS[number % 2], hashed(len(chain.blocks), number))]
+            logs += [public_log(CONTRACTS[0], TAGS[number % 2], hashed(number))]
+        chain.add(logs, logs[::3])
+
+    def require_right() -> None:
+        assert_all_answers_are_right(chain)
+        assert check_indexes(chain.view) == ([], [])
+
+    for change in (add, lambda: chain.undo(1), add, add, chain.renew, chain.renew, add, lambda: chain.undo(2)):
+        chain.age()
+        require_right()
+        change()
+        require_right()
+    chain.age()
+    steps = 0
+    while chain.renew():
+        steps += 1
+        require_right()
+    assert steps > 1
+
+
+def test_a_page_has_the_json_of_logs_only_while_they_are_of_several_transactions(chain: Chain) -> None:
+    key = layout.page_key(TAGS[0], 0)
+    starts = []
+    for _ in range(3):
+        chain.add([private_log(TAGS[0])] * 2)
+        starts.append((chain.view.get(key) or b"")[:1])
+    chain.undo(2)
+    starts.append((chain.view.get(key) or b"")[:1])
+    assert starts == [layout.ENTRIES, b"[", b"[", layout.ENTRIES]
+    assert_all_answers_are_right(chain)
 
 
 def test_a_private_tag_and_a_public_one_of_the_same_value_do_not_mix(chain: Chain) -> None:

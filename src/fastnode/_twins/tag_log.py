@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from fastnode._twins.effect_logs import page_json
+
 TAG_BYTES: Final = 32
 BLOCK_BYTES: Final = 64
 WORD_BYTES: Final = 8
 PAGE_BYTES: Final = 4
+ENTRIES: Final = b"\1"
 PAGE_MAX: Final = 0xFFFFFFFF
 MODULUS: Final = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 
@@ -136,6 +139,7 @@ def answer(
     tags: bytes,
     page: int,
     get: Callable[[bytes], bytes | None],
+    get_effect: Callable[[bytes], bytes | None] | None = None,
     found_max: int = 0x7FFFFFFF,
     require_bytes: Callable[[int], None] | None = None,
 ) -> bytes:
@@ -159,6 +163,8 @@ def answer(
             found += 1
             if found > found_max:
                 raise OverflowError(f"more than {found_max} tags have logs")
+            if stored.startswith(ENTRIES):
+                stored = page_json(get_effect or get, bool(owner), stored[len(ENTRIES) :])
             if require_bytes is not None:
                 require_bytes(length + len(stored) + 2 * len(tags) // TAG_BYTES)
         pages.append(b"[]" if stored is None else stored)

@@ -89,3 +89,8 @@ class IndexWriter(Protocol):
     def prune(self, batch: WriteBatch, block: L2Block) -> int:
         """Drop what only this block needs; called from the oldest block up, and never undone.  Bytes that go, about."""
         ...
+
+    def renew(self, batch: WriteBatch, key: bytes, stored: bytes) -> int:
+        """Bring an entry in the form of an older version to this one's; called for the texts among its keys, in order.
+        Bytes that it takes less."""
+        ...

@@ -605,8 +605,9 @@ class Ingestor:
         return True
 
     def pack_texts(self) -> bool:
-        """Pack some texts that an older fastnode has stored; False if there is none.  As :meth:`prune_bodies`."""
-        if self._run is not None or not packing_step(self._store, self.view):
+        """Bring some of what an older fastnode has stored to the form of this one; False if there is none.  As
+        :meth:`prune_bodies`."""
+        if self._run is not None or not packing_step(self._store, self.view, self._index_writers):
             return False
         self.view = self._store.open_view()
         return True

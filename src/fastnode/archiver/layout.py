@@ -13,7 +13,7 @@ values with a head are drawn in ``records.py``; *JSON* means bytes ready to be s
     U                          block number of an undo that was interrupted; absent otherwise
     O                          the oldest block with a body, the first of its checkpoint; absent: 1, nothing is pruned
     D                          bytes that were pruned and may still be on the disk, u64; absent: none
-    P                          the first key whose value may be a text that is not packed yet; absent: there is none
+    P                          the first key whose value may be in the form of an older version; absent: there is none
     K  class id 32             JSON of a contract class of the genesis
     N  address 32              JSON of a contract instance of the genesis
 
@@ -33,9 +33,9 @@ values with a head are drawn in ``records.py``; *JSON* means bytes ready to be s
 
     0x80..0xff                 reserved for index writers (logs, contracts); never read here
 
-Values of ``b``, ``c``, ``e``, ``t`` and of three kinds of the log index are *texts*: stored packed, read as they are
-drawn here (``kernels.stored_text``).  Those of an older version lie unpacked beside them and are read alike, until the
-node has packed them while it serves (packing.py).
+Values of ``b``, ``c``, ``e``, ``t`` and JSON in three kinds of the log index are *texts*: stored packed, read as they
+are drawn here (``kernels.stored_text``).  Those of an older version lie unpacked beside them and are read alike, until
+the node has brought them to the form of this one while it serves (packing.py).
 
 Of blocks 1 to before ``O`` there is no ``e``, and the log index has none of their logs (log_index/layout.py).
 Everything else stays: headers, hashes, checkpoints, messages both ways, receipts.
@@ -102,8 +102,15 @@ def _begin_packing(database: SharedDatabase) -> Iterator[Batch]:
         yield [(KEY_NOT_PACKED, TEXTS[:1])]
 
 
+def _begin_placing(database: SharedDatabase) -> Iterator[Batch]:
+    """Version 4: the index of logs says where they are.  The logs in it stay until the node rewrites them."""
+    if database.get(KEY_CHAIN) is not None:
+        first = TEXTS[-3:-2]
+        yield [(KEY_NOT_PACKED, min(database.get(KEY_NOT_PACKED) or first, first))]
+
+
 #: From each version of the layout to the next.
-MIGRATIONS: Final[tuple[Migration, ...]] = (_name_release, _begin_packing)
+MIGRATIONS: Final[tuple[Migration, ...]] = (_name_release, _begin_packing, _begin_placing)
 SCHEMA_VERSION: Final = version_after(MIGRATIONS)
 
 _NUMBER = struct.Struct(">I")

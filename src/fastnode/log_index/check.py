@@ -8,7 +8,6 @@ of all (tag, log) pairs, added up, must be the same from the blocks as from the 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import field
@@ -17,12 +16,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.archiver.check import DAMAGE, text_of
+from fastnode.kernels import effect_logs
 from fastnode.log_index import layout
 from fastnode.log_index.contracts import contract_entries
 from fastnode.log_index.head import IndexHead
 from fastnode.log_index.index import log_entries
 from fastnode.log_index.layout import LOGS_PER_PAGE
-from fastnode.log_index.rendering import join_pages, logs_of_page
+from fastnode.log_index.pages import entries_of_page
 from fastnode.protocol.block import L2Block
 from fastnode.records import dataclass
 
@@ -38,13 +38,12 @@ PROBLEMS_MAX: Final = 100
 Progress = Callable[[int, int], None]
 
 _HEADS: Final = (IndexHead("logs", layout.LOG_HEAD), IndexHead("contracts", layout.CONTRACT_HEAD))
-_BLOCK_NUMBER: Final = re.compile(rb'"blockNumber":(\d+)')
 _DIGEST_BYTES: Final = 16
 #: First bytes of tags, which are below the field's modulus, that part them into eight.
 _TAG_BOUNDS: Final = range(0x06, 0x30, 0x06)
 _TAG_PREFIXES: Final = (layout.PRIVATE_COUNT, layout.PUBLIC_COUNT, layout.PRIVATE_PAGE, layout.PUBLIC_PAGE)
 _KINDS: Final = {
-    layout.PUBLIC_LOG: "public log",
+    layout.PUBLIC_LOG: "row of public logs",
     layout.PUBLIC_BY_CONTRACT: "row of public logs by contract",
     layout.PUBLIC_BY_TAG: "row of public logs by tag",
     layout.PUBLIC_BY_CONTRACT_AND_TAG: "row of public logs by contract and tag",
@@ -215,7 +214,10 @@ class IndexCheck:
         for key, value in entries.logs:
             self._compare(block.number, key, value)
         for key, places in entries.places.items():
-            self._compare(block.number, key, layout.encode_places(places))
+            if key.startswith(layout.PUBLIC_LOG):
+                self._compare_places(block, key, layout.encode_places(places))
+            else:
+                self._compare(block.number, key, layout.encode_places(places))
         for tag_key, logs in entries.tagged.items():
             for log in logs:
                 self.findings.digest += _digest_of(tag_key, log)
@@ -248,6 +250,24 @@ class IndexCheck:
             state = "missing" if stored is None else "wrong"
             self._problem(f"block {number}: a {_KINDS[key[:1]]} is {state}")
 
+    def _compare_places(self, block: L2Block, row: bytes, places: bytes) -> None:
+        """Hold the row of all public logs of a block against it, in which keys of single logs may stand."""
+        found = b""
+        block_hash = b""
+        for key, value in self._chain.scan(row, row + b"\xff" * (layout.PLACE_BYTES + 1)):
+            self._expected[layout.PUBLIC_LOG] += 1
+            place = key[len(row) :]
+            found += place or value
+            if place:
+                _, tx_index, log_index = layout.decode_position(key[1:])
+                block_hash = block_hash or block.hash()
+                effect = effect_logs.LoggedEffect(self._chain.effect_json(block.number, tx_index))
+                if value != effect.public_log(log_index, block_hash, block.number, tx_index):
+                    self._problem(f"block {block.number}: a public log is wrong")
+        if found != places:
+            state = "wrong" if found else "missing"
+            self._problem(f"block {block.number}: a {_KINDS[layout.PUBLIC_LOG]} is {state}")
+
     # ---- tags ----------------------------------------------------------------------------
 
     def _check_tag(self, tag_key: bytes, count: layout.TagCount) -> None:
@@ -256,25 +276,37 @@ class IndexCheck:
             self._problem(f"log tag 0x{tag_key.hex()}: counts {count.logs} logs, {count.pruned} of them pruned")
         if count.pruned >= count.logs:
             return
-        newest = 0
+        newest = (0, 0, 0)
         for page in range(count.pruned // LOGS_PER_PAGE, -(-count.logs // LOGS_PER_PAGE)):
             stored = self._chain.get(layout.page_key(tag_key, page))
+            if stored is None:
+                self._problem(f"log tag 0x{tag_key.hex()}: page {page} of {count.logs} logs is missing")
+                return  # a count that is wrong may say that there are millions of pages
             pruned = count.pruned_of_page(page)
-            logs = [] if stored is None else logs_of_page(stored.removeprefix(layout.CUT_PAGE))
-            if stored is not None and stored != (layout.CUT_PAGE if pruned else b"") + join_pages(b"", logs):
-                self._problem(f"log tag 0x{tag_key.hex()}: page {page} is no array")
+            entries = self._entries_of(tag_key, page, stored, is_cut=pruned > 0)
+            logs = [entries[at : at + layout.ENTRY_BYTES] for at in range(0, len(entries), layout.ENTRY_BYTES)]
             if len(logs) != min(LOGS_PER_PAGE, count.logs - page * LOGS_PER_PAGE) - pruned:
                 self._problem(f"log tag 0x{tag_key.hex()}: page {page} has {len(logs)} logs, of {count} in all")
-            if stored is None:
-                return  # a count that is wrong may say that there are millions of pages
             for log in logs:
                 self.findings.digest -= _digest_of(tag_key, log)
-                found = _BLOCK_NUMBER.search(log)
-                number = int(found[1]) if found else 0
-                if number < newest:
+                position = layout.decode_position(log)
+                if position <= newest:
                     self._problem(f"log tag 0x{tag_key.hex()}: page {page} is not in order")
-                newest = number
+                newest = position
             self._expected[layout.page_key(tag_key, page)[:1]] += 1
+
+    def _entries_of(self, tag_key: bytes, number: int, stored: bytes, *, is_cut: bool) -> bytes:
+        """Entries of a page; those of logs in JSON must render as them."""
+        entries = entries_of_page(self._chain.get, tag_key, number, stored)
+        page = stored.removeprefix(layout.CUT_PAGE)
+        is_public = len(tag_key) > layout.TAG_BYTES
+        again = layout.ENTRIES + entries
+        if not page.startswith(layout.ENTRIES):
+            again = effect_logs.page_json(self._chain.get, is_public, entries)
+        if stored != (layout.CUT_PAGE if is_cut else b"") + again or len(entries) % layout.ENTRY_BYTES:
+            self._problem(f"log tag 0x{tag_key.hex()}: page {number} is damaged")
+            return b""
+        return entries
 
 
 def _digest_of(tag_key: bytes, log: bytes) -> int:

@@ -89,6 +89,10 @@ class ContractIndexWriter:
         """Keep everything: contracts are asked for long after their publication."""
         return 0
 
+    def renew(self, _batch: WriteBatch, _key: bytes, _stored: bytes) -> int:
+        """Nothing: none of its entries has had another form."""
+        return 0
+
 
 @dataclass(slots=True)
 class ContractEntries:

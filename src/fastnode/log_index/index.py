@@ -11,23 +11,25 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Final
 
+from fastnode.archiver.layout import KEY_NOT_PACKED
 from fastnode.errors import DatabaseError
+from fastnode.kernels import stored_text
 from fastnode.log_index import layout
 from fastnode.log_index.head import IndexHead
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.layout import LOGS_PER_PAGE, Place, TagCount
-from fastnode.log_index.rendering import TxLogRenderer, first_logs, join_pages, logs_of_page
+from fastnode.log_index.pages import cut_page, joined_page
+from fastnode.log_index.rendering import class_log_record
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
-from fastnode.protocol.fields import ZERO_FIELD
 from fastnode.records import dataclass
 from fastnode.storage.database import WriteBatch
 
 __all__ = ["LogEntries", "LogIndexWriter", "log_entries"]
 
 
-#: Bytes that a log takes on the disk, about, or a page that has only one as most have.
-LOG_BYTES: Final = 400
+#: Bytes that a page takes on the disk with its part of the rows, about: most have one log.
+PAGE_BYTES: Final = 200
 
 
 class LogIndexWriter:
@@ -54,22 +56,35 @@ class LogIndexWriter:
         keys = _keys_of(block)
         for tag_key, count in keys.tagged.items():
             _cut(batch, tag_key, count)
-        for key in keys.logs:
-            batch.delete(key)
-        for key in keys.places:
-            batch.delete(key)
+        keys.delete(batch)
 
     def prune(self, batch: WriteBatch, block: L2Block) -> int:
         """Drop the logs of a block: the oldest that has any here."""
         keys = _keys_of(block)
-        dropped_bytes = LOG_BYTES * len(keys.logs)
-        for tag_key, count in keys.tagged.items():
-            dropped_bytes += LOG_BYTES * _drop(batch, tag_key, count)
+        dropped_bytes = sum(PAGE_BYTES * _drop(batch, tag_key, count) for tag_key, count in keys.tagged.items())
         for key in keys.logs:
-            batch.delete(key)
-        for key in keys.places:
-            batch.delete(key)
+            dropped_bytes += len(batch.get(key) or b"")
+        keys.delete(batch)
         return dropped_bytes
+
+    def renew(self, batch: WriteBatch, key: bytes, stored: bytes) -> int:
+        """Bring an entry that lies in the form of an older version to this one's; bytes that it takes less."""
+        if key.startswith(layout.PUBLIC_LOG):
+            row = key[: layout.PUBLIC_ROW_BYTES]
+            if key == row:
+                return 0
+            batch.delete(key)
+            batch.put(row, (batch.get(row) or b"") + key[layout.PUBLIC_ROW_BYTES :])
+            return len(key) + len(stored)
+        page = stored_text.unpack(stored)
+        tag_key, number = layout.tag_key_of_page(key)
+        mark = page[: page.startswith(layout.CUT_PAGE)]
+        renewed = mark + cut_page(batch.get, tag_key, number, page)
+        is_text = not renewed[len(mark) :].startswith(layout.ENTRIES)
+        if renewed == page and (not is_text or stored.startswith(stored_text.MARK)):
+            return 0
+        batch.put(key, renewed)
+        return len(stored)
 
     def _append(self, batch: WriteBatch, tag_key: bytes, logs: list[bytes]) -> None:
         count_key = layout.count_key(tag_key)
@@ -83,7 +98,8 @@ class LogIndexWriter:
             added = logs[written : written + LOGS_PER_PAGE - used]
             pruned = count.pruned_of_page(page)
             before = _page(batch, tag_key, page) if used > pruned else b""
-            _put_page(batch, tag_key, page, join_pages(before, added), is_cut=pruned > 0)
+            joined = joined_page(batch.get, tag_key, page, before, b"".join(added))
+            _put_page(batch, tag_key, page, joined, is_cut=pruned > 0)
             written += len(added)
 
 
@@ -102,8 +118,9 @@ def _cut(batch: WriteBatch, tag_key: bytes, count: int) -> None:
         batch.delete(layout.count_key(tag_key))
     pruned = before.pruned_of_page(kept_pages)
     if used > pruned:
-        page = first_logs(_page(batch, tag_key, kept_pages), used - pruned)
-        _put_page(batch, tag_key, kept_pages, page, is_cut=pruned > 0)
+        page = _page(batch, tag_key, kept_pages)
+        kept = cut_page(batch.get, tag_key, kept_pages, page, stop=used - pruned)
+        _put_page(batch, tag_key, kept_pages, kept, is_cut=pruned > 0)
         kept_pages += 1
     for number in range(kept_pages, -(-before.logs // LOGS_PER_PAGE)):
         batch.delete(layout.page_key(tag_key, number))
@@ -127,8 +144,10 @@ def _drop(batch: WriteBatch, tag_key: bytes, count: int) -> int:
             batch.delete(layout.page_key(tag_key, number))
             dropped += 1
         elif will_lack > lacks:
-            logs = logs_of_page(_page(batch, tag_key, number))[will_lack - lacks :]
-            _put_page(batch, tag_key, number, join_pages(b"", logs), is_cut=True)
+            page = _page(batch, tag_key, number)
+            _put_page(
+                batch, tag_key, number, cut_page(batch.get, tag_key, number, page, will_lack - lacks), is_cut=True
+            )
     return dropped
 
 
@@ -138,12 +157,11 @@ def _count(batch: WriteBatch, tag_key: bytes) -> TagCount:
 
 
 def _page(batch: WriteBatch, tag_key: bytes, number: int) -> bytes:
-    """JSON of the logs that a page has."""
     key = layout.page_key(tag_key, number)
     page = batch.get(key)
     if page is None:
         raise DatabaseError(f"the chain database lacks the log page {key.hex()}")
-    return page.removeprefix(layout.CUT_PAGE)
+    return page
 
 
 def _put_page(batch: WriteBatch, tag_key: bytes, number: int, page: bytes, *, is_cut: bool) -> None:
@@ -155,7 +173,7 @@ def _put_page(batch: WriteBatch, tag_key: bytes, number: int, page: bytes, *, is
 
 @dataclass(slots=True)
 class LogEntries:
-    """Additions of a block: JSON of logs by tag key, (key, value) by position, places by the key of an index row."""
+    """Additions of a block: entries by tag key, (key, value) of class logs, places by the key of an index row."""
 
     tagged: dict[bytes, list[bytes]] = field(default_factory=dict)
     logs: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -165,62 +183,39 @@ class LogEntries:
 def log_entries(block: L2Block) -> LogEntries:
     """Everything that the logs of a block add to the index."""
     entries = LogEntries()
-    variables = block.header.global_variables
-    block_hash = block.hash() if _has_identified_logs(block) else ZERO_FIELD
+    tagged, number, timestamp = entries.tagged, block.number, block.header.global_variables.timestamp
     for tx_index, effect in enumerate(block.body.tx_effects):
-        if not (effect.private_logs or effect.public_logs or effect.contract_class_logs):
-            continue
-        renderer = TxLogRenderer(
-            effect,
-            block_number=block.number,
-            block_hash=block_hash,
-            timestamp=variables.timestamp,
-            tx_index=tx_index,
-        )
-        _add_private_logs(entries, effect, renderer)
-        _add_public_logs(entries, effect, renderer, block.number, tx_index)
-        _add_class_logs(entries, effect, renderer, block.number, tx_index)
+        for log_index, private in enumerate(effect.private_logs):
+            entry = layout.encode_entry((number, tx_index, log_index), timestamp)
+            tagged.setdefault(private.fields[0], []).append(entry)
+        for log_index, log in enumerate(effect.public_logs):
+            tag = log.fields[0] if log.fields else None
+            if tag is not None:
+                entry = layout.encode_entry((number, tx_index, log_index), timestamp)
+                tagged.setdefault(log.contract_address + tag, []).append(entry)
+            for row in _public_rows(log.contract_address, tag, number):
+                entries.places.setdefault(row, []).append((tx_index, log_index))
+        if effect.contract_class_logs:
+            _add_class_logs(entries, effect, block, tx_index)
     return entries
-
-
-def _has_identified_logs(block: L2Block) -> bool:
-    """True if the block's hash is part of any entry; it costs more than a small block's other entries."""
-    return any(effect.public_logs or effect.contract_class_logs for effect in block.body.tx_effects)
-
-
-def _add_private_logs(entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer) -> None:
-    for log in effect.private_logs:
-        entries.tagged.setdefault(log.fields[0], []).append(renderer.scoped(log.emitted))
-
-
-def _add_public_logs(
-    entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
-) -> None:
-    for log_index, log in enumerate(effect.public_logs):
-        if log.fields:
-            tag_key = log.contract_address + log.fields[0]
-            entries.tagged.setdefault(tag_key, []).append(renderer.scoped(b"".join(log.fields)))
-        position = (block_number, tx_index, log_index)
-        entries.logs.append((layout.log_key(layout.PUBLIC_LOG, position), renderer.public_log(log, log_index)))
-        for row in _public_rows(log.contract_address, log.fields[0] if log.fields else None, block_number):
-            entries.places.setdefault(row, []).append((tx_index, log_index))
 
 
 def _public_rows(contract: bytes, tag: bytes | None, block_number: int) -> Iterator[bytes]:
     """Index rows that a public log belongs to."""
+    yield layout.block_key(layout.PUBLIC_LOG, block_number)
     yield layout.block_key(layout.PUBLIC_BY_CONTRACT + contract, block_number)
     if tag is not None:
         yield layout.block_key(layout.PUBLIC_BY_TAG + tag, block_number)
         yield layout.block_key(layout.PUBLIC_BY_CONTRACT_AND_TAG + contract + tag, block_number)
 
 
-def _add_class_logs(
-    entries: LogEntries, effect: TxEffect, renderer: TxLogRenderer, block_number: int, tx_index: int
-) -> None:
+def _add_class_logs(entries: LogEntries, effect: TxEffect, block: L2Block, tx_index: int) -> None:
+    block_hash = block.hash()
     for log_index, log in enumerate(effect.contract_class_logs):
-        position = (block_number, tx_index, log_index)
-        entries.logs.append((layout.log_key(layout.CLASS_LOG, position), renderer.class_log(log, log_index)))
-        row = layout.block_key(layout.CLASS_BY_CONTRACT + log.contract_address, block_number)
+        position = (block.number, tx_index, log_index)
+        record = class_log_record(log, position, block_hash, effect.tx_hash)
+        entries.logs.append((layout.log_key(layout.CLASS_LOG, position), record))
+        row = layout.block_key(layout.CLASS_BY_CONTRACT + log.contract_address, block.number)
         entries.places.setdefault(row, []).append((tx_index, log_index))
 
 
@@ -231,6 +226,14 @@ class _Keys:
     tagged: dict[bytes, int] = field(default_factory=dict)
     logs: list[bytes] = field(default_factory=list)
     places: set[bytes] = field(default_factory=set)
+    #: Those that a version before 4 would have.
+    older: list[bytes] = field(default_factory=list)
+
+    def delete(self, batch: WriteBatch) -> None:
+        """Remove all but pages and counts of tags."""
+        older = self.older if batch.get(KEY_NOT_PACKED) is not None else []
+        for key in (*self.logs, *self.places, *older):
+            batch.delete(key)
 
 
 def _keys_of(block: L2Block) -> _Keys:
@@ -243,7 +246,7 @@ def _keys_of(block: L2Block) -> _Keys:
             if tag is not None:
                 tag_key = log.contract_address + tag
                 keys.tagged[tag_key] = keys.tagged.get(tag_key, 0) + 1
-            keys.logs.append(layout.log_key(layout.PUBLIC_LOG, (block.number, tx_index, log_index)))
+            keys.older.append(layout.log_key(layout.PUBLIC_LOG, (block.number, tx_index, log_index)))
             keys.places.update(_public_rows(log.contract_address, tag, block.number))
         for log_index, class_log in enumerate(effect.contract_class_logs):
             keys.logs.append(layout.log_key(layout.CLASS_LOG, (block.number, tx_index, log_index)))

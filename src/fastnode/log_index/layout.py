@@ -1,7 +1,8 @@
 """Keys of the log and contract indexes, in the chain database (see ``archiver/layout.py``).
 
 Numbers are big-endian so that they sort.  A *position* is (block u32, tx index u16, log index u16):
-where a log is; the last two of it are a *place* in a block.  JSON is stored as it is sent.
+where a log is; the last two of it are a *place* in a block.  An *entry* is a position and the timestamp u64 of its
+block: all else that is said of a log is in its transaction's effect, and rendered from there (``kernels.effect_logs``).
 
     key                                        value
     ------------------------------------------------------------------------------------------------
@@ -9,13 +10,14 @@ where a log is; the last two of it are a *place* in a block.  JSON is stored as 
     0x80  tag 32                               logs of this private tag so far, u32; if some are pruned,
                                                their number u32
     0x81  contract 32  tag 32                  logs of this public tag so far, the same
-    0x82  tag 32  page u32                     JSON array of at most ten TxScopedL2Log; if the first of the page are
-                                               pruned, a zero byte and the JSON array of the others
+    0x82  tag 32  page u32                     at most ten logs: 0x01 and their entries; if they are of several
+                                               transactions, a JSON array of TxScopedL2Log; if the first of the page
+                                               are pruned, a zero byte before the others
     0x83  contract 32  tag 32  page u32        the same for public logs
 
     public logs by position
-    0x84  block  tx  log                       JSON {"id":LogId,"log":{contractAddress, fields}}
-    0x85  contract 32  block                   places, 4 bytes each, in order
+    0x84  block                                places of all, 4 bytes each, in order
+    0x85  contract 32  block                   places of those of a contract
     0x86  tag 32  block                        places
     0x87  contract 32  tag 32  block           places
 
@@ -33,7 +35,11 @@ where a log is; the last two of it are a *place* in a block.  JSON is stored as 
 
     index head: layout version u32 | block u32 | archive root 32 of that block, the newest one indexed
     class log record: zero fields cut off u16 | length of the first part u32 | first part | second part
-    JSON as above; between the two parts belong the cut zeros, which are most of the 3,023 fields
+    together JSON {"id":LogId,"log":{..}}; between the two parts belong the cut zeros, most of the 3,023 fields
+
+A database of before version 4 has JSON in all pages, and for each public log the key 0x84 with its position and the
+JSON {"id":LogId,"log":{contractAddress, fields}}.  Both are read (pages.py) until they are rewritten while the node
+serves; a page that changes is rewritten at once.
 
 An inverted position has all its bits flipped, so that the newest one sorts first.
 
@@ -48,6 +54,8 @@ from __future__ import annotations
 
 import struct
 from typing import Final, NamedTuple, TypeAlias
+
+from fastnode.kernels import effect_logs, tag_log
 
 __all__ = [
     "CONTRACT_PREFIXES",
@@ -104,21 +112,29 @@ CONTRACT_PREFIXES: Final = (CONTRACT_CLASS, CONTRACT_INSTANCE, INSTANCE_UPDATE, 
 LAYOUT_VERSION: Final = 1
 
 #: Logs of one tag in one answer; part of the wire format (behaviour of release 4.x).
-LOGS_PER_PAGE: Final = 10
+LOGS_PER_PAGE: Final = effect_logs.PAGE_LOGS
 PAGE_MAX: Final = 0xFFFFFFFF
 #: The largest index of a transaction in its block, and of a log in its transaction.
 INDEX_MAX: Final = 0xFFFF
-#: Before a page whose first logs are pruned; no JSON begins with it.
+#: Before a page whose first logs are pruned; neither JSON nor entries begin with it.
 CUT_PAGE: Final = b"\0"
+#: Before the entries of a page.
+ENTRIES: Final = tag_log.ENTRIES
 
 TAG_BYTES: Final = 32
 BLOCK_BYTES: Final = 4
 PLACE_BYTES: Final = 4
 POSITION_BYTES: Final = BLOCK_BYTES + PLACE_BYTES
+ENTRY_BYTES: Final = effect_logs.ENTRY_BYTES
+#: The part of an entry that names the transaction.
+ENTRY_TX_BYTES: Final = BLOCK_BYTES + 2
+#: Length of a key with the places of all public logs of a block.
+PUBLIC_ROW_BYTES: Final = 1 + BLOCK_BYTES
 
 _NUMBER: Final = struct.Struct(">I")
 _PLACE: Final = struct.Struct(">HH")
 _POSITION: Final = struct.Struct(">IHH")
+_ENTRY: Final = struct.Struct(">IHHQ")
 
 _PREFIX_BYTES: Final = 1
 
@@ -199,6 +215,16 @@ def block_key(prefix: bytes, block: int) -> bytes:
 
 def encode_places(places: list[Place]) -> bytes:
     return b"".join([_PLACE.pack(*place) for place in places])
+
+
+def encode_entry(position: Position, timestamp: int) -> bytes:
+    return _ENTRY.pack(*position, timestamp)
+
+
+def decode_position(data: bytes) -> Position:
+    """Position at the start of an entry, or of itself."""
+    block, tx_index, log_index = _POSITION.unpack_from(data)
+    return block, tx_index, log_index
 
 
 def encode_number(number: int) -> bytes:

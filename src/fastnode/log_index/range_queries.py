@@ -1,8 +1,8 @@
 """Logs by where they are: a range of positions, narrowed to a contract, a tag, or both.
 
 Every filter has an index that lists exactly its logs, so no log is read that is not answered and a
-query costs its answer, however many blocks it spans.  Positions are handled as the eight bytes they
-are in keys, which compare as the numbers do.
+query costs its answer, however many blocks it spans.  Public logs are read from the effects of their
+transactions.  Positions are handled as the eight bytes they are in keys, which compare as the numbers do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastnode.archiver.queries import stored_info
 from fastnode.errors import BlockPruned, DatabaseError
+from fastnode.kernels import effect_logs
 from fastnode.log_index import layout
 from fastnode.log_index.layout import Position
 from fastnode.log_index.rendering import read_class_log
@@ -25,6 +27,7 @@ __all__ = [
     "Span",
     "find_class_logs",
     "find_public_logs",
+    "public_positions",
     "require_logs",
     "span_of_blocks",
     "span_of_tx",
@@ -95,6 +98,13 @@ def find_public_logs(
 ) -> FoundLogs:
     """``{"id":LogId,"log":{contractAddress, fields}}`` of the span; ``tag`` is the first field.  BlockPruned."""
     require_logs(chain, span)
+    return _take(_read_public(chain, public_positions(chain, span, contract=contract, tag=tag)), limits)
+
+
+def public_positions(
+    chain: ChainView, span: Span, *, contract: bytes | None = None, tag: bytes | None = None
+) -> Iterator[Position]:
+    """Where the public logs of the span are."""
     if contract is not None and tag is not None:
         row = layout.PUBLIC_BY_CONTRACT_AND_TAG + contract + tag
     elif contract is not None:
@@ -102,8 +112,20 @@ def find_public_logs(
     elif tag is not None:
         row = layout.PUBLIC_BY_TAG + tag
     else:
-        return _take(_scan_all(chain, layout.PUBLIC_LOG, span), limits)
-    return _take(_scan_rows(chain, layout.PUBLIC_LOG, row, span), limits)
+        row = layout.PUBLIC_LOG
+    return map(layout.decode_position, _scan_rows(chain, row, span))
+
+
+def _read_public(chain: ChainView, positions: Iterable[Position]) -> Iterator[bytes]:
+    block, tx, block_hash = 0, (0, 0), b""
+    effect: effect_logs.LoggedEffect | None = None
+    for number, tx_index, log_index in positions:
+        if number != block:
+            block, block_hash = number, stored_info(chain, number).hash
+        if effect is None or tx != (number, tx_index):
+            tx = (number, tx_index)
+            effect = effect_logs.LoggedEffect(chain.effect_json(*tx))
+        yield effect.public_log(log_index, block_hash, number, tx_index)
 
 
 def find_class_logs(chain: ChainView, span: Span, limits: AnswerLimits, *, contract: bytes | None = None) -> FoundLogs:
@@ -112,7 +134,8 @@ def find_class_logs(chain: ChainView, span: Span, limits: AnswerLimits, *, contr
     if contract is None:
         records = _scan_all(chain, layout.CLASS_LOG, span)
     else:
-        records = _scan_rows(chain, layout.CLASS_LOG, layout.CLASS_BY_CONTRACT + contract, span)
+        rows = _scan_rows(chain, layout.CLASS_BY_CONTRACT + contract, span)
+        records = (_required(chain, layout.CLASS_LOG + position) for position in rows)
     return _take(map(read_class_log, records), limits)
 
 
@@ -121,18 +144,24 @@ def _scan_all(chain: ChainView, prefix: bytes, span: Span) -> Iterator[bytes]:
         yield value
 
 
-def _scan_rows(chain: ChainView, prefix: bytes, row: bytes, span: Span) -> Iterator[bytes]:
-    """Logs that the index rows beginning with ``row`` name."""
+def _required(chain: ChainView, key: bytes) -> bytes:
+    log = chain.get(key)
+    if log is None:
+        raise DatabaseError(f"the chain database lacks the log {key[1:].hex()}; run `fastnode db check`")
+    return log
+
+
+def _scan_rows(chain: ChainView, row: bytes, span: Span) -> Iterator[bytes]:
+    """Positions that the index rows beginning with ``row`` name."""
     first, last = span.start[: layout.BLOCK_BYTES], span.stop[: layout.BLOCK_BYTES]
-    for key, places in chain.scan(row + first, row + last + b"\0"):
-        block = key[-layout.BLOCK_BYTES :]
+    for key, places in chain.scan(row + first, row + last + b"\xff" * (layout.PLACE_BYTES + 1)):
+        block, place = key[len(row) : len(row) + layout.BLOCK_BYTES], key[len(row) + layout.BLOCK_BYTES :]
+        # A version before 4 has a key for each public log, with its place in it.
+        places = place or places
         for start in range(0, len(places), layout.PLACE_BYTES):
             position = block + places[start : start + layout.PLACE_BYTES]
             if span.start <= position < span.stop:
-                log = chain.get(prefix + position)
-                if log is None:
-                    raise DatabaseError(f"the chain database lacks the log {position.hex()}; run `fastnode db check`")
-                yield log
+                yield position
 
 
 def _take(logs: Iterable[bytes], limits: AnswerLimits) -> FoundLogs:

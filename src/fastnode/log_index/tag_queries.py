@@ -1,4 +1,4 @@
-"""Logs by tag: pages of ten, spliced into one array per requested tag."""
+"""Logs by tag: pages of ten, one array per requested tag."""
 
 from __future__ import annotations
 
@@ -37,7 +37,15 @@ def private_logs_by_tags(
     # No tag reaches the last page that a key can name, so a larger page is as empty as that one.
     page = min(page, layout.PAGE_MAX)
     return tag_log.answer(
-        known_tags.reader_filter, layout.PRIVATE_PAGE, b"", tags, page, _pages_of(chain), found_max, require_bytes
+        known_tags.reader_filter,
+        layout.PRIVATE_PAGE,
+        b"",
+        tags,
+        page,
+        _pages_of(chain),
+        chain.get,
+        found_max,
+        require_bytes,
     )
 
 
@@ -54,7 +62,15 @@ def public_logs_by_tags(
     """The same for the public logs of one contract; the tags are not siloed."""
     page = min(page, layout.PAGE_MAX)
     return tag_log.answer(
-        known_tags.reader_filter, layout.PUBLIC_PAGE, contract, tags, page, _pages_of(chain), found_max, require_bytes
+        known_tags.reader_filter,
+        layout.PUBLIC_PAGE,
+        contract,
+        tags,
+        page,
+        _pages_of(chain),
+        chain.get,
+        found_max,
+        require_bytes,
     )
 
 

@@ -1,41 +1,30 @@
 """Logs by tag as release 5.x asks for them: from a place on, of some blocks or a transaction, with where each one is.
 
-Private logs are read from the pages of their tag, which are in order: the first one is found by halving.  A page does
-not say where in its transaction a log is; the transaction's effect does.  Public logs have an index by position.
+Private logs are found by the pages of their tag, which are in order: the first one by halving.  Public logs have an
+index by position.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-import orjson
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastnode.archiver.queries import stored_info
 from fastnode.errors import BlockPruned, DatabaseError
-from fastnode.kernels import encode
+from fastnode.kernels import effect_logs, encode
 from fastnode.log_index import layout
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.layout import LOGS_PER_PAGE, Position, TagCount
-from fastnode.log_index.range_queries import AnswerLimits, Span, find_public_logs, span_of_blocks, span_of_tx
-from fastnode.log_index.rendering import logs_of_page
+from fastnode.log_index.pages import blocks_in_page, positions_in_page
+from fastnode.log_index.range_queries import Span, public_positions, span_of_blocks, span_of_tx
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.archiver.records import BlockInfo
 
 __all__ = ["TagQuery", "TaggedLogs"]
-
-_DATA: Final = b'"logData":'
-_AFTER_DATA: Final = b',"noteHashes":'
-_BLOCK: Final = b'"blockNumber":'
-_PRIVATE_LOGS: Final = b'"privateLogs":['
-_PUBLIC_LOGS: Final = b'"publicLogs":['
-_EACH_LOG: Final = b'{"fields":["0x'
-_TX_HASH_START: Final = len(b'{"txHash":"0x')
-_HASH_DIGITS: Final = 64
-_ANY_SIZE: Final = 1 << 62
 
 
 class TagQuery(NamedTuple):
@@ -57,7 +46,8 @@ class TaggedLogs:
         self._chain = chain
         self._known = known_tags
         self._query = query
-        self._effects: dict[Position, bytes] = {}
+        #: The transaction that was asked for last, its effect and the logs in it.
+        self._newest: tuple[tuple[int, int], bytes, effect_logs.LoggedEffect] | None = None
         self._blocks: dict[int, BlockInfo] = {}
 
     def answer(
@@ -105,57 +95,36 @@ class TaggedLogs:
         # A place stands in for the start of the range.
         first = 0 if query.tx is None else query.tx[0]
         first = max(first, query.first if after is None else after[0])
-        key = (0, 0)
-        indexes: list[int] = []
-        place = 0
-        for entry in self._entries_from(tag, first):
-            block = _block_of(entry)
+        for position in self._positions_from(tag, first):
+            block, tx, index = position
             if block >= query.end or (query.tx is not None and block > query.tx[0]):
                 return
-            if block < first:
+            if block < first or (query.tx is not None and (block, tx) != query.tx):
                 continue
-            tx = (block, self._tx_index(entry))
-            if tx != key:
-                key, place, indexes = tx, 0, []
-            place += 1
-            if (after is not None and tx < after[:2]) or (query.tx is not None and tx != query.tx):
-                continue
-            if not indexes:
-                indexes = _indexes_of(self._effect(*tx), tag)
-            if place > len(indexes):
-                raise DatabaseError(f"block {block} lacks a private log of an index; run `fastnode db check`")
-            position = (*tx, indexes[place - 1])
             if after is None or position > after:
-                yield self._result(position, _between(entry, _DATA, _AFTER_DATA))
+                yield self._result(position, self._logs_of(block, tx).fields(False, index))
 
-    def _entries_from(self, tag: bytes, first: int) -> Iterator[bytes]:
-        """The tag's logs from the page on that has the first one of block ``first`` or later."""
+    def _positions_from(self, tag: bytes, first: int) -> Iterator[Position]:
+        """Where the tag's logs are, from the page on that has the first one of block ``first`` or later."""
         stored = self._chain.get(layout.count_key(tag))
         count = TagCount(0) if stored is None else TagCount.decode(stored)
         pages = 0 if count.pruned >= count.logs else -(-count.logs // LOGS_PER_PAGE)
         low, high = count.pruned // LOGS_PER_PAGE, pages
         while low < high:
             middle = (low + high) // 2
-            if _block_of(self._page(tag, middle)[-1]) < first:
+            if blocks_in_page(self._page(tag, middle))[-1] < first:
                 low = middle + 1
             else:
                 high = middle
         for number in range(low, pages):
-            yield from self._page(tag, number)
+            yield from positions_in_page(self._chain.get, tag, number, self._page(tag, number))
             time.sleep(0)
 
-    def _page(self, tag: bytes, number: int) -> list[bytes]:
+    def _page(self, tag: bytes, number: int) -> bytes:
         page = self._chain.get(layout.page_key(tag, number))
         if page is None:
             raise DatabaseError(f"the chain database lacks a page of the tag {tag.hex()}; run `fastnode db check`")
-        return logs_of_page(page.removeprefix(layout.CUT_PAGE))
-
-    def _tx_index(self, entry: bytes) -> int:
-        digits = entry[_TX_HASH_START : _TX_HASH_START + _HASH_DIGITS]
-        location = self._chain.tx_location(bytes.fromhex(digits.decode()))
-        if location is None:
-            raise DatabaseError(f"no block has the transaction {digits.decode()}; run `fastnode db check`")
-        return location.index_in_block
+        return page
 
     # ---- public logs -------------------------------------------------------------------------
 
@@ -172,12 +141,8 @@ class TaggedLogs:
         span = span._replace(start=max(span.start, span_of_blocks(self._chain.oldest_body, query.end).start))
         if span.start >= span.stop:
             return
-        limits = AnswerLimits(logs=query.limit, size=_ANY_SIZE)
-        for text in find_public_logs(self._chain, span, limits, contract=query.contract, tag=tag).logs:
-            log = orjson.loads(text)
-            place = log["id"]
-            position = (place["blockNumber"], place["txIndex"], place["logIndex"])
-            yield self._result(position, orjson.dumps(log["log"]["fields"]))
+        for position in islice(public_positions(self._chain, span, contract=query.contract, tag=tag), query.limit):
+            yield self._result(position, self._logs_of(*position[:2]).fields(True, position[2]))
 
     # ---- records -----------------------------------------------------------------------------
 
@@ -207,13 +172,17 @@ class TaggedLogs:
 
     def _effect(self, block: int, tx: int) -> bytes:
         """JSON of the transaction's TxEffect."""
-        key = (block, tx, 0)
-        effect = self._effects.get(key)
-        if effect is None:
-            # The logs of a tag come in order, so that one transaction is asked for over and over.
-            self._effects.clear()
-            effect = self._effects[key] = self._chain.effect_json(block, tx)
-        return effect
+        key = (block, tx)
+        # The logs of a tag come in order, so that one transaction is asked for over and over.
+        if self._newest is None or self._newest[0] != key:
+            effect = self._chain.effect_json(block, tx)
+            self._newest = key, effect, effect_logs.LoggedEffect(effect)
+        return self._newest[1]
+
+    def _logs_of(self, block: int, tx: int) -> effect_logs.LoggedEffect:
+        self._effect(block, tx)
+        assert self._newest is not None
+        return self._newest[2]
 
     def _block(self, number: int) -> BlockInfo:
         info = self._blocks.get(number)
@@ -222,20 +191,7 @@ class TaggedLogs:
         return info
 
 
-def _block_of(entry: bytes) -> int:
-    """Block of a TxScopedL2Log."""
-    return int(_between(entry, _BLOCK, b","))
-
-
 def _between(text: bytes, start: bytes, end: bytes) -> bytes:
     """Text between two that stand in it once."""
     begin = text.index(start) + len(start)
     return text[begin : text.index(end, begin)]
-
-
-def _indexes_of(effect: bytes, tag: bytes) -> list[int]:
-    """Places of the private logs with this first field among those of their transaction, in order."""
-    wanted = tag.hex().encode()
-    begin = effect.index(_PRIVATE_LOGS) + len(_PRIVATE_LOGS)
-    logs = effect[begin : effect.index(_PUBLIC_LOGS, begin)].split(_EACH_LOG)[1:]
-    return [index for index, log in enumerate(logs) if log.startswith(wanted)]

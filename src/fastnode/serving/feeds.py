@@ -15,7 +15,6 @@ feed has of one block is told in messages of about PIECE_BYTES, each with a curs
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -24,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from fastnode.archiver.layout import effect_key
-from fastnode.errors import InvalidParams
-from fastnode.kernels import encode
+from fastnode.errors import DatabaseError, InvalidParams
+from fastnode.kernels import effect_logs, encode
 from fastnode.log_index import layout
+from fastnode.log_index.pages import blocks_in_page, entries_of_page
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, require_logs, span_of_blocks
-from fastnode.log_index.rendering import logs_of_page
 from fastnode.serving.events import block_told
 from fastnode.serving.seen_blocks import Cursor, block_id
 from fastnode.values.field_elements import ADDRESS, FIELD, TX_HASH
@@ -46,7 +45,6 @@ VALUES_MAX: Final = 100
 #: A message with several things in it ends behind the one that makes it this long.
 PIECE_BYTES: Final = 32 * 1024
 _NO_LIMITS: Final = AnswerLimits(logs=1 << 31, size=1 << 40)
-_BLOCK_NUMBER: Final = re.compile(rb'"blockNumber":([0-9]+)')
 _NAME_BYTES: Final = 8
 
 #: Something in a block that a feed may want: a kind, and a hash, a contract or a tag.
@@ -204,12 +202,12 @@ class PrivateLogs(_Logs):
             for block, log in _tagged_from(chain, tag, number):
                 if block != number:
                     break
-                found.append(log)
+                found.append(effect_logs.page_json(chain.get, False, log)[1:-1])
         return found
 
 
 def _tagged_from(chain: ChainView, tag: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-    """Private logs with a tag, and their blocks, in order, from a block on."""
+    """Entries of private logs with a tag, and their blocks, in order, from a block on."""
     stored = chain.get(layout.count_key(tag))
     count = layout.TagCount(0) if stored is None else layout.TagCount.decode(stored)
     # Pages with logs: what is pruned is before ``first``, which :meth:`Feed.require_kept` holds.
@@ -217,24 +215,21 @@ def _tagged_from(chain: ChainView, tag: bytes, first: int) -> Iterator[tuple[int
     if count.pruned < count.logs:
         pages = range(count.pruned // layout.LOGS_PER_PAGE, -(-count.logs // layout.LOGS_PER_PAGE))
 
-    def logs_of(page: int) -> list[tuple[int, bytes]]:
-        stored_page = chain.get(layout.page_key(tag, page)) or b"[]"
-        logs = logs_of_page(stored_page.removeprefix(layout.CUT_PAGE))
-        return [(_block_of(log), log) for log in logs if log]
-
     # The last page that begins before the block, or the first one.
-    page = pages.start + max(0, bisect_left(pages, first, key=lambda number: logs_of(number)[0][0]) - 1)
-    while page < pages.stop:
-        for number, log in logs_of(page):
-            if number >= first:
-                yield number, log
-        page += 1
+    begin = bisect_left(pages, first, key=lambda page: blocks_in_page(_page(chain, tag, page))[0])
+    for number in range(pages.start + max(0, begin - 1), pages.stop):
+        entries = entries_of_page(chain.get, tag, number, _page(chain, tag, number))
+        for at in range(0, len(entries), layout.ENTRY_BYTES):
+            block = layout.decode_position(entries[at:])[0]
+            if block >= first:
+                yield block, entries[at : at + layout.ENTRY_BYTES]
 
 
-def _block_of(log: bytes) -> int:
-    found = _BLOCK_NUMBER.search(log)
-    assert found is not None
-    return int(found[1])
+def _page(chain: ChainView, tag: bytes, number: int) -> bytes:
+    page = chain.get(layout.page_key(tag, number))
+    if page is None:
+        raise DatabaseError(f"the chain database lacks a page of the tag {tag.hex()}; run `fastnode db check`")
+    return page
 
 
 class Reorgs(Feed):

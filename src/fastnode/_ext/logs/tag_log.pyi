@@ -1,4 +1,4 @@
-"""Log tags: a filter over all known ones, and answers spliced from stored pages.
+"""Log tags: a filter over all known ones, and answers made of the pages of tags.
 
 A *key* is a tag of 32 bytes (private logs), or a contract address of 32 bytes followed by a tag
 (public logs).  The readable form of everything here is ``fastnode/_twins/tag_log.py``.
@@ -6,6 +6,9 @@ A *key* is a tag of 32 bytes (private logs), or a contract address of 32 bytes f
 
 from collections.abc import Callable
 from typing import Any
+
+#: First byte of a page that has entries (``effect_logs``) and no JSON.
+ENTRIES: bytes
 
 class TagFilter:
     """Says of a key that it is *unknown*, or that it *may be known*; never wrong about the first.
@@ -58,13 +61,15 @@ def answer(
     tags: bytes,
     page: int,
     get: Callable[[bytes], bytes | None],
+    get_effect: Callable[[bytes], bytes | None] | None = None,
     found_max: int = ...,
     require_bytes: Callable[[int], None] | None = None,
 ) -> bytes:
-    """A JSON array with one stored page for each of the ``tags`` (32 bytes each), ``[]`` where there is none.
+    """A JSON array with the page of each of the ``tags`` (32 bytes each), ``[]`` where there is none.
 
     Asks ``get(prefix + owner + tag + page as u32)`` for the tags that ``tag_filter`` may know; without
-    a filter, for all.  OverflowError when more than ``found_max`` of them have logs (default: any number).
+    a filter, for all.  Logs of a page that has entries are rendered from what ``get_effect`` reads.
+    OverflowError when more than ``found_max`` of them have logs (default: any number).
     ``require_bytes`` is called with the size of the answer as it grows, and may raise.  ValueError when ``owner`` is
     neither empty nor 32 bytes, ``tags`` is no multiple of 32 bytes, or ``page`` is not in u32.
     """

@@ -1,4 +1,4 @@
-"""Log tags: a filter over all known ones, and answers spliced from stored pages."""
+"""Log tags: a filter over all known ones, and answers made of the pages of tags."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -6,6 +6,8 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+
+from fastnode._ext.logs.effect_logs cimport page_text
 
 
 cdef extern from "Python.h":
@@ -17,9 +19,13 @@ cdef extern from "Python.h":
 
 cdef enum:
     PAGE_BYTES = 4
+    # Before the entries of a page; no JSON begins with it.
+    ENTRIES_MARK = 1
     ANY_NUMBER = 0x7fffffff
 
 cdef object PAGE_MAX = 0xFFFFFFFF
+
+ENTRIES = bytes([ENTRIES_MARK])
 
 
 @cython.final
@@ -126,7 +132,7 @@ def count_known(TagFilter tag_filter, bytes owner not None, bytes tags not None)
 
 
 def answer(
-    TagFilter tag_filter, bytes prefix not None, bytes owner not None, bytes tags not None, page, get,
+    TagFilter tag_filter, bytes prefix not None, bytes owner not None, bytes tags not None, page, get, get_effect=None,
     Py_ssize_t found_max=ANY_NUMBER, require_bytes=None,
 ):
     cdef Py_ssize_t owner_length = PyBytes_GET_SIZE(owner)
@@ -166,6 +172,11 @@ def answer(
             found += 1
             if found > found_max:
                 raise OverflowError(f"more than {found_max} tags have logs")
+            if PyBytes_GET_SIZE(page_json) and <uint8_t>PyBytes_AS_STRING(page_json)[0] == ENTRIES_MARK:
+                page_json = page_text(
+                    get_effect, owner_length != 0, <const uint8_t *>PyBytes_AS_STRING(page_json) + 1,
+                    PyBytes_GET_SIZE(page_json) - 1,
+                )
             if require_bytes is not None:
                 require_bytes(length + PyBytes_GET_SIZE(page_json) + 2 * count)
         pages.append(page_json)
