@@ -124,7 +124,7 @@ class PeerWorld(World):
             "registry_address": self.l1.addresses.registry,
             "genesis": self.genesis,
             "ethereum_slot_duration": L1_SLOT_S,
-            "max_allowed_eth_client_drift_seconds": 0,
+            "max_allowed_eth_client_drift_seconds": 300,
             "ethereum_allow_no_debug_hosts": True,
             "archiver_polling_interval_ms": 2_000,
             "shutdown_delay_s": 0,

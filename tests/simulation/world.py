@@ -307,14 +307,14 @@ class LogLines(logging.Handler):
         who = _host()
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            world.say(who, f"! {record.getMessage()}: {type(error).__name__}: {world.plain(str(error))}")
+            world.say(who, f"! {world.plain(record.getMessage())}: {type(error).__name__}: {world.plain(str(error))}")
             violation = Violation(f"{who} did not expect this: {record.getMessage()}: {error!r}")
             world.seen.append(violation.with_traceback(error.__traceback__))
             return
         if record.levelno >= logging.WARNING:
             facts = getattr(record, "facts", {})
             shown = " ".join(f"{name}={world.plain(str(value))}" for name, value in facts.items())
-            world.say(who, f"! {record.getMessage()} {shown}".rstrip())
+            world.say(who, f"! {world.plain(record.getMessage())} {shown}".rstrip())
 
 
 def put_in_place(world: World) -> None:

@@ -67,7 +67,8 @@ class L1Settings:
         300,
         Integer(0, 1_000_000_000),
         L1,
-        "How old the newest block of an L1 node may be before another is asked, in seconds; 0: any age.",
+        "How old the newest block of an L1 node may be before another is asked, in seconds; 0: any age, and slots go "
+        "by the time of L1's blocks, not by the clock.",
         needs=needs.L1_READING,
         environment=("MAX_ALLOWED_ETH_CLIENT_DRIFT_SECONDS",),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -129,7 +130,7 @@ def test_fees_are_the_contracts(
 def test_the_time_is_that_of_the_newest_block_of_l1_and_of_the_clock_while_l1_is_silent(
     tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
 ) -> None:
-    with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:
+    with node_with_l1(tmp_path / "node", genesis, upstream, l1, max_allowed_eth_client_drift_seconds=0) as node:
         reader = node.origins.l1
         assert reader is not None
         node.wait(lambda: reader.now() == l1.head.timestamp)
@@ -143,6 +144,19 @@ def test_the_time_is_that_of_the_newest_block_of_l1_and_of_the_clock_while_l1_is
         l1.stop()
         node.wait(lambda: l1_status(node)["reason"] is not None)
         assert reader.now() == ahead, "the clock is behind"
+
+
+def test_the_time_is_that_of_the_clock_beside_an_l1_node_that_lags(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream, l1: ScriptedL1, genesis: Path
+) -> None:
+    with node_with_l1(tmp_path / "node", genesis, upstream, l1) as node:
+        reader = node.origins.l1
+        assert reader is not None
+        behind = l1.mine(timestamp=int(time.time()) - 200).timestamp
+        node.wait(lambda: reader.newest_timestamp == behind)
+        assert reader.now() >= behind + 200
+        ahead = l1.mine(timestamp=int(time.time()) + 10_000).timestamp
+        node.wait(lambda: reader.now() == ahead)
 
 
 def test_committees_and_proposers_are_l1s(

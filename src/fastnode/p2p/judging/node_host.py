@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from fastnode import interpreter
-from fastnode.errors import DecodeError, Refused
+from fastnode.errors import DatabaseFull, DatabaseUnwritable, DecodeError, Refused
 from fastnode.mempool.pool import Added, Origin
 from fastnode.mempool.service import Mempool
 from fastnode.mempool.validation import EXISTING_NULLIFIER
@@ -208,6 +208,8 @@ class NodeHost:
             )
         except Refused as error:
             return Judgement(Verdict.IGNORE, None, error.message)
+        except (DatabaseFull, DatabaseUnwritable) as error:  # /readyz tells of it
+            return Judgement(Verdict.IGNORE, None, str(error))
         if outcome is not Added.ACCEPTED:
             return Judgement(Verdict.IGNORE, None, outcome.value)
         if not result.is_valid:

@@ -223,11 +223,16 @@ class L1Reader:
         return inbox.wait_for(checkpoint_number, MESSAGE_WAIT_S)
 
     def now(self) -> float:
-        """The time of L1's newest block; while L1 is silent that of the clock on the wall, if it is later."""
+        """The time of L1's newest block, or that of the clock on the wall if it is later.
+
+        An L1 whose newest block may be as old as it is goes by a time of its own, unless it is silent: who lags behind
+        others must not take them for hasty.
+        """
         if self._state is None:
             return self.clock.time()
         newest = float(self.newest_timestamp)
-        return newest if self._silence is None else max(newest, self.clock.time())
+        has_own_time = self._options.drift_max_s == 0 and self._silence is None
+        return newest if has_own_time else max(newest, self.clock.time())
 
     def seen(self) -> tuple[RollupFacts, L1State]:
         """The rollup, and what L1 said at the newest block that was looked at.  UpstreamUnavailable."""
