@@ -86,6 +86,7 @@ def test_words_that_databases_have_stay_at_their_places() -> None:
         b"\x81\xff\xff\xff\xff\xff\xff\x01a",
         b"\x81\x01",
         b"\x81\x01ab",
+        b"\x81\x01a\xaa",
         b"\x81\x02a",
         b"\x81\x44\xa0" + b"\1" * 31,
         b"\x81\x44\xc1" + b"\1" * 32,

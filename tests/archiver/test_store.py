@@ -213,7 +213,7 @@ def test_chains_of_the_first_schema_are_of_release_4(
         store.adopt_chain(chain, genesis)
         store.database.write([(layout.KEY_RELEASE, None), (layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"1")])
     with ArchiverStore.open(tmp_path / "data") as store:
-        assert store.database.get(layout.KEY_SCHEMA) == layout.SCHEMA_NAME + b"3"
+        assert store.database.get(layout.KEY_SCHEMA) == layout.SCHEMA_NAME + b"%d" % layout.SCHEMA_VERSION
         assert store.chain.release is FOUR
         assert store.chain.node_version == "4.1.2"
 

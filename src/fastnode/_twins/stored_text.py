@@ -76,13 +76,11 @@ def unpack(stored: bytes) -> bytes:
     length, tokens = _read_length(tokens)
     if length < 0 or length > _EXPANSION_MAX * len(tokens):
         raise ValueError(f"a packed text of {len(stored)} bytes with a length that it cannot have")
-    text = b""
-    while tokens:
+    text, part = b"", MARK
+    while tokens and part and len(text) <= length:
         part, tokens = _read_token(tokens[0], tokens[1:])
         text += part
-        if not part or len(text) > length:
-            break
-    if tokens or len(text) != length:
+    if not part or len(text) != length:
         raise ValueError(f"a packed text of {len(stored)} bytes that does not have {length}")
     return text
 
