@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.snapshots.forged import archive, forge_index, network_folder, rewrite_index
 
+from fastnode.archiver import layout as archiver
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
 from fastnode.errors import SnapshotError
@@ -22,6 +23,7 @@ from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, download, find_snapshots, restore_snapshot
 from fastnode.snapshots.stored import stored_chain
 from fastnode.storage.database import ROOM_BYTES
+from fastnode.world_state import layout as world_state
 
 #: Newest block of the directory that a snapshot replaces.
 OLD_TIP = 3
@@ -286,7 +288,7 @@ def test_a_snapshot_of_another_schema_is_not_offered(snapshot: Path) -> None:
     network = choose_network(location)
     index = location.read_index(network)
     [item] = index.snapshots
-    newer = replace(item, schemas={"archiver": 1, "worldState": 2})
+    newer = replace(item, schemas=item.schemas | {"worldState": item.schemas["worldState"] + 1})
     Location.to_write(f"file://{snapshot}").write_index(index.with_snapshot(newer))
     assert len(location.read_index(network).snapshots) == 2
     assert find_snapshots(location, network) == [item]
@@ -331,7 +333,7 @@ def test_the_index_is_readable_by_people_and_by_other_programs(made_snapshot: Pa
     [item] = index["snapshots"]
     assert list(index) == ["l1ChainId", "rollupVersion", "rollupAddress", "snapshots"]
     assert item["l2BlockNumber"] == 16
-    assert item["schemaVersions"] == {"archiver": 3, "worldState": 1}
+    assert item["schemaVersions"] == {"archiver": archiver.SCHEMA_VERSION, "worldState": world_state.SCHEMA_VERSION}
     for key in KEYS:
         file = archive(made_snapshot, key)
         assert item["dataUrls"][key] == file.as_uri()
