@@ -1,4 +1,4 @@
-"""What an older fastnode has stored in more bytes is brought to the form of this version while the node serves.
+"""Entries that an older fastnode has stored in more bytes are brought to this version's form while the node serves.
 
 Texts are packed; logs in the index of logs give way to where they are, by the writer of that index.  A step does some
 in one synced batch that also moves the mark behind them, so that a crash leaves what was before it or what is after it;

@@ -226,7 +226,7 @@ class _Keys:
     tagged: dict[bytes, int] = field(default_factory=dict)
     logs: list[bytes] = field(default_factory=list)
     places: set[bytes] = field(default_factory=set)
-    #: Those that a version before 4 would have.
+    #: Keys that a version before 4 would have.
     older: list[bytes] = field(default_factory=list)
 
     def delete(self, batch: WriteBatch) -> None:

@@ -102,7 +102,7 @@ def blocks_in_page(page: bytes) -> list[int]:
 
 
 def positions_in_page(get: _Get, tag_key: bytes, number: int, page: bytes) -> list[layout.Position]:
-    """Where the logs are that the page has."""
+    """Positions of the logs that the page has."""
     entries = entries_of_page(get, tag_key, number, page)
     return [layout.decode_position(entries[at : at + layout.ENTRY_BYTES]) for at in _starts(entries)]
 

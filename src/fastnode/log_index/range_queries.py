@@ -104,7 +104,7 @@ def find_public_logs(
 def public_positions(
     chain: ChainView, span: Span, *, contract: bytes | None = None, tag: bytes | None = None
 ) -> Iterator[Position]:
-    """Where the public logs of the span are."""
+    """Positions of the public logs of the span."""
     if contract is not None and tag is not None:
         row = layout.PUBLIC_BY_CONTRACT_AND_TAG + contract + tag
     elif contract is not None:

@@ -105,7 +105,7 @@ class TaggedLogs:
                 yield self._result(position, self._logs_of(block, tx).fields(False, index))
 
     def _positions_from(self, tag: bytes, first: int) -> Iterator[Position]:
-        """Where the tag's logs are, from the page on that has the first one of block ``first`` or later."""
+        """Positions of the tag's logs, from the page on that has the first one of block ``first`` or later."""
         stored = self._chain.get(layout.count_key(tag))
         count = TagCount(0) if stored is None else TagCount.decode(stored)
         pages = 0 if count.pruned >= count.logs else -(-count.logs // LOGS_PER_PAGE)
