@@ -235,11 +235,12 @@ def pack_changed(leaves_by_tree: list[list[tuple[int, bytes]]]) -> bytes:
 
 
 def unpack_changed(data: bytes, trees: int) -> list[list[tuple[int, bytes]]]:
+    """Leaves as :func:`pack_changed` takes them; of damaged bytes, whatever number they begin with, what is there."""
     result, at = [], 0
     for _ in range(trees):
         count = int.from_bytes(data[at : at + 4], "big")
         at += 4
-        entries = range(at, at + count * _CHANGED_BYTES, _CHANGED_BYTES)
+        entries = range(at, min(at + count * _CHANGED_BYTES, len(data)), _CHANGED_BYTES)
         result.append(
             [(int.from_bytes(data[i : i + 6], "big"), data[i + INDEX_BYTES : i + _CHANGED_BYTES]) for i in entries]
         )
