@@ -21,9 +21,7 @@ is_long = os.environ.get("FASTNODE_LONG") == "1"
 on_tried_python = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tried on Python 3.11 only")
 
 
-def simulate(
-    *arguments: str, hash_seed: int, elsewhere: Path | None = None, patience_s: int = PATIENCE_S
-) -> subprocess.CompletedProcess[str]:
+def simulate(*arguments: str, hash_seed: int, elsewhere: Path | None = None) -> subprocess.CompletedProcess[str]:
     """``elsewhere``: a directory of somebody who has one core and lets nobody else read files."""
     moved = {} if elsewhere is None else {"TMPDIR": str(elsewhere), "HOME": str(elsewhere)}
     return subprocess.run(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -36,6 +39,33 @@ def test_an_error_arrives_as_it_was_raised() -> None:
     assert next(items) == 1
     with pytest.raises(OSError, match="gone"):
         next(items)
+
+
+def test_an_error_keeps_nothing_of_those_who_waited_for_it() -> None:
+    """A database that one of them has opened would stay open until the garbage is collected."""
+
+    class Opened:
+        pass
+
+    def wait(_opened: Opened) -> None:
+        with suppress(FileNotFoundError):
+            in_time("it", not_there, lambda: None)
+
+    def not_there() -> None:
+        raise FileNotFoundError
+
+    opened = Opened()
+    gone = weakref.ref(opened)
+    gc.disable()
+    try:
+        wait(opened)
+        del opened
+        for thread in threading.enumerate():
+            if thread.name == "fastnode-location":
+                thread.join()
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_what_brings_nothing_any_more_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:

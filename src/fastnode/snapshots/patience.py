@@ -75,6 +75,7 @@ def without_stall(
             yield item  # type: ignore[misc]
     finally:
         is_left.set()
+        item = None  # an error holds its traceback, that this frame and its callers', and they what they have opened
 
 
 def _next(
