@@ -1,7 +1,6 @@
 """The command behind ``scripts/simulate``: a network in one process, replayed from a number.
 
-Each seed has a process of its own, forked from one that has read all modules: what a crashed node leaves behind, and
-threads that are never woken again, end with it.
+Each seed has a process of its own (farm.py), forked from one that has read all modules.
 """
 
 from __future__ import annotations
@@ -10,20 +9,16 @@ from tests.simulation.scheduler import StandstillError, install
 
 install()  # before anything of fastnode is read
 
-import faulthandler  # noqa: E402
 import gc  # noqa: E402
 import importlib  # noqa: E402
 import inspect  # noqa: E402
 import os  # noqa: E402
 import pkgutil  # noqa: E402
-import resource  # noqa: E402
-import shutil  # noqa: E402
 import sys  # noqa: E402
-import tempfile  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
 from collections import Counter  # noqa: E402
-from collections.abc import Callable, Iterator, Sequence  # noqa: E402
+from collections.abc import Callable, Iterable, Iterator, Sequence  # noqa: E402
 from dataclasses import dataclass, replace  # noqa: E402
 from itertools import count  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -32,6 +27,7 @@ from typing import Final  # noqa: E402
 import click  # noqa: E402
 from tests.mempool.recorded import recordings  # noqa: E402
 from tests.simulation import coverage  # noqa: E402
+from tests.simulation.farm import Outcome, outcomes  # noqa: E402
 from tests.simulation.peer_story import PEER_KINDS, PEER_NODES_MAX, PeerStory  # noqa: E402
 from tests.simulation.peer_world import PeerWorld, put_peers_in_place  # noqa: E402
 from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
@@ -41,9 +37,6 @@ import fastnode  # noqa: E402
 from fastnode import records  # noqa: E402
 from fastnode.protocol.releases import FIVE, FOUR, Release  # noqa: E402
 
-#: Seconds of CPU for a simulated minute, and for the start, after which a seed counts as one that hangs.
-MINUTE_CPU_S: Final = 20
-START_CPU_S: Final = 60
 #: Rooms that no simulated node uses.
 UNUSED: Final = frozenset({"development", "cli", "testing", "pytest_plugin", "__main__", "local_network", "parquet"})
 #: What others import when they need it first.
@@ -64,6 +57,8 @@ RELEASES: Final = {release.name: release for release in (FOUR, FIVE)}
 PEERS_EACH: Final = 5
 #: Minutes and nodes of a short seed: of two peers alone, one that has lost points has nobody else.
 SHORT: Final = {"followers": (1.0, None), "peers": (0.5, 3)}
+#: Seeds of a farm after which it says how far it is.
+PROGRESS_EACH: Final = 500
 
 
 @dataclass(frozen=True)
@@ -142,25 +137,19 @@ def _compile_classes() -> None:
                 cls.__init__ = records._true_init(cls, known["fields"], frozen=known["frozen"])  # type: ignore[misc]
 
 
-def play(plan: Plan, tell: Callable[[str], None]) -> bool:
+def play(plan: Plan, directory: Path, tell: Callable[[str], None]) -> bool:
     """One seed, in this process, which is of no use afterwards; False when something does not hold."""
-    directory = Path(tempfile.mkdtemp(prefix=f"simulation-{os.getpid()}-"))
-    begun = time.process_time()
+    world, story = _opened(plan, directory, tell)
     try:
-        world, story = _opened(plan, directory, tell)
-        try:
-            world.scheduler.run(story.run)
-        except (AssertionError, StandstillError) as error:
-            tell("".join(traceback.format_exception(error)))
-            tell(f"seed {plan.seed} FAILED after {world.now / 60:.1f} minutes: {error}")
-            return False
-        done = " ".join(f"{name}={number}" for name, number in sorted((world.counts | world.wire.counts).items()))
-        tell(f"seed {plan.seed} held for {world.now / 60:.1f} minutes: {done}")
-        tell(f"digest {world.digest} of {world.lines} lines and {world.scheduler.steps} steps")
-        return True
-    finally:
-        print(f"{time.process_time() - begun:.1f} s of CPU", file=sys.stderr, flush=True)
-        shutil.rmtree(directory, ignore_errors=True)
+        world.scheduler.run(story.run)
+    except (AssertionError, StandstillError) as error:
+        tell("".join(traceback.format_exception(error)))
+        tell(f"seed {plan.seed} FAILED after {world.now / 60:.1f} minutes: {error}")
+        return False
+    done = " ".join(f"{name}={number}" for name, number in sorted((world.counts | world.wire.counts).items()))
+    tell(f"seed {plan.seed} held for {world.now / 60:.1f} minutes: {done}")
+    tell(f"digest {world.digest} of {world.lines} lines and {world.scheduler.steps} steps")
+    return True
 
 
 def _opened(plan: Plan, directory: Path, tell: Callable[[str], None]) -> tuple[World, Story]:
@@ -174,50 +163,15 @@ def _opened(plan: Plan, directory: Path, tell: Callable[[str], None]) -> tuple[W
     return world, Story(world, plan.minutes, plan.nodes, plan.kinds)
 
 
-def in_child(plan: Plan, tell: Callable[[str], None], found: Counter[str] | None = None) -> bool:
-    """``found`` counts the states that the seed reaches."""
-    sys.stdout.flush()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        has_held = False
-        try:
-            limit = int(START_CPU_S + MINUTE_CPU_S * plan.minutes)
-            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
-            faulthandler.enable()
-            if found is not None:
-                coverage.watch()
-            has_held = play(plan, tell)
-            if found is not None:
-                with os.fdopen(writing, "w") as told:
-                    told.write("\n".join(coverage.reached()))
-        except BaseException:  # noqa: BLE001 - it is shown
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0 if has_held else 1)
-    os.close(writing)
-    with os.fdopen(reading) as told:
-        reached = told.read().splitlines()
-    if found is not None:
-        found.update(reached)
-    return os.waitpid(child, 0)[1] == 0
-
-
 def shrunk(plan: Plan) -> Plan:
     """A plan with fewer nodes, kinds of trouble and minutes that does not hold either."""
     while True:
         for smaller in plan.smaller():
-            if not in_child(smaller, _say_nothing):
+            if not next(outcomes([smaller], play)).has_held:
                 plan = smaller
                 break
         else:
             return plan
-
-
-def _say_nothing(_: str) -> None:
-    """For those who want no more than the outcome."""
 
 
 def _say(line: str) -> None:
@@ -252,6 +206,8 @@ def _say(line: str) -> None:
     help="A kind of trouble that there is not.",
 )
 @click.option("--coverage", "covers", is_flag=True, help="Count the states and transitions that the seeds reach.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="So many seeds beside each other.")
+@click.option("--keep-going", is_flag=True, help="Go on after a seed that does not hold, and tell of all in the end.")
 @click.option("--quiet", is_flag=True, help="Tell of each seed only whether it held.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for less that does not hold either.")
 def simulate(
@@ -265,6 +221,8 @@ def simulate(
     nodes: int | None,
     without: Sequence[str],
     covers: bool,
+    jobs: int,
+    keep_going: bool,
     quiet: bool,
     shrink: bool,
 ) -> None:
@@ -279,19 +237,78 @@ def simulate(
         arguments = [sys.executable, "-m", "tests.simulation.run", *sys.argv[1:]]
         os.execve(sys.executable, arguments, os.environ | {"PYTHONHASHSEED": "0"})
     prepare()
-    found = Counter[str]() if covers else None
-    for number in count(seed) if forever else range(seed, seed + seeds):
-        plan = Plan.of(number, minutes, nodes, network, without, is_short=short)
-        plan = replace(plan, release=RELEASES[release])
-        has_held = in_child(plan, _say_outcome if quiet else _say, found)
-        if not has_held:
-            _say(f"it does not hold: {plan.command()}")
+    numbers = count(seed) if forever else range(seed, seed + seeds)
+    plans = (
+        replace(Plan.of(number, minutes, nodes, network, without, is_short=short), release=RELEASES[release])
+        for number in numbers
+    )
+    found = Counter[str]()
+    if jobs > 1 or keep_going:
+        failed = _farm(plans, jobs, found, covers=covers, keeps_going=keep_going)
+        shrinking = outcomes([each.plan for each in failed] if shrink else [], _shrink, jobs)
+        smallest = {outcome.place: outcome.lines[-1] for outcome in shrinking}
+        for place, outcome in enumerate(failed):
+            _say(f"it does not hold: {outcome.plan.command()}: {_last(outcome)}")
             if shrink:
-                _say(f"nor does less: {shrunk(plan).command()}")
-            sys.exit(1)
-    if found is not None:
+                _say(f"nor does less: {smallest[place]}")
+    else:
+        failed = []
+        for outcome in outcomes(plans, play, tell=_say_outcome if quiet else _say, covers=covers):
+            print(f"{outcome.cpu_s:.1f} s of CPU", file=sys.stderr, flush=True)
+            found.update(outcome.reached)
+            if not outcome.has_held:
+                failed = [outcome]
+                _say(f"it does not hold: {outcome.plan.command()}")
+                if shrink:
+                    _say(f"nor does less: {shrunk(outcome.plan).command()}")
+                break
+    if failed:
+        sys.exit(1)
+    if covers:
         for line in coverage.table(found, seeds):
             _say(line)
+
+
+def _farm(plans: Iterable[Plan], jobs: int, found: Counter[str], *, covers: bool, keeps_going: bool) -> list[Outcome]:
+    """Those that do not hold: all, or the first.  Tells a line of each, and now and then how far it is."""
+    failed: list[Outcome] = []
+    begun, cpu_s = time.monotonic(), 0.0
+
+    def progress() -> None:
+        held = number - len(failed)
+        _say(
+            f"{number} seeds: {held} held, {len(failed)} did not; {cpu_s / number:.2f} s of CPU each, "
+            f"{time.monotonic() - begun:.0f} s in all"
+        )
+
+    number = 0
+    farm = outcomes(plans, play, jobs, covers=covers)
+    for number, outcome in enumerate(farm, 1):
+        cpu_s += outcome.cpu_s
+        found.update(outcome.reached)
+        if not outcome.has_held:
+            failed.append(outcome)
+            if not keeps_going:
+                for line in outcome.lines:
+                    _say(line)
+                break
+            _say(f"{outcome.plan.command()}: {_last(outcome)}")
+        if number % PROGRESS_EACH == 0:
+            progress()
+    farm.close()
+    if number % PROGRESS_EACH:
+        progress()
+    return failed
+
+
+def _last(outcome: Outcome) -> str:
+    """Line of a seed that did not hold."""
+    return outcome.lines[-1] if outcome.lines else "it told nothing"
+
+
+def _shrink(plan: Plan, _: Path, tell: Callable[[str], None]) -> bool:
+    tell(shrunk(plan).command())
+    return True
 
 
 def _say_outcome(line: str) -> None:
