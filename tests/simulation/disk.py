@@ -192,9 +192,18 @@ class Disk:
         if directory.exists():
             _copy_still(directory, copy)
             if is_power:
-                for folder in sorted(item for item in (copy, *copy.rglob("*")) if item.is_dir()):
+                for folder in _folders(copy):
                     self._cut(directory / folder.relative_to(copy), folder)
         self.forget()
+        self._know(copy)
+
+    def _know(self, directory: Path) -> None:
+        """Take all that is in a directory for synced: a later power cut leaves what nobody has written since."""
+        for folder in _folders(directory):
+            files = [file for file in folder.iterdir() if file.is_file() and not _OF_LEVELDB.fullmatch(file.name)]
+            self._names[folder] = {file.name: file.stat().st_ino for file in files}
+            for file in files:
+                self._files[file.stat().st_ino] = _Kept(os.open(file, os.O_RDONLY | os.O_CLOEXEC), file.read_bytes())
 
     def _cut(self, before: Path, folder: Path) -> None:
         """``folder`` is a copy of ``before``, whose files are the ones that were synced."""
@@ -274,6 +283,10 @@ class Disk:
         files[-1].write_bytes(content)
         self._node.world.say("disk", f"a bit of a {kind} of {self._node.name}'s {path.name} is another one")
         self._node.world.count(f"spoiled {kind}")
+
+
+def _folders(directory: Path) -> list[Path]:
+    return sorted(item for item in (directory, *directory.rglob("*")) if item.is_dir()) if directory.is_dir() else []
 
 
 def _copy_still(directory: Path, copy: Path) -> None:
