@@ -21,7 +21,7 @@ BLOBS, COMMITMENTS = [b"\1" * 131_072], (b"\2" * 48,)
 class Way:
     """To an L1 that takes everything; what was done, in its order."""
 
-    def __init__(self, forwarder: bytes | None = None) -> None:
+    def __init__(self, forwarder: bytes | None = None, **options: Any) -> None:
         self.done: list[str] = []
         self.sent: list[Request] = []
         self.keeper: threading.Thread | None = None
@@ -40,6 +40,7 @@ class Way:
             hand_on=lambda blobs: self.done.append(f"handed on {len(blobs)}"),
             keep=self._keep,
             forwarder=forwarder,
+            **options,
         )
 
     def _keep(self, blobs: Any, commitments: Any) -> None:
@@ -54,7 +55,7 @@ class Way:
         self.may_keep.set()  # the disk may be slower than L1's answers
         if self.is_refused:
             raise CallReverted("it is refused", "")
-        return SimpleNamespace(gas_used=1)
+        return SimpleNamespace(gas_used=1_000_000)
 
     def _publish(self, request: Any) -> Outcome:
         self.done.append("sent")
@@ -131,3 +132,14 @@ def test_votes_that_would_be_mined_in_the_next_slot_are_not_sent_or_taken_back()
     (request,) = way.sent
     # The last L1 block of the slot: the next one belongs to another proposer, whose signature this is not.
     assert (request.give_up_at, request.slot_ends_at) == (68, 72)
+
+
+def test_the_operator_says_how_much_more_gas_transactions_may_take() -> None:
+    usual, without, twice = (Way(gas_buffer_percent=percent) for percent in (20, 0, 100))
+    for way in (usual, without, twice):
+        way.propose()
+        way.cast()
+    for place in range(2):
+        bare = without.sent[place].gas
+        assert usual.sent[place].gas == pytest.approx(bare * 1.2, abs=2)
+        assert twice.sent[place].gas == pytest.approx(bare * 2, abs=2)

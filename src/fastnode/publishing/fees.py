@@ -70,7 +70,6 @@ class FeeLimits:
     retry_bump_percent: int = 50
     tip_min: int = 0
     stall_s: float = 12.0
-    gas_buffer_percent: int = 20
 
     @classmethod
     def of(cls, settings: Settings) -> FeeLimits:
@@ -81,7 +80,6 @@ class FeeLimits:
             retry_bump_percent=settings.l1_priority_fee_retry_bump_percentage,
             tip_min=int(settings.l1_minimum_priority_fee_per_gas_gwei * GWEI),
             stall_s=settings.l1_tx_monitor_stall_time_ms / 1000,
-            gas_buffer_percent=settings.l1_gas_limit_buffer_percentage,
         )
 
     def first(self, prices: L1Prices, *, has_blobs: bool) -> Price:
@@ -114,7 +112,7 @@ class FeeLimits:
 
 def gas_limit(simulated: int, *, blobs: int = 0, others: int = 0, buffer_percent: int = 20) -> int:
     """Gas of a transaction.  ``simulated``: what its main call takes; ``blobs``: what the check of its blobs takes;
-    ``others``: what the calls beside it may take."""
+    ``others``: what the calls beside it may take; ``buffer_percent``: what is added to all of it."""
     inner = -(-simulated * (_INNER + 1) // _INNER)
     checked = _more(blobs, buffer_percent) if blobs else 0
     return min(GAS_MAX, _more(inner + checked + _MULTICALL_GAS + others, buffer_percent))

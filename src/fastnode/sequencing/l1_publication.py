@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import (
@@ -22,7 +23,7 @@ from fastnode.protocol.ethereum import keccak_256
 from fastnode.protocol.kzg_proofs import load_setup
 from fastnode.publishing import digests
 from fastnode.publishing.envelope import BlobBundle
-from fastnode.publishing.fees import GAS_MAX, gas_limit
+from fastnode.publishing.fees import gas_limit
 from fastnode.publishing.forwarding import forwarded
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.propose import NO_ATTESTATIONS, EpochProof, InvalidateCall, ProposeCall
@@ -132,6 +133,7 @@ class L1Publication:
 
     ``hand_on`` gets the blobs of what is about to be sent, by their versioned hashes; ``keep`` writes them, with their
     commitments, where this node finds them again, OSError.  ``forwarder``: the contract that transactions go through.
+    ``gas_buffer_percent``: gas that they may take beyond what they took when they were tried.
     """
 
     def __init__(
@@ -144,8 +146,10 @@ class L1Publication:
         hand_on: Callable[[Mapping[bytes, bytes]], None] = lambda blobs: None,
         keep: Callable[[Sequence[bytes], Sequence[bytes]], None] = lambda blobs, commitments: None,
         forwarder: bytes | None = None,
+        gas_buffer_percent: int = 20,
     ) -> None:
         self._publishers = publishers
+        self._gas_limit = partial(gas_limit, buffer_percent=gas_buffer_percent)
         self._hand_on = hand_on
         self._facts = facts
         self._allowed = allowed
@@ -232,7 +236,7 @@ class L1Publication:
                 what=what,
                 calls=(*before, inner, *votes),
                 success=Success(facts.rollup, topics),
-                gas=gas_limit(simulated.gas_used, blobs=checked, others=others),
+                gas=self._gas_limit(simulated.gas_used, blobs=checked, others=others),
                 bundle=bundle,
                 slot_ends_at=slot_end,
                 give_up_at=not_after,
@@ -263,7 +267,7 @@ class L1Publication:
                 what=f"votes of slot {slot}",
                 calls=tuple(votes),
                 success=success,
-                gas=gas_limit(0, others=sum(vote.gas for vote in votes)),
+                gas=self._gas_limit(0, others=sum(vote.gas for vote in votes)),
                 slot_ends_at=slot_end,
                 give_up_at=not_after,
             ),
@@ -306,7 +310,7 @@ class L1Publication:
                 what=what,
                 calls=(call,),
                 success=Success(facts.rollup, (_PROOF_VERIFIED,)),
-                gas=min(GAS_MAX, gas_limit(simulated.gas_used)),
+                gas=self._gas_limit(simulated.gas_used),
                 is_direct=True,
             ),
         )

@@ -58,6 +58,7 @@ class L1Writer(Part):
         self._own_blobs = OwnBlobs(foundation.data.directory.path / OWN_BLOBS)
         self._slot_s = chain.slot_duration
         self._chain_id = chain.l1_chain_id
+        self._gas_buffer_percent = settings.l1_gas_limit_buffer_percentage
         self._validators = validators = core.validators
         forwarder = settings.seq_publisher_forwarder_address
         self._forwarder = None if forwarder is None else encode.from_hex(forwarder)
@@ -133,6 +134,7 @@ class L1Writer(Part):
             hand_on=self._hand_on,
             keep=self._own_blobs.keep,
             forwarder=self._forwarder,
+            gas_buffer_percent=self._gas_buffer_percent,
         )
 
     def for_proofs(self) -> L1Publication:
@@ -144,7 +146,11 @@ class L1Writer(Part):
             )
         accounts = self.prover_accounts
         return L1Publication(
-            self.publishers, self._facts, allowed=lambda attester: accounts, sign=self.door.sign_message
+            self.publishers,
+            self._facts,
+            allowed=lambda attester: accounts,
+            sign=self.door.sign_message,
+            gas_buffer_percent=self._gas_buffer_percent,
         )
 
     def _allowed(self, attester: bytes | None) -> Collection[bytes]:
