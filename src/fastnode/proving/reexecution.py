@@ -55,7 +55,6 @@ class Reexecution:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque(maxlen=WAITING_MAX)
         self._verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
-        self.executed_count = 0
 
     def on_committed(self, committed: Committed) -> None:
         """The chain has changed."""
@@ -102,5 +101,4 @@ class Reexecution:
         effects = tuple(executed.effect for _, executed in outcome.included)
         if effects != item.block.body.tx_effects or outcome.total_mana_used != item.block.header.total_mana_used:
             return Verdict.WRONG
-        self.executed_count += 1
         return Verdict.EXECUTED

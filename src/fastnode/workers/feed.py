@@ -127,8 +127,6 @@ class Feed:
         #: Batches that are sent when they are shown.
         self._held: list[bytes] = []
         self._held_bytes = 0
-        #: Batches, bytes and copies so far.
-        self.batch_count = self.batch_bytes = self.copy_count = 0
         for place, database in enumerate(self._databases):
             database.watch_writes(lambda changes, place=place: self._on_write(place, changes))  # type: ignore[misc]
 
@@ -145,8 +143,6 @@ class Feed:
             if not self._followers:
                 return
             data = batch_frame(place, changes)
-            self.batch_count += 1
-            self.batch_bytes += len(data)
             if place == POOL:
                 self._put(data)
                 return
@@ -198,7 +194,6 @@ class Feed:
                 copy_leveldb(database.path, target / database.path.name)
             seconds = time.monotonic() - begun
             with self._lock:
-                self.copy_count += 1
                 self._put(self._let_go())  # the copy has it
                 follower.put(frame(Kind.COPY, target))
                 if self._shown is not None:

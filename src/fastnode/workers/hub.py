@@ -49,7 +49,6 @@ class WorkerReport:
 
     number: int
     pid: int
-    connected_at: float
     #: Its own words: ``tip``, ``connections``, ``calls`` and more; empty before the first.
     facts: dict[str, Any]
     behind_bytes: int = 0
@@ -223,7 +222,7 @@ class Hub:
             if first is None or first[0] is not Kind.HELLO:
                 return
             number, pid = pickle.loads(first[1])
-            report = WorkerReport(number=number, pid=pid, connected_at=time.time(), facts={})
+            report = WorkerReport(number=number, pid=pid, facts={})
             if self._begin(follower, number):
                 with self._lock:
                     self._reports[number] = (follower, report)

@@ -142,7 +142,6 @@ class BlobFetcher:
         self._signed_at: float | None = None
         self.blob_count = 0
         self.byte_count = 0
-        self.upload_count = 0
 
     @property
     def sources(self) -> BlobSources:
@@ -298,7 +297,7 @@ class BlobFetcher:
                 store.sign_as_healthy()
                 self._signed_at = now
             for item, blob in blobs.items():
-                self.upload_count += store.upload(item, blob, blob_commitment(blob))
+                store.upload(item, blob, blob_commitment(blob))
         except BlobSourceError as error:
             logger.warning("blobs are not uploaded", extra=log_facts(store=store.name, reason=str(error)))
         except Exception as error:  # noqa: BLE001 - counted, and logged once
