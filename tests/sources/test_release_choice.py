@@ -11,9 +11,11 @@ from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
-from fastnode.app.stages.origins import Origins
+from fastnode.app.stages.l1_origin import L1Origin
 from fastnode.config.settings import Settings
 from fastnode.errors import StartError
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.protocol.releases import FIVE, FOUR, Release
 from fastnode.sources.l1.terms import CircuitValues
 from fastnode.sources.release_choice import choose_release
@@ -107,16 +109,16 @@ def test_a_root_that_the_operator_names_is_followed(
     ],
 )
 def test_what_the_rollup_says_is_compared_with_the_records(circuits: CircuitValues | None, reason: str | None) -> None:
-    followed = Origins(Settings(l1_rpc_urls=("http://127.0.0.1:1",)), lambda: None)
+    on_l1 = L1Origin(Settings(), ("http://127.0.0.1:1",), Network(), Patience(), 5.0)
     try:
         facts: Any = SimpleNamespace(circuits=circuits)
         if reason is None:
-            assert followed._release_on_l1(facts) is (None if circuits is None else FOUR)
+            assert on_l1.release(facts) is (None if circuits is None else FOUR)
         else:
             with pytest.raises(StartError, match=reason):
-                followed._release_on_l1(facts)
+                on_l1.release(facts)
     finally:
-        followed.close()
+        on_l1.close()
 
 
 def test_a_node_goes_by_the_version_of_the_one_that_it_follows(

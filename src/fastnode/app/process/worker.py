@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -131,7 +132,6 @@ class Worker:
         self._replica.function_names.link = self._link
         self._is_stopping = False
         self._report_now = asyncio.Event()
-        self._served: _Served | None = None
         self._budget = MemoryBudget(memory_budget_of(settings))
         #: View that was new when the size of the copy and the delays of views were last measured.
         self._measured_at: View | None = None
@@ -164,12 +164,11 @@ class Worker:
                 return
             while self._seat.takes_over and self._replica.facts.health.not_ready is not None and not stopping.done():
                 await asyncio.sleep(_READY_LOOK_S)
-            self._served = self._open()
-            self._replica.watch_facts(self._on_facts)
+            served = self._open()
+            self._replica.watch_facts(partial(self._on_facts, served))
             self._replica.on_changed = lambda: self._in_loop(self._report_now.set)
-            server = self._served.server
-            assert self._replica.view is not None
-            chain, name = self._replica.view.chain.chain, f"fastnode worker {self._seat.number}"
+            server = served.server
+            chain, name = self._view.chain.chain, f"fastnode worker {self._seat.number}"
             await open_spans(self._settings, chain, [server], self._stack, name)
             if starting is None:
                 await server.start(self._seat.listening)
@@ -184,7 +183,7 @@ class Worker:
             logger.info("worker serves", extra=log_facts(port=server.port))
             trimming = asyncio.ensure_future(trim_after_bursts(self._budget))
             self._stack.callback(trimming.cancel)
-            reporting = asyncio.ensure_future(self._report())
+            reporting = asyncio.ensure_future(self._report(served))
             self._stack.callback(reporting.cancel)
             await stopping
             self._is_stopping = True
@@ -208,6 +207,12 @@ class Worker:
         return server
 
     # ---- parts -------------------------------------------------------------------------------
+
+    @property
+    def _view(self) -> View:
+        view = self._replica.view
+        assert view is not None  # there is a copy before anything is opened
+        return view
 
     def _open(self) -> _Served:
         settings, replica, link = self._settings, self._replica, self._link
@@ -248,8 +253,7 @@ class Worker:
                 own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,
             ),
         )
-        view = replica.view
-        assert view is not None
+        view = self._view
         parts = ServerParts(
             settings=settings,
             release=view.chain.chain.release,
@@ -274,8 +278,7 @@ class Worker:
 
     def _open_mempool(self, fees: FollowedFees) -> Mempool:
         settings, replica = self._settings, self._replica
-        facts, view, pool = replica.facts, replica.view, replica.pool
-        assert view is not None
+        facts, view, pool = replica.facts, self._view, replica.pool
         assert pool is not None
         directory = self._data_directory()
         judge = judge_of(settings, directory, required=facts.proofs_required)
@@ -323,11 +326,9 @@ class Worker:
         return simulation, threads
 
     def _headers(self, mempool: Mempool) -> list[tuple[str, str]]:
-        view = self._replica.view
-        assert view is not None
         network = mempool.network
         known = version_headers(
-            view.chain.chain,
+            self._view.chain.chain,
             network.node_version,
             vk_tree_root=network.vk_tree_root,
             protocol_contracts_hash=network.protocol_contracts_hash,
@@ -336,10 +337,8 @@ class Worker:
 
     # ---- what the primary says ---------------------------------------------------------------
 
-    def _on_facts(self, facts: Facts) -> None:
+    def _on_facts(self, served: _Served, facts: Facts) -> None:
         """In the thread of the link."""
-        served = self._served
-        assert served is not None
         mempool = served.mempool
         before = mempool.validator.rules
         if mempool.judge.required != facts.proofs_required:
@@ -376,13 +375,11 @@ class Worker:
 
     # ---- what the primary is told ------------------------------------------------------------
 
-    async def _report(self) -> None:
+    async def _report(self, served: _Served) -> None:
         """Never returns."""
-        served = self._served
-        assert served is not None
         while True:
             self._report_now.clear()
-            report = await asyncio.to_thread(self._look)
+            report = await asyncio.to_thread(self._look, served.server)
             mempool = served.mempool
             counters = counters_of(served.server, mempool.rejections, mempool.judge.verdicts)
             await asyncio.to_thread(self._link.tell, "report", report, counters)
@@ -390,10 +387,9 @@ class Worker:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._report_now.wait(), REPORT_INTERVAL_S)
 
-    def _look(self) -> dict[str, Any]:
+    def _look(self, server: RpcServer) -> dict[str, Any]:
         """In a thread: files are looked at."""
-        replica, served = self._replica, self._served
-        assert served is not None
+        replica = self._replica
         replica.tidy()
         view = replica.view
         if view is not self._measured_at or self._looks_without_sizes >= LOOKS_WITHOUT_SIZES:
@@ -407,7 +403,6 @@ class Worker:
             logger.info("the copy has grown apart", extra=log_facts(own_mb=own >> 20, of_mb=total >> 20))
             self._link.renew()
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        server = served.server
         return {
             "serves": not self._is_stopping,
             "pid": os.getpid(),

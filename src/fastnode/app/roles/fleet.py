@@ -41,6 +41,24 @@ BUILDERS: Final = 4
 LOOP_S: Final = 5.0
 
 
+class NoPublisher:
+    """A replica publishes no blocks."""
+
+    trouble: str | None = None
+
+    def start(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def on_committed(self, committed: Committed) -> None:
+        pass
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
 class Fleet(Part):
     def __init__(self, core: Core, bus: Bus, loop: asyncio.AbstractEventLoop) -> None:
         """``loop`` has the limits of clients."""
@@ -55,7 +73,7 @@ class Fleet(Part):
         self._builders = ThreadPoolExecutor(BUILDERS, thread_name_prefix="fastnode-built")
         self._closing = threading.Lock()
         self._subjects = subjects = Subjects.of(chain.node_info)
-        self._publisher: Publisher | None = None
+        self._publisher: Publisher | NoPublisher = NoPublisher()
         if settings.bus_publish:
             self._publisher = Publisher(
                 bus, subjects, lambda: views.newest, terms=self._terms, snapshots=self._snapshots
@@ -73,6 +91,12 @@ class Fleet(Part):
             on_accepted=None if self._build is None else self._build_later,
         )
         self._budgets: SharedBudgets | None = None
+        #: Parts on the bus, in the order in which they start.
+        self._parts: list[Heartbeat | Publisher | NoPublisher | SharedTxs | SharedBudgets] = [
+            self._heartbeat,
+            self._publisher,
+            self._txs,
+        ]
         core.mempool.watch_accepted(self._share)
 
     # ---- its life --------------------------------------------------------------------------------
@@ -87,15 +111,14 @@ class Fleet(Part):
                 session=self._heartbeat.session,
                 in_loop=lambda work: _in_loop(self._loop, work),
             )
-        for part in (self._heartbeat, self._publisher, self._txs, self._budgets):
-            if part is not None:
-                part.start()
+            self._parts.append(self._budgets)
+        for part in self._parts:
+            part.start()
 
     def stop(self) -> None:
         with self._closing:
-            for part in (self._budgets, self._txs, self._publisher, self._heartbeat):
-                if part is not None:
-                    part.close()
+            for part in reversed(self._parts):
+                part.close()
             self._builders.shutdown(wait=False, cancel_futures=True)
             self._bus.close()
 
@@ -104,8 +127,7 @@ class Fleet(Part):
 
     def on_committed(self, committed: Committed) -> None:
         self._upstream.on_committed(committed)
-        if self._publisher is not None:
-            self._publisher.on_committed(committed)
+        self._publisher.on_committed(committed)
 
     # ---- transactions ----------------------------------------------------------------------------
 
@@ -175,8 +197,7 @@ class Fleet(Part):
             "transactions": dict(self._txs.counts),
             "handsOn": self._txs.handing_on.lease.is_held,
         }
-        if self._publisher is not None:
-            described |= self._publisher.describe()
+        described |= self._publisher.describe()
         return described | self._upstream.describe_bus() | {"nodes": self._nodes() if with_nodes else []}
 
     def _nodes(self) -> list[dict[str, Any]]:
@@ -190,8 +211,7 @@ class Fleet(Part):
         return [{"name": name} | {key: value.get(key) for key in kept} for name, value in sorted(values.items())]
 
     def troubles(self) -> dict[str, str | None]:
-        publisher = self._publisher
-        bus = self._bus.trouble or (None if publisher is None else publisher.trouble)
+        bus = self._bus.trouble or self._publisher.trouble
         shared = {} if self._bus.trouble is not None else self._txs.troubles()
         budgets = {} if self._budgets is None else {"budgets": self._budgets.trouble}
         return {"bus": bus} | shared | {"heartbeat": self._heartbeat.trouble} | budgets

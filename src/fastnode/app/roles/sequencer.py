@@ -66,6 +66,25 @@ _VOTING_KEYS: Final = (
 )
 
 
+class NoValidator:
+    """Nobody attests to the checkpoints of others where there are no peers."""
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def on_committed(self, committed: Committed) -> None:
+        pass
+
+    def troubles(self) -> dict[str, str | None]:
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
 class SequencerPart(Part):
     """``peers`` None: only the keys that are here attest.  StartError where there is nothing to sign with."""
 
@@ -79,7 +98,7 @@ class SequencerPart(Part):
         proposed = ProposedChain(core.ingestor, foundation.data.state, foundation.control.wake)
         proposed.leave(writer.guard.newest)
         follower.chores = proposed.work
-        self._validator: Validator | None = None
+        self._validator: Validator | NoValidator = NoValidator()
         attestations = None
         if peers is not None:
             self._validator, attestations = _attest(core, writer, peers, self._limits)
@@ -121,25 +140,21 @@ class SequencerPart(Part):
 
     def start(self, public: RpcServer) -> None:
         self._sequencer.start()
-        if self._validator is not None:
-            self._validator.start()
+        self._validator.start()
 
     def stop(self) -> None:
         """Waits until what is being sent is decided or left; what is in flight stays on disk."""
         self._writer.stop()  # nothing waits for L1 any longer
-        if self._validator is not None:
-            self._validator.stop()
+        self._validator.stop()
         self._sequencer.stop()
         if self._voting is not None:
             self._voting.close()
 
     def on_committed(self, committed: Committed) -> None:
-        if self._validator is not None:
-            self._validator.on_committed(committed)
+        self._validator.on_committed(committed)
 
     def troubles(self) -> Mapping[str, str | None]:
-        judging = {} if self._validator is None else self._validator.troubles()
-        return judging | self._sequencer.troubles()
+        return self._validator.troubles() | self._sequencer.troubles()
 
     def states(self) -> Mapping[str, str]:
         return {"sequencer": self._sequencer.summary()}
@@ -148,7 +163,8 @@ class SequencerPart(Part):
         return {"sequencer": self._describe()}
 
     def _describe(self) -> dict[str, Any]:
-        told: dict[str, Any] = {} if self._validator is None else {"attestations": self._validator.describe()}
+        attestations = self._validator.describe()
+        told: dict[str, Any] = {"attestations": attestations} if attestations else {}
         if self._voting is not None:
             told["votes"] = self._voting.describe()
         return self._sequencer.describe() | told

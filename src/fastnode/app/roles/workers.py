@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from fastnode.app.ground.method_tables import Services
     from fastnode.app.ground.servers import ServerParts
     from fastnode.app.stages.core import Core
+    from fastnode.sentinel.sentinel import Sentinel
     from fastnode.serving.server import RpcServer
-    from fastnode.view import Committed
+    from fastnode.view import Committed, View
     from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["Workers"]
@@ -154,6 +155,17 @@ class _Answers:
         self._lock = threading.Lock()
         self.tell_names: Callable[[list[str]], None] = lambda signatures: None
 
+    @property
+    def _view(self) -> View:
+        view = self._core.views.newest
+        assert view is not None  # workers are told of the end before the last view goes
+        return view
+
+    @property
+    def _sentinel(self) -> Sentinel:
+        assert self._services.sentinel is not None  # a worker without the method does not ask
+        return self._services.sentinel
+
     def by_name(self) -> dict[str, Callable[..., Any]]:
         return {
             "consider": self.consider,
@@ -200,16 +212,10 @@ class _Answers:
         return [] if ask_peers is None else list(ask_peers(tx_hash))
 
     def validators_stats(self) -> Any:
-        sentinel, view = self._services.sentinel, self._core.views.newest
-        assert sentinel is not None
-        assert view is not None
-        return sentinel.validators_stats(view.chain)
+        return self._sentinel.validators_stats(self._view.chain)
 
     def validator_stats(self, address: bytes, from_slot: int | None, to_slot: int | None) -> Any:
-        sentinel, view = self._services.sentinel, self._core.views.newest
-        assert sentinel is not None
-        assert view is not None
-        return sentinel.validator_stats(view.chain, address, from_slot, to_slot)
+        return self._sentinel.validator_stats(self._view.chain, address, from_slot, to_slot)
 
     def outbox_roots(self, epoch: int) -> tuple[bool, list[bytes] | str]:
         outbox_roots = self._services.outbox_roots
@@ -229,8 +235,7 @@ class _Answers:
         return True, None if standing is None else (standing.is_pending, standing.reason)
 
     def simulate(self, tx_json: bytes, skip_fee_enforcement: bool) -> bytes:
-        view = self._core.views.newest
-        assert view is not None
+        view = self._view
         tx = Tx.from_json(orjson.loads(tx_json), view.chain.chain.release)
         return self._core.simulation.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from fastnode.app.ground.node_settings import memory_budget_of
@@ -247,16 +247,23 @@ def _restore_snapshot(settings: Settings, start_wait: StartWait, bus: Bus | None
         )
 
 
-def _ask_l1(settings: Settings, start_wait: StartWait, contents: Contents) -> None:
-    """SnapshotError when the newest checkpoint of a snapshot is not the one on L1.  Waits for L1."""
+@contextmanager
+def _asking(settings: Settings, start_wait: StartWait, bus: Bus | None, lineage: Lineage | None) -> Iterator[Origins]:
+    """Origins that are there for a question, before anything is stored; a start that is interrupted ends it."""
     from fastnode.app.stages.origins import Origins
 
-    origins = Origins(settings, lambda: None)
+    origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
     try:
         with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
-            origins.confirm(contents)
+            yield origins
     finally:
         origins.close()
+
+
+def _ask_l1(settings: Settings, start_wait: StartWait, contents: Contents) -> None:
+    """SnapshotError when the newest checkpoint of a snapshot is not the one on L1.  Waits for L1."""
+    with _asking(settings, start_wait, None, None) as origins:
+        origins.confirm(contents)
 
 
 def _confirmation_of_leaves(
@@ -269,14 +276,8 @@ def _confirmation_of_leaves(
         return None
 
     def ask_nodes(contents: Contents) -> None:
-        from fastnode.app.stages.origins import Origins
-
-        origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
-        try:
-            with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
-                origins.confirm_by_nodes(contents)
-        finally:
-            origins.close()
+        with _asking(settings, start_wait, bus, lineage) as origins:
+            origins.confirm_by_nodes(contents)
 
     return ask_nodes
 
@@ -286,19 +287,14 @@ def _announced_snapshots(
 ) -> tuple[str, ...]:
     """Locations of snapshots that publishers tell of, below those that the settings name; only asked where a node would
     begin with one.  Others lead this node nowhere else, and to no other server with its credentials."""
-    from fastnode.app.stages.origins import Origins
     from fastnode.archiver.store import ARCHIVER_DIRECTORY
 
     directory = settings.data_directory
     if directory is None or (directory / ARCHIVER_DIRECTORY / "CURRENT").is_file():
         return ()
-    origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
-    try:
-        with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
-            origins.learn_chain(settings.genesis)
-            told = origins.bus.snapshot_locations()
-    finally:
-        origins.close()
+    with _asking(settings, start_wait, bus, lineage) as origins:
+        origins.learn_chain(settings.genesis)
+        told = origins.bus.snapshot_locations()
     named = settings.snapshots_urls or ()
     found = [below_named(each, named) for each in told]
     if None in found:
@@ -312,15 +308,10 @@ def _network_of_upstreams(
     """Network that a snapshot must be of while nothing is stored; None when no node is followed."""
     if not settings.follows:
         return None
-    from fastnode.app.stages.origins import Origins
     from fastnode.snapshots.index import Network
 
-    origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
-    try:
-        with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
-            chain, _ = origins.learn_chain(settings.genesis)
-    finally:
-        origins.close()
+    with _asking(settings, start_wait, bus, lineage) as origins:
+        chain, _ = origins.learn_chain(settings.genesis)
     return Network.from_node_info(chain.node_info)
 
 

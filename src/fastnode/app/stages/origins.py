@@ -10,14 +10,13 @@ origins.close()
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastnode.app.stages.derivation import Derivation
+from fastnode.app.stages.l1_origin import funding_of, open_l1, release_of
 from fastnode.app.stages.no_bus import NoBus
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
@@ -35,7 +34,6 @@ from fastnode.errors import (
     UpstreamError,
     UpstreamUnavailable,
 )
-from fastnode.fees.l1 import L1FeeSource
 from fastnode.fees.sources import FeeSource, LatestFees
 from fastnode.log import log_facts
 from fastnode.mempool.forwarding import (
@@ -48,7 +46,7 @@ from fastnode.mempool.forwarding import (
 from fastnode.mempool.handover import TxSink
 from fastnode.mempool.mirror import PendingTxMirror
 from fastnode.mempool.network import NetworkValues
-from fastnode.mempool.service import Mempool, read_vk_tree_root
+from fastnode.mempool.service import Mempool
 from fastnode.mempool.simulation import PublicSimulator
 from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.client import ClientLimits
@@ -60,14 +58,8 @@ from fastnode.records import dataclass
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.follower import Follower, FollowerOptions, ProposalSource
 from fastnode.sources.genesis import learn_chain
-from fastnode.sources.l1.chain import chain_of_l1, read_addresses
-from fastnode.sources.l1.claims import CheckpointClaim, contradiction
-from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference
-from fastnode.sources.l1.service import USUAL_SLOT_S, L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
-from fastnode.sources.prefilled import Funding, funds_of_entries
 from fastnode.sources.publication import Publication
-from fastnode.sources.release_choice import choose_release
 from fastnode.sources.sync_control import SyncControl
 from fastnode.sources.upstreams import Upstream, Upstreams
 from fastnode.values.lineage import Lineage
@@ -78,6 +70,7 @@ if TYPE_CHECKING:
     from fastnode.bus.connection import Bus
     from fastnode.bus.upstream import BusUpstream
     from fastnode.snapshots.contents import Contents
+    from fastnode.sources.l1.service import L1Reader
 
 __all__ = ["Origins"]
 
@@ -86,8 +79,6 @@ logger = logging.getLogger("fastnode.app")
 _RETRY_PAUSE_S: Final = 0.5
 #: Times that an upstream may fail to say who it is before a start without a chain gives it up.
 _FIRST_TRIES: Final = 3
-#: Interval of polls of L1 where its blocks come at no regular times, in milliseconds.
-L1_POLLING_MS: Final = 1_000
 #: Threads that fetch and decode ahead of ingestion, and those that carry transactions.
 FETCHERS: Final = 3
 CARRIERS: Final = 2
@@ -155,12 +146,8 @@ class Origins:
         if bus is not None:
             self.bus = followed = self._open_bus(bus, limits)
             self.upstreams = Upstreams([followed, *nodes], self._carriers)
-        self.l1 = self._open_l1()
-        self._derivation = (
-            Derivation(settings, self._network, self.l1, self._patience, directory)
-            if self.l1 is not None and settings.derives_from_l1
-            else None
-        )
+        #: L1 beside other nodes, or as the origin of the chain itself.
+        self._on_l1 = open_l1(settings, self._network, self._patience, self._patience.l1_grace_s, directory)
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")
         self.questions = UpstreamQuestions(self.nodes)
         self._after_passes: list[Callable[[Upstream], None]] = []
@@ -171,6 +158,11 @@ class Origins:
         #: The chain is the one that they named, so there is nothing to compare.
         self._has_learned = False
 
+    @property
+    def l1(self) -> L1Reader | None:
+        """Reader of L1; None: L1 is not read."""
+        return self._on_l1.reader
+
     def _open_bus(self, bus: Bus, limits: ClientLimits) -> BusUpstream:
         from fastnode.bus.upstream import BusUpstream
 
@@ -179,32 +171,12 @@ class Origins:
             bus, self._network, expected=self._expected, stream=stream, limits=limits, patience=self._patience
         )
 
-    def _open_l1(self) -> L1Reader | None:
-        settings = self._settings
-        if settings.l1_rpc_urls is None:
-            return None
-        return L1Reader(
-            list(dict.fromkeys(check_url(url, "--l1-rpc-urls") for url in settings.l1_rpc_urls)),
-            self._network,
-            L1Options(
-                slot_duration=settings.ethereum_slot_duration,
-                poll_interval_s=(settings.l1_polling_interval_ms or L1_POLLING_MS) / 1000,
-                waits_for_blocks=settings.l1_polling_interval_ms is None,
-                drift_max_s=settings.max_allowed_eth_client_drift_seconds,
-                grace_s=self._patience.l1_grace_s,
-                committee_epochs=_committee_epochs(settings),
-                first_answer_s=math.inf,
-            ),
-            limits=ClientLimits.of_provider(settings.l1_timeout_s),
-            patience=self._patience,
-        )
-
     def _check_network(self) -> None:
         """StartError when an upstream that answers now is on another network than the stored chain."""
         for upstream in self.upstreams.all:
             try:
                 upstream.make_healthy()
-                release = self._release_of(NetworkValues.of_headers(upstream.version_headers), upstream.name)
+                release = release_of(self._settings, NetworkValues.of_headers(upstream.version_headers), upstream.name)
                 self._require_stored(release, upstream.name)
             except UpstreamUnavailable:
                 continue
@@ -231,55 +203,9 @@ class Origins:
             if upstream.is_this_node:
                 raise SettingError(f"--upstream-url: {upstream.name} is this node itself: give the URL of another one")
 
-    def _check_l1(self) -> None:
-        """Compare the stored chain with L1.  L1 is not waited for: it is compared when it first answers."""
-        stored = self._expected()
-        if self.l1 is None or stored is None:
-            return
-        facts = self.l1.try_learn(Wanted.of(stored.node_info, self._settings.registry_address))
-        if facts is not None:
-            self._compare_with_l1(facts, stored)
-
-    def _compare_with_l1(self, facts: RollupFacts, stored: ChainInfo) -> None:
-        """StartError when the stored chain is not the rollup's."""
-        what = difference(facts, stored.node_info, stored.l1_constants, "the stored chain")
-        if what is not None:
-            raise StartError(what)
-        release = self._release_on_l1(facts)
-        if release not in (None, stored.release):
-            raise StartError(
-                f"the stored chain is of release {stored.release.name}, the rollup on L1 of {release.name}"
-            )
-
-    def _release_on_l1(self, facts: RollupFacts) -> Release | None:
-        if facts.circuits is None:
-            return None
-        is_derived = self._derivation is not None
-        return self._release_of(NetworkValues(*facts.circuits), "the rollup on L1", is_rollup=is_derived)
-
-    def _release_of(self, values: NetworkValues, who: str, *, is_rollup: bool = False) -> Release | None:
-        """None where it is not said, or the operator has named the root; StartError for one that is not served."""
-        root, contracts = values.vk_tree_root, values.protocol_contracts_hash
-        named = self._settings.vk_tree_root
-        if root is None or contracts is None or (named is not None and read_vk_tree_root(named) == root):
-            return None
-        takes_untried = self._settings.untried_upstreams
-        return choose_release(root, contracts, who, is_rollup=is_rollup, takes_untried=takes_untried)
-
-    def _learn_from_l1(self, upstream: Upstream) -> dict[str, Any] | None:
-        """The rollup's constants; StartError when L1 and the upstream disagree."""
-        if self.l1 is None:
-            return None
-        facts = self.l1.learn(Wanted.of(upstream.node_info, self._settings.registry_address))
-        what = difference(facts, upstream.node_info, {}, upstream.name)
-        if what is not None:
-            raise StartError(what)
-        self._release_on_l1(facts)
-        return self.l1.constants(facts)
-
     def what_is_awaited(self) -> str:
         """To follow the words "waits for"."""
-        reasons = "; ".join(filter(None, (self.upstreams.reasons(), None if self.l1 is None else self.l1.reasons())))
+        reasons = "; ".join(filter(None, (self.upstreams.reasons(), self._on_l1.reasons())))
         who = "an upstream" if self.upstreams.all else "L1"
         return who + (f": {reasons}" if reasons else "")
 
@@ -297,8 +223,9 @@ class Origins:
     def _learn_chain(
         self, genesis_file: Path | None, l1_constants: dict[str, Any] | None
     ) -> tuple[ChainRecord, GenesisRecord]:
-        if self._derivation is not None and self.l1 is not None:
-            return self._learn_chain_from_l1(self.l1, genesis_file)
+        derived = self._on_l1.learn_chain(genesis_file)
+        if derived is not None:
+            return derived
         if genesis_file is not None:
             ChainFileSource(genesis_file).close()  # errors of the file are reported before any node is waited for
         while not self._is_closed and not self._is_nobody_left():
@@ -306,9 +233,9 @@ class Origins:
             self._refuse_itself()
             if upstream is not None:
                 try:
-                    constants = l1_constants or self._learn_from_l1(upstream)
+                    constants = l1_constants or self._on_l1.constants_for(upstream)
                     chain = learn_chain(upstream, genesis_file, constants, funding_of(self._settings))
-                    self._release_of(NetworkValues.of_headers(upstream.version_headers), upstream.name)
+                    release_of(self._settings, NetworkValues.of_headers(upstream.version_headers), upstream.name)
                     return chain
                 except UpstreamUnavailable:
                     continue
@@ -330,33 +257,6 @@ class Origins:
             for each in self.upstreams.all
         )
 
-    def _learn_chain_from_l1(self, l1: L1Reader, genesis_file: Path | None) -> tuple[ChainRecord, GenesisRecord]:
-        """Learn the chain of the rollup that the settings name; no other node is asked."""
-        settings = self._settings
-        if settings.registry_address is None:
-            raise SettingError(
-                "which rollup on L1? give its registry with --registry-address (REGISTRY_CONTRACT_ADDRESS)"
-            )
-        registry = bytes.fromhex(settings.registry_address.removeprefix("0x"))
-        wanted = Wanted(chain_id=settings.l1_chain_id, version=settings.rollup_version, registry=registry, rollup=None)
-        facts = l1.learn(wanted)
-        release = self._release_on_l1(facts)
-        addresses = l1.run(lambda endpoint: read_addresses(endpoint, facts))
-        constants = {"ethereumSlotDuration": USUAL_SLOT_S} | l1.constants(facts)
-        real_proofs = settings.prover_real_proofs
-        if settings.fee_asset_handler_address is not None:  # no contract names it
-            addresses["feeAssetHandlerAddress"] = settings.fee_asset_handler_address
-        return chain_of_l1(
-            facts,
-            addresses,
-            constants,
-            real_proofs=real_proofs,
-            release=release,
-            version=settings.release,
-            genesis_file=genesis_file,
-            funding=funding_of(settings),
-        )
-
     def _begin(self, stored: Callable[[], ChainView]) -> None:
         """In the thread that ingests, before the first pass.
 
@@ -364,9 +264,8 @@ class Origins:
         """
         if self._has_learned:
             return
-        self._check_l1()
-        if self.l1 is not None:
-            self.l1.begin(stored)
+        self._on_l1.compare(self._expected())
+        self._on_l1.begin(stored)
         self._check_network()
         self._tell_network()
 
@@ -376,30 +275,8 @@ class Origins:
             self._on_network(values)
 
     def confirm(self, contents: Contents) -> None:
-        """SnapshotError when the newest checkpoint of a snapshot is not the one on L1, SnapshotUnconfirmed when L1 is
-        silent just then.  Waits for L1; StartError."""
-        l1, network = self.l1, contents.network
-        if l1 is None or contents.checkpoint_number == 0:
-            return
-        registry = self._settings.registry_address
-        wanted = Wanted(
-            chain_id=network.l1_chain_id,
-            version=network.rollup_version,
-            registry=None if registry is None else bytes.fromhex(registry.removeprefix("0x")),
-            rollup=bytes.fromhex(network.rollup_address.removeprefix("0x")),
-        )
-        facts = l1.learn(wanted)
-        claim = CheckpointClaim(
-            contents.checkpoint_number, contents.archive_root, contents.l1_block_number, contents.l1_block_hash
-        )
-        try:
-            what = l1.run(lambda endpoint: contradiction(endpoint, facts, claim))
-        except (UpstreamError, DecodeError) as error:
-            raise SnapshotUnconfirmed(f"L1 does not say whether it is true: {error}") from error
-        if what is not None:
-            raise SnapshotError(what)
-        shown = log_facts(checkpoint=claim.number, l1_block=claim.l1_block_number)
-        logger.info("the newest checkpoint of the snapshot is the one on L1", extra=shown)
+        """As :meth:`~fastnode.app.stages.l1_origin.NoL1.confirm`."""
+        self._on_l1.confirm(contents)
 
     def confirm_by_nodes(self, contents: Contents) -> None:
         """SnapshotError unless a followed node has the oldest block to which a snapshot's state can go back,
@@ -424,20 +301,13 @@ class Origins:
 
     def hand_on_blobs(self, blobs: Mapping[bytes, bytes]) -> None:
         """Put blobs of a proposal, by their versioned hashes, where other nodes find them."""
-        if self._derivation is not None:
-            self._derivation.hand_on(blobs)
+        self._on_l1.hand_on(blobs)
 
     def _open_source(self, view: ChainView) -> L1Source | None:
-        """The chain from L1; None where it is not derived, and while L1 does not answer."""
-        stored = self._expected()
-        if self._derivation is None or self.l1 is None or stored is None:
-            return None
-        facts = self.l1.try_learn(Wanted.of(stored.node_info, self._settings.registry_address))
-        if facts is None:
-            return None
-        self._compare_with_l1(facts, stored)
-        self._tell_network()
-        return self._derivation.open(facts, view)
+        source = self._on_l1.open_source(self._expected(), view)
+        if source is not None:
+            self._tell_network()
+        return source
 
     def follow(
         self,
@@ -462,21 +332,21 @@ class Origins:
         if mempool is not None:
             self._serve_pool(mempool, view, ingestor.store)
         self.bus.on_news = control.wake
-        source = None
-        if self._has_learned and self.l1 is not None:
+        source, reader = None, self.l1
+        if self._has_learned:
             source = self._open_source(ingestor.view)
-            self.l1.begin(lambda: ingestor.view)
+            self._on_l1.begin(lambda: ingestor.view)
         return Follower(
             ingestor,
             self.upstreams,
             control,
             publication,
             self._executor,
-            messages=messages or self.l1,
-            l1_tips=l1_tips or self.l1,
-            authority=self.l1,
+            messages=messages or reader,
+            l1_tips=l1_tips or reader,
+            authority=reader,
             l1=source,
-            open_l1=None if self._derivation is None else lambda: self._open_source(ingestor.view),
+            open_l1=(lambda: self._open_source(ingestor.view)) if self._on_l1.is_derived else None,
             proposals=proposals,
             begin=lambda: self._begin(lambda: ingestor.view),
             options=FollowerOptions(
@@ -498,9 +368,9 @@ class Origins:
 
     def fees(self) -> FeeSource:
         """Source of gas prices: L1 where it is read, else the upstreams.  Once, before :meth:`follow`."""
-        reader = self.l1
-        if reader is not None:
-            return L1FeeSource(reader.newest_fees, lambda: reader.slot_duration)
+        of_l1 = self._on_l1.fees()
+        if of_l1 is not None:
+            return of_l1
         self._fee_refresher = FeeRefresher(LatestFees())
         self._after_passes.append(self._fee_refresher.refresh)
         return self._fee_refresher.latest
@@ -521,16 +391,12 @@ class Origins:
 
     def network_values(self) -> NetworkValues | None:
         """Network values of L1, or of an upstream that has answered; None while neither has."""
-        values = self._l1_values()
+        values = self._on_l1.values()
         if values is not None:
             return values
         for upstream in self.upstreams.healthy():
             return NetworkValues.of_headers(upstream.version_headers)
         return None
-
-    def _l1_values(self) -> NetworkValues | None:
-        facts = None if self.l1 is None else self.l1.facts
-        return None if facts is None or facts.circuits is None else NetworkValues(*facts.circuits)
 
     def _serve_pool(self, mempool: Mempool, view: Callable[[], View | None], store: ArchiverStore) -> None:
         """After each pass hand on what waits, and learn what the upstream knows."""
@@ -542,7 +408,7 @@ class Origins:
         terms = UpstreamTerms(
             mempool,
             self._carriers,
-            l1_values=self._l1_values,
+            l1_values=self._on_l1.values,
             allow_list=self._settings.allow_list_source == "upstream",
         )
         self._after_passes.append(terms.on_pass)
@@ -559,19 +425,13 @@ class Origins:
     def interrupt(self) -> None:
         """No caller waits for an upstream any longer."""
         self._is_closed = True
-        if self.l1 is not None:
-            self.l1.interrupt()
-        if self._derivation is not None:
-            self._derivation.interrupt()
+        self._on_l1.interrupt()
         self._network.close()
 
     def close(self) -> None:
         """After the thread that ingests has ended.  May be called more than once."""
         self.interrupt()
-        if self.l1 is not None:
-            self.l1.close()
-        if self._derivation is not None:
-            self._derivation.close()
+        self._on_l1.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._carriers.shutdown(wait=True, cancel_futures=True)
 
@@ -584,11 +444,6 @@ def _follow_version(upstream: Upstream, store: ArchiverStore, mempool: Mempool) 
         mempool.learn_network(NetworkValues(node_version=version))
 
 
-def funding_of(settings: Settings) -> Funding:
-    """Read what the settings say of a network's genesis; SettingError for an address that is none."""
-    return Funding(funds_of_entries(settings.prefund or ()), settings.sponsored_fpc)
-
-
 def stream_of(settings: Settings) -> str | None:
     """The stream of the bus that the settings name; None where they do not say which rollup it is."""
     if settings.l1_chain_id is None or settings.rollup_version is None:
@@ -596,10 +451,3 @@ def stream_of(settings: Settings) -> str | None:
     from fastnode.bus.subjects import Subjects
 
     return Subjects.of({"l1ChainId": settings.l1_chain_id, "rollupVersion": settings.rollup_version}).stream
-
-
-def _committee_epochs(settings: Settings) -> int:
-    """Number of epochs that statistics of validators look back on, and the current one; peers propose for that one."""
-    if settings.sentinel_enabled:
-        return settings.sentinel_history_length_in_epochs + 2
-    return 4 if settings.detects_offenses else 2 if settings.p2p_enabled else 0

@@ -28,6 +28,7 @@ from tests.sources.l1.publishing import PublishingL1, propose_call, publish, ser
 from tests.sources.made_chain import made_chain
 
 from fastnode.app.ground.node_settings import check_release
+from fastnode.app.stages.l1_origin import L1Origin
 from fastnode.app.stages.origins import Origins
 from fastnode.archiver.ingest import Ingestor
 from fastnode.building.checkpoint import CheckpointDraft
@@ -39,6 +40,8 @@ from fastnode.development.synthetic_content import ContentGenerator
 from fastnode.errors import SettingError, StartError
 from fastnode.log_index.contracts import contract_class_json, contract_instance_json
 from fastnode.mempool.ledger import balance_slot
+from fastnode.outgoing.health import Patience
+from fastnode.outgoing.network import Network
 from fastnode.protocol.checkpoint import L1PublishedData, PublishedCheckpoint
 from fastnode.protocol.constants import CONTRACT_CLASS_PUBLISHED_MAGIC
 from fastnode.protocol.contracts import (
@@ -371,14 +374,13 @@ def test_settings_that_need_transactions_or_other_nodes_of_5_x_are_refused(made:
 
 
 def test_where_other_nodes_bring_the_chain_a_rollup_of_5_x_is_refused(l1: PublishingL1) -> None:
-    followed = Origins(Settings(l1_rpc_urls=(l1.url,), upstream_url=("http://127.0.0.1:1",)), lambda: None)
+    on_l1 = L1Origin(Settings(upstream_url=("http://127.0.0.1:1",)), (l1.url,), Network(), Patience(), 5.0)
     try:
         facts: Any = type("Facts", (), {"circuits": FIVE.roots})
         with pytest.raises(StartError, match=r"is of release 5\.x .*follows nodes of 4\.x only"):
-            followed._release_on_l1(facts)
+            on_l1.release(facts)
     finally:
-        followed.interrupt()
-        followed.close()
+        on_l1.close()
 
 
 # ---- the model of L1 against checkpoints that contracts of 5.x took --------------------------------------
