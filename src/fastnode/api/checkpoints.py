@@ -14,13 +14,14 @@ from fastnode.api.chain_parameters import (
     CONFIRMED_CHECKPOINT,
     CheckpointRange,
     CheckpointReference,
+    CheckpointReferenceKind,
     CheckpointsFromSlot,
     EpochQuery,
 )
-from fastnode.api.lookups import find_checkpoint
+from fastnode.api.lookups import checkpoint_of_tip
 from fastnode.api.ranges import is_long_range, range_signatures
 from fastnode.archiver import forms
-from fastnode.jsonrpc.methods import Gone, Method, Parameter, Read, Signature
+from fastnode.jsonrpc.methods import Gone, Method, Parameter, Read, Signature, has_option
 from fastnode.values.numbers import Integer
 
 if TYPE_CHECKING:
@@ -34,10 +35,19 @@ _EPOCH: Final = Integer(name="number", minimum=0, accepts_text=True)
 
 
 def _get_checkpoint(view: View, reference: CheckpointReference, include: frozenset[str] | None = None) -> bytes | None:
-    number = find_checkpoint(view.chain, reference)
+    number = _find_checkpoint(view.chain, reference)
     if number is None:
         return None
     return view.chain.blocks.checkpoint(forms.CHECKPOINT_RESPONSE, forms.BLOCK_IN_CHECKPOINT, number, include or ())
+
+
+def _find_checkpoint(chain: ChainView, reference: CheckpointReference) -> int | None:
+    """The number of the checkpoint meant, or None if there is none; it need not be complete."""
+    if reference.kind is CheckpointReferenceKind.NUMBER:
+        return int(reference.value)
+    if reference.kind is CheckpointReferenceKind.SLOT:
+        return chain.checkpoint_number_by_slot(reference.value)
+    return checkpoint_of_tip(chain, reference.value)
 
 
 def _checkpoints_in(form: block_text.Form, block_form: block_text.Form) -> Read:
@@ -106,7 +116,7 @@ CHECKPOINT_METHODS: Final = [
         summary="One checkpoint by number, slot or tip.",
         read=_get_checkpoint,
         is_cached=True,
-        in_thread=lambda arguments: arguments[1] is not None and "includeBlocks" in arguments[1],
+        in_thread=has_option("includeBlocks", argument=1),
         development=Signature(
             "CheckpointResponse",
             (
@@ -141,7 +151,7 @@ CHECKPOINT_METHODS: Final = [
         summary="Complete checkpoints without their blocks: a range, or those of an epoch.",
         read=_get_checkpoints_data,
         is_cached=True,
-        in_thread=lambda arguments: True,
+        in_thread=True,
         development=Signature("CheckpointData[]", (Parameter("query", CHECKPOINTS_QUERY),)),
         five=Signature("CheckpointData[]", (Parameter("query", ANY_CHECKPOINTS_QUERY),)),
     ),

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from fastnode.api.chain_parameters import (
     BlockName,
     BlockReferenceKind,
-    CheckpointReference,
-    CheckpointReferenceKind,
 )
 from fastnode.errors import ServerError, UnknownBlock
 from fastnode.protocol.fields import hex_text
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.view import View
 
-__all__ = ["block_of_tip", "checkpoint_of_tip", "find_block", "find_checkpoint", "reference_block"]
+__all__ = ["block_of_tip", "checkpoint_of_tip", "find_block", "reference_block"]
 
 
 def find_block(chain: ChainView, reference: BlockName) -> int | None:
@@ -65,15 +63,6 @@ def block_of_tip(chain: ChainView, tip: str) -> int:
         return chain.blocks.tip
     number: int = getattr(chain.tips, tip).block.number
     return number
-
-
-def find_checkpoint(chain: ChainView, reference: CheckpointReference) -> int | None:
-    """The number of the checkpoint meant, or None if there is none; it need not be complete."""
-    if reference.kind is CheckpointReferenceKind.NUMBER:
-        return int(reference.value)
-    if reference.kind is CheckpointReferenceKind.SLOT:
-        return chain.checkpoint_number_by_slot(reference.value)
-    return checkpoint_of_tip(chain, reference.value)
 
 
 def checkpoint_of_tip(chain: ChainView, tip: str) -> int:

@@ -19,7 +19,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fastnode import interpreter, trace
+from fastnode import interpreter
 from fastnode.http.allowance import Allowance, Party
 from fastnode.http.fair_queue import FairQueue, Groups
 from fastnode.kernels import loop_time
@@ -131,10 +131,9 @@ def _run(work: _Work) -> None:
 async def run_off_loop(
     executor: Executor | None, allowance: Allowance, function: Callable[..., Result], *arguments: Any
 ) -> Result:
-    """Run ``function`` in a thread of ``executor`` (default: the event loop's), for the party of a request."""
-    if trace.current() is not None:
-        # Log lines and calls of the thread belong to the request, too.
-        function = partial(copy_context().run, function)
+    """Run ``function`` in a thread of ``executor`` (default: the event loop's), for the party of a request, to whose
+    trace its log lines and calls belong."""
+    function = partial(copy_context().run, function)
     if isinstance(executor, FairThreads):
         return await asyncio.wrap_future(executor.submit_for(allowance.party, function, *arguments))
     return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)

@@ -44,6 +44,7 @@ __all__ = [
     "Read",
     "Signature",
     "common",
+    "has_option",
     "is_above",
 ]
 
@@ -246,6 +247,11 @@ class BothSignatures(TypedDict):
 def is_above(maximum: int, *, argument: int) -> Callable[[Sequence[Any]], bool]:
     """For :attr:`Method.in_thread`: whether the number at this place is larger."""
     return lambda arguments: bool(arguments[argument] > maximum)
+
+
+def has_option(name: str, *, argument: int) -> Callable[[Sequence[Any]], bool]:
+    """For :attr:`Method.in_thread`: whether the options at this place have it."""
+    return lambda arguments: arguments[argument] is not None and name in arguments[argument]
 
 
 def common(result: str, *parameters: Parameter, may_be_absent: bool = False) -> BothSignatures:
