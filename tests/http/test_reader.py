@@ -119,7 +119,8 @@ def test_a_body_comes_in_so_many_chunks_and_no_more() -> None:
 def test_an_idle_reader_holds_no_body() -> None:
     _, reader = read(PLAIN)
     reader.arrived.clear()
-    assert (reader._body_bytes, reader._pieces, reader._small_pieces) == (0, [], None)
+    body = reader._body
+    assert (body.size, body._pieces, body._small_pieces, body.allowance) == (0, [], None, None)
 
 
 def test_only_a_client_that_waits_is_told_to_continue() -> None:

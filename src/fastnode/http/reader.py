@@ -5,9 +5,8 @@ the head and the body while they arrive, and the refusal of everything that anot
 way could read differently.  It does no input or output and keeps no time, so that it can be tested
 byte by byte and replaced by a faster reader.
 
-A body is collected in large pieces and put together at its end; small ones go into one buffer, so that none costs more
-than its bytes.  These are taken from the memory budget as they come.  Chunks are bounded in number: each takes its
-time, and what a client has sent of them before it goes is read after it has gone.
+Chunks are bounded in number: each takes its time, and what a client has sent of them before it goes is read after it
+has gone.
 
 After a :class:`Refusal`, and after a request that closes the connection, nothing more is read:
 one ambiguous stretch of bytes never gets two answers.
@@ -23,19 +22,16 @@ from typing import Any, Final
 import httptools
 
 from fastnode.errors import NodeBusy
-from fastnode.http.allowance import Allowance, Party
+from fastnode.http.allowance import Party
 from fastnode.http.guard import RequestGuard
 from fastnode.http.limits import Limits
 from fastnode.http.messages import Refusal, Request
+from fastnode.http.request_body import RequestBody
 
 __all__ = ["ReadState", "RequestReader"]
 
 #: Counted for each header besides its name and value: colon, blank, CR, LF.
 HEADER_OVERHEAD_BYTES: Final = 4
-#: The memory of a body is taken in steps of this.
-BODY_STEP_BYTES: Final = 16 * 1024
-#: A smaller piece of a body is copied into a buffer.
-PIECE_BYTES_MIN: Final = 4 * 1024
 
 
 class ReadState(Enum):
@@ -66,9 +62,7 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_allowance",
-        "_body_bytes",
-        "_chunks",
+        "_body",
         "_guard",
         "_head_bytes",
         "_headers",
@@ -77,10 +71,7 @@ class RequestReader:
         "_limits",
         "_method",
         "_parser",
-        "_party",
-        "_pieces",
         "_refusal",
-        "_small_pieces",
         "_target",
         "_unfinished_head_bytes",
         "_upgrade",
@@ -93,8 +84,7 @@ class RequestReader:
     def __init__(self, limits: Limits, guard: RequestGuard | None = None, party: Party | None = None) -> None:
         self._limits = limits
         self._guard = guard
-        self._party = party
-        self._allowance: Allowance | None = None
+        self._body = RequestBody(limits.body_bytes_max, party)
         self.arrived: deque[Request | Refusal] = deque()
         self.state = ReadState.IDLE
         #: Requests whose first byte has come; tells one open head or body from the next.
@@ -114,7 +104,7 @@ class RequestReader:
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
         self._head_bytes = 0
-        self._drop_body()
+        self._body.drop()
         self._is_http_1_0 = False
         self._keep_alive = True
 
@@ -126,20 +116,18 @@ class RequestReader:
             if isinstance(item, Request) and item.allowance is not None:
                 item.allowance.give_back()
         self.arrived.clear()
-        self._drop_body()
+        self._body.drop()
 
     def invariant(self) -> None:
         """AssertionError unless a body is held in BODY alone, and nothing follows a refusal."""
-        small = 0 if self._small_pieces is None else len(self._small_pieces)
-        assert self._body_bytes == sum(map(len, self._pieces)) + small
+        body = self._body
+        body.invariant()
         if self.state is not ReadState.BODY:
-            assert self._body_bytes == 0
-            assert self._allowance is None
+            assert body.size == 0
+            assert body.allowance is None
             assert not self.awaits_continue
         elif self.awaits_continue:
-            assert self._body_bytes == 0
-        elif self._party is not None and self._body_bytes:
-            assert self._allowance is not None
+            assert body.size == 0
         refusals = [place for place, item in enumerate(self.arrived) if isinstance(item, Refusal)]
         assert not refusals or (refusals == [len(self.arrived) - 1] and self.state is ReadState.ENDED)
 
@@ -147,18 +135,6 @@ class RequestReader:
     def is_chunked(self) -> bool:
         """True if the body comes in chunks, each of which takes its time however small it is."""
         return b"transfer-encoding" in self._headers
-
-    def _drop_body(self) -> None:
-        self._forget_body()
-        if self._allowance is not None:
-            self._allowance.give_back()
-            self._allowance = None
-
-    def _forget_body(self) -> None:
-        self._body_bytes = 0
-        self._chunks = 0  # of the body that is read
-        self._pieces: list[bytes] = []
-        self._small_pieces: bytearray | None = None  # behind the pieces
 
     # ---- feeding ---------------------------------------------------------------------------
 
@@ -208,7 +184,7 @@ class RequestReader:
             self.arrived.append(refusal._replace(origin=origin))
         self.state = ReadState.ENDED
         self.awaits_continue = False
-        self._drop_body()
+        self._body.drop()
 
     def _check_unfinished_head(self, fed: int, before: ReadState, begun_before: int) -> None:
         """A header that never ends reaches no callback: count what was fed while one head stayed open.
@@ -302,68 +278,31 @@ class RequestReader:
             self.awaits_continue = coding is not None or length > 0
 
     def on_chunk_header(self) -> None:
-        self._chunks += 1
-        if self._chunks > self._limits.body_chunks_max:
+        self._body.chunk_count += 1
+        if self._body.chunk_count > self._limits.body_chunks_max:
             reason = f"the request body comes in more than {self._limits.body_chunks_max} chunks"
             self._refuse(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason))
 
     def on_body(self, piece: bytes) -> None:
         self.awaits_continue = False
-        size = self._body_bytes + len(piece)
-        if size > self._limits.body_bytes_max:
+        if self._body.size + len(piece) > self._limits.body_bytes_max:
             self._refuse_body()
-        if self._party is not None:
-            self._take_memory(self._party, size)
-        if len(piece) >= PIECE_BYTES_MIN or not self._body_bytes:
-            self._end_small_pieces()
-            self._pieces.append(piece)
-        elif self._small_pieces is None:
-            self._small_pieces = bytearray(piece)
-        else:
-            self._small_pieces += piece
-        self._body_bytes = size
-
-    def _end_small_pieces(self) -> None:
-        if self._small_pieces is not None:
-            self._pieces.append(bytes(self._small_pieces))
-            self._small_pieces = None
-
-    def _take_body(self) -> bytes:
-        """Drop all buffers; an idle connection holds on to nothing."""
-        self._end_small_pieces()
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._forget_body()
-        return body
-
-    def _take_memory(self, party: Party, size: int) -> None:
-        if self._allowance is None:
-            self._allowance = Allowance(party)
-        missing = size - self._allowance.taken_bytes
-        if missing > 0:
-            try:
-                self._allowance.take(max(missing, min(BODY_STEP_BYTES, self._limits.body_bytes_max)))
-            except NodeBusy as error:
-                self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, error.message))
+        try:
+            self._body.add(piece)
+        except NodeBusy as error:
+            self._refuse(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, error.message))
 
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade() and self._method != b"CONNECT":
             return  # its body has not been read; see feed
         if self._upgrade is not None:
             self._headers[b"upgrade"], self._upgrade = self._upgrade, None
+        body, allowance = self._body.take()
         self.arrived.append(
-            Request(
-                self._method,
-                self._target,
-                self._headers,
-                self._take_body(),
-                self._is_http_1_0,
-                self._keep_alive,
-                self._allowance,
-            )
+            Request(self._method, self._target, self._headers, body, self._is_http_1_0, self._keep_alive, allowance)
         )
         self.awaits_continue = False
         self.state = ReadState.IDLE if self._keep_alive else ReadState.ENDED
-        self._allowance = None
 
     def _count_head(self, size: int) -> None:
         self._head_bytes += size

@@ -53,6 +53,7 @@ from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.tips import L2Tips
 from fastnode.protocol.tx import Tx
+from fastnode.records import dataclass
 from fastnode.sources.sync_control import SyncControl
 from fastnode.view import View
 from fastnode.world_state.state import WorldState
@@ -108,6 +109,16 @@ class DecodedTxs:
             self._txs.pop(tx_hash, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """State of what begins blocks, replaced as a whole."""
+
+    #: Time of the next block that is built in any case, by the monotonic clock; None: none is.
+    next_at: float | None = None
+    #: True since there was no room on the disk for a block; a block that is there ends it.
+    is_full: bool = False
+
+
 class LocalNetwork:
     """Methods below "changes" belong to the thread that runs; hand them over with :meth:`do`.
 
@@ -116,7 +127,7 @@ class LocalNetwork:
                   the operator goes on ── HELD ◄─────┘──┘ ├── a block, or nothing to put into one ─────────────────┤
                                                           └── there is room again ── FULL ◄── no room on the disk ─┘
 
-    HELD is ``is_held``; FULL is the block behind which there was no room.  In both only a block that is asked for by
+    HELD is ``is_held``; FULL is in its :class:`Rhythm`.  In both only a block that is asked for by
     itself is built.
     """
 
@@ -154,21 +165,17 @@ class LocalNetwork:
         self._jobs = JobQueue("the local network", self._control.wake)
         self._decoded = DecodedTxs()
         self._callers = Callers()
-        self._next_interval_at: float | None = None
         #: True while the operator wants no blocks but those that are asked for one by one.
         self.is_held: Callable[[], bool] = lambda: False
-        #: The newest block when there was no room for the next.
-        self._full_at: int | None = None
+        self._rhythm = Rhythm()
         self._apply_kept()
         self._count_mana()
 
     def invariant(self) -> None:
         """AssertionError unless what is counted, waited for and kept can be so."""
-        kept, due = self.kept, self._next_interval_at
+        kept, due = self.kept, self._rhythm.next_at
         assert kept.interval_s is None or kept.interval_s >= 0
         assert due is None or due > 0
-        full_at = self._full_at
-        assert full_at is None or full_at >= 0
         assert min(self.fees.usage) >= 0
         assert self.l1 is None or self.miner.published_at is not None
 
@@ -288,9 +295,8 @@ class LocalNetwork:
         return self.options.interval_s if self.kept.interval_s is None else (self.kept.interval_s or None)
 
     def _mine_when_due(self) -> None:
-        tip = self._ingestor.view.tip_number
         try:
-            if tip == self._full_at:
+            if self._rhythm.is_full:
                 self._ingestor.catch_up()
             self._follow_l1()
             if self.is_held():
@@ -302,8 +308,8 @@ class LocalNetwork:
         except (L1AwayError, DatabaseFull) as error:
             # Transactions go on waiting; the health of the node says why.
             self._callers.release()
-            if isinstance(error, DatabaseFull) and tip != self._full_at:
-                self._full_at = tip  # one line until there is a block
+            if isinstance(error, DatabaseFull) and not self._rhythm.is_full:
+                self._rhythm = replace(self._rhythm, is_full=True)  # one line until there is a block
                 logger.error("the local network waits for room on the disk", extra=log_facts(reason=str(error)))
 
     def _follow_l1(self) -> None:
@@ -348,13 +354,14 @@ class LocalNetwork:
             self._callers.release(waiting)
 
     def _mine_at_interval(self) -> None:
-        if self._next_interval_at is not None and time.monotonic() >= self._next_interval_at:
+        due = self._rhythm.next_at
+        if due is not None and time.monotonic() >= due:
             self.restart_interval()
             self.mine_one(may_be_empty=True)
 
     def restart_interval(self) -> None:
         interval = self.interval_s
-        self._next_interval_at = None if interval is None else time.monotonic() + interval
+        self._rhythm = replace(self._rhythm, next_at=None if interval is None else time.monotonic() + interval)
 
     def _keep_alive(self) -> None:
         if self._is_too_old():
@@ -367,11 +374,10 @@ class LocalNetwork:
 
     def _idle_s(self) -> float:
         longest = KEEP_ALIVE_CHECK_S if self.l1 is None else self.l1.poll_s
-        if self._full_at == self._ingestor.view.tip_number:
+        if self._rhythm.is_full:
             longest = ROOM_CHECK_S
-        if self._next_interval_at is None:
-            return longest
-        return max(0.0, min(longest, self._next_interval_at - time.monotonic()))
+        due = self._rhythm.next_at
+        return longest if due is None else max(0.0, min(longest, due - time.monotonic()))
 
     # ---- one block -----------------------------------------------------------------------------
 
@@ -448,6 +454,7 @@ class LocalNetwork:
         if first <= self._ingestor.view.tip_number:
             self.undo_above(first - 1, keep_txs=False, force=True)
         self._ingestor.apply(record)
+        self._rhythm = replace(self._rhythm, is_full=False)
         self._count_mana()
         self._settle()
 
@@ -470,6 +477,7 @@ class LocalNetwork:
 
     def _on_block(self, mana: int) -> None:
         """A block is stored."""
+        self._rhythm = replace(self._rhythm, is_full=False)
         self.fees.on_block(mana)
         taken = min(len(self.kept.messages), L1_TO_L2_MESSAGES_PER_CHECKPOINT)
         self.kept.messages = self.kept.messages[taken:]

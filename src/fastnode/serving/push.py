@@ -185,14 +185,21 @@ class PushClient(WebSocket):
         super().connection_lost(exc)
 
 
+class Told(NamedTuple):
+    """Point of the chain that all live clients have been told of; replaced as a whole."""
+
+    blocks: SeenBlocks
+    tips_json: bytes
+
+
 class Push:
     """The WebSockets of one server.
 
         NEW ── the first client ──► FOLLOWING, until the server stops
         a client: behind ── it has been told of the newest block ──► live, in the group of its feeds
 
-    It follows from the first client on, and has a heartbeat while there are clients.  Belongs to the loop;
-    ``on_committed`` and ``on_pending`` any thread may call.
+    It is NEW without a :class:`Told`, follows from the first client on, and has a heartbeat while there are clients.
+    Belongs to the loop; ``on_committed`` and ``on_pending`` any thread may call.
 
     ``view``: the newest one; ``has_room``: for one more client; ``subscriptions_max``: of all clients together;
     ``artifacts``: names for the subscriptions that want them.
@@ -221,9 +228,8 @@ class Push:
         self._loop = asyncio.get_running_loop()
         self._clients: dict[PushClient, None] = {}
         self._listeners: Listeners[PushClient] = Listeners()
-        #: Blocks that all live clients have been told of.
-        self._seen: SeenBlocks | None = None
-        self._tips_json = b""
+        #: None before the first client.
+        self._told: Told | None = None
         self._lock = asyncio.Lock()
         self._news = asyncio.Event()
         #: Clients that wait for newer blocks: a node that is ahead has told them of the blocks here.
@@ -237,7 +243,7 @@ class Push:
 
     def invariant(self) -> None:
         """AssertionError unless all subscriptions are counted, and what clients take is theirs."""
-        assert (self._seen is None) == (self._following is None)
+        assert (self._told is None) == (self._following is None)
         assert self._beating is not None or not self._clients
         assert self._waiting.keys() <= self._clients.keys()
         count = sum(len(client.subscriptions) for client in self._clients)
@@ -251,6 +257,12 @@ class Push:
     # ---- who listens -------------------------------------------------------------------------
 
     @property
+    def _seen(self) -> SeenBlocks:
+        """Blocks that all live clients have been told of."""
+        assert self._told is not None  # there has been a client
+        return self._told.blocks
+
+    @property
     def subscription_count(self) -> int:
         """Subscriptions of all clients."""
         return self._listeners.subscription_count
@@ -262,7 +274,7 @@ class Push:
     @property
     def told(self) -> Any:
         """The newest block that live clients have been told of; None before the first client."""
-        return None if self._seen is None else self._seen.tip
+        return None if self._told is None else self._told.blocks.tip
 
     def open(
         self, headers: Mapping[bytes, bytes], allowance: Allowance, common: bytes, charged: Client | None
@@ -282,9 +294,9 @@ class Push:
 
     def _enter(self, client: PushClient) -> None:
         view = self._view()
-        if self._seen is None and view is not None:
-            self._seen = SeenBlocks(view.chain, view.chain.tip_number - _FIRST_REMEMBERED)
-            self._tips_json = view.chain.tips_json
+        if self._told is None and view is not None:
+            blocks = SeenBlocks(view.chain, view.chain.tip_number - _FIRST_REMEMBERED)
+            self._told = Told(blocks, view.chain.tips_json)
             self._following = self._loop.create_task(self._follow())
         self._clients[client] = None
         self._take(client, CLIENT_BYTES)
@@ -434,7 +446,6 @@ class Push:
             raise ServerError(f"{reason} (--rpc-max-event-subscriptions)")
         cursors = _cursors_of(wanted.get("from"), chain)
         if cursors is not None:
-            assert self._seen is not None
             try:
                 place = self._seen.place_of(chain, cursors)
                 if place is not None:
@@ -499,7 +510,6 @@ class Push:
     async def _step(self, client: PushClient, chain: ChainView, subscription: Subscription) -> bool:
         """Tell the next thing; False: nothing is left to tell now."""
         feed, cursors, seen = subscription.feed, subscription.cursors, self._seen
-        assert seen is not None
         assert cursors is not None
         try:
             place = seen.place_of(chain, cursors)
@@ -555,7 +565,7 @@ class Push:
 
     def on_committed(self, _committed: Committed) -> None:
         """There is a new view."""
-        if self._seen is not None:
+        if self._told is not None:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._news.set)
 
@@ -593,10 +603,10 @@ class Push:
 
     async def _advance(self) -> ChainView:
         """Tell live clients of everything until the newest view, whose chain is returned.  The lock is held."""
-        view, seen = self._view(), self._seen
+        view, told = self._view(), self._told
         assert view is not None
-        assert seen is not None
-        chain = view.chain
+        assert told is not None
+        chain, seen = view.chain, told.blocks
         if chain.tips.proposed != seen.tip:
             undone = seen.take_back(chain)
             if undone:
@@ -604,8 +614,8 @@ class Push:
             for number in range(seen.tip.number + 1, chain.tip_number + 1):
                 await self._tell_block(chain, number)
                 seen.go_on(chain, number, number)
-        if chain.tips_json != self._tips_json:
-            self._tips_json = chain.tips_json
+        if chain.tips_json != told.tips_json:
+            self._told = told._replace(tips_json=chain.tips_json)
             tips = self._listeners.named("tips")
             if tips is not None:
                 text = frame_of(message(tips, "tips", Cursor.at(seen.tip), chain.tips_json))
@@ -648,7 +658,7 @@ class Push:
         while self._pending:
             hashes.append(self._pending.popleft())
         txs = self._listeners.named("txs")
-        if not hashes or txs is None or self._seen is None:
+        if not hashes or txs is None:
             return
         told = [b'{"txHash":"%b","status":"pending"}' % encode.to_hex(tx_hash) for tx_hash in hashes]
         text = frame_of(message(txs, "txs", Cursor.at(self._seen.tip), b"[" + b",".join(told) + b"]"))
@@ -669,7 +679,6 @@ class Push:
             await slice_.pause()
 
     async def _beat(self) -> None:
-        assert self._seen is not None
         params = b'{"cursor":"%b"}' % bytes(Cursor.at(self._seen.tip))
         position = frame_of(b'{"jsonrpc":"2.0","method":"position","params":%b}' % params)
         slice_ = _Slice()

@@ -9,7 +9,6 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from enum import Enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,7 @@ from fastnode.http.turns import Turns
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.rate_limits import RateLimits
 from fastnode.kernels import cached_responses
+from fastnode.records import dataclass
 from fastnode.serving.application import OwnPages, Pages, RpcApplication
 from fastnode.serving.event_streams import EventStreams
 from fastnode.serving.fast_path import FastPath
@@ -48,21 +48,41 @@ SWEEP_INTERVAL_S: Final = 1.0
 DEADLINES_PER_TURN: Final = 16
 
 
-class Stage(Enum):
-    """Stage in the life of a server."""
+@dataclass(frozen=True, slots=True)
+class New:
+    """Nobody can connect yet."""
 
-    NEW = "nobody can connect yet"
-    LISTENING = "connections come here"
-    REPLACED = "another server listens, and what is under way here ends"
-    STOPPING = "nothing new is accepted, or it has stopped"
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Connections come here."""
+
+    listener: Listener
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Another server listens, and what is under way here ends."""
+
+    successor: HttpServer
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Nothing new is accepted, or it has stopped."""
+
+    #: Set when the last connection has gone.
+    all_gone: asyncio.Event
 
 
 class HttpServer:
     """Serves an application over HTTP.  ``start`` and ``stop`` belong to one running event loop.
 
-        NEW ── start, take_over ──► LISTENING ── another one takes over ──► REPLACED
+        New ── start, take_over ──► Listening ── another one takes over ──► Replaced
                                         │                                       │
-                                        └── stop ──► STOPPING ◄── stop ─────────┘
+                                        └── stop ──► Stopping ◄── stop ─────────┘
+
+    A stage has what it needs; what all but the first need is the task that looks at deadlines.
 
     Servers on one loop share its ``turns``, and those of one process the memory ``budget``; by default each has
     its own.
@@ -87,7 +107,6 @@ class HttpServer:
         self.writer = ResponseWriter(limits.idle_time_s)
         self.host = host
         self._wanted_port = port
-        self._listener: Listener | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._connections: set[HttpConnection] = set()
         self._admitted_count = 0  # with those that are not opened yet
@@ -95,9 +114,7 @@ class HttpServer:
         #: Connections that leave answers unread, from the one that has done so longest on.
         self._behind: dict[HttpConnection, None] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._all_gone: asyncio.Event | None = None
-        self._stage = Stage.NEW
-        self._successor: HttpServer | None = None
+        self._stage: New | Listening | Replaced | Stopping = New()
         self._bound_port = 0
         #: Connections since the start, and those turned away because there were too many.
         self.accepted_count = 0
@@ -105,12 +122,7 @@ class HttpServer:
 
     def invariant(self) -> None:
         """AssertionError unless the server has what its stage needs, and each connection its place."""
-        stage = self._stage
-        assert (self._sweeper is None) == (stage is Stage.NEW)
-        assert (self._listener is not None) == (stage is Stage.LISTENING) or stage is Stage.STOPPING
-        assert (self._successor is not None) == (stage is Stage.REPLACED) or stage is Stage.STOPPING
-        assert self._all_gone is None or stage is Stage.STOPPING
-        assert self._successor is None or self._listener is None
+        assert (self._sweeper is None) == isinstance(self._stage, New)
         assert len(self._connections) <= self._admitted_count
         assert self._admitted_count <= self.accepted_count
         assert self._behind.keys() <= self._connections
@@ -120,27 +132,26 @@ class HttpServer:
     async def start(self, listening: socket.socket | None = None) -> None:
         """Bind and listen, or listen on a socket that is bound already.  Raises OSError (such as EADDRINUSE), with
         nothing left open."""
-        if self._stage is not Stage.NEW:
+        if not isinstance(self._stage, New):
             raise RuntimeError("the server has been started already")
         sockets = await bind(self.host, self._wanted_port) if listening is None else [listen(listening)]
-        self._listener = Listener(self, sockets)
-        self._bound_port = self._listener.port
-        self._begin()
+        listener = Listener(self, sockets)
+        self._begin(listener, listener.port)
 
-    def _begin(self) -> None:
+    def _begin(self, listener: Listener, port: int) -> None:
+        self._bound_port = port
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
-        self._stage = Stage.LISTENING
+        self._stage = Listening(listener)
 
     def take_over(self, other: HttpServer) -> None:
         """Listen where ``other`` does: new connections come here, and its own too; those with something under way end
         with those answers instead."""
-        if self._stage is not Stage.NEW or other._stage is not Stage.LISTENING or other._listener is None:
+        stage = other._stage
+        if not isinstance(self._stage, New) or not isinstance(stage, Listening):
             raise RuntimeError("there is nothing to take over, or the server has been started already")
-        self._listener, other._listener = other._listener, None
-        self._listener.hand_over(self)
-        self._bound_port = other._bound_port
-        self._begin()
-        other._successor, other._stage = self, Stage.REPLACED
+        stage.listener.hand_over(self)
+        self._begin(stage.listener, other._bound_port)
+        other._stage = Replaced(self)
         for connection in tuple(other._connections):
             self._adopt(connection)
 
@@ -194,32 +205,32 @@ class HttpServer:
 
         What is not finished after ``grace_seconds`` is cut off.  May be called more than once.
         """
-        if self._stage in (Stage.NEW, Stage.STOPPING):
+        before = self._stage
+        if isinstance(before, New | Stopping):
             return
-        self._stage = Stage.STOPPING
-        if self._listener is not None:  # else another server has taken it over
-            self._listener.close()
-        self._all_gone = asyncio.Event()
+        all_gone = asyncio.Event()
+        self._stage = Stopping(all_gone)
+        if isinstance(before, Listening):  # else another server has taken it over
+            before.listener.close()
         for connection in tuple(self._connections):
             connection.drain()
-        await self._wait_until_gone(grace_seconds)
+        await self._wait_until_gone(all_gone, grace_seconds)
         if self._connections:
             logger.warning("%d connections were cut off after %g s", len(self._connections), grace_seconds)
             for connection in tuple(self._connections):
                 connection.abort()
-            await self._wait_until_gone(SWEEP_INTERVAL_S)
+            await self._wait_until_gone(all_gone, SWEEP_INTERVAL_S)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=SWEEP_INTERVAL_S)
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
 
-    async def _wait_until_gone(self, seconds: float) -> None:
-        assert self._all_gone is not None
+    async def _wait_until_gone(self, all_gone: asyncio.Event, seconds: float) -> None:
         if not self._connections:
             return
         try:
-            await asyncio.wait_for(self._all_gone.wait(), seconds)
+            await asyncio.wait_for(all_gone.wait(), seconds)
         except TimeoutError:
             return
 
@@ -273,7 +284,7 @@ class HttpServer:
         return b"".join(self.writer.render(response, keep_alive=False, omit_body=False))
 
     def _reason_against(self, network: bytes | None) -> str | None:
-        if self._stage is Stage.STOPPING:
+        if isinstance(self._stage, Stopping):
             return "the server stops"
         if self._admitted_count + self._connection_counts.elsewhere >= self.limits.connections_max:
             return f"too many connections; the limit is {self.limits.connections_max}"
@@ -291,17 +302,18 @@ class HttpServer:
 
     def register(self, connection: HttpConnection) -> None:
         self._connections.add(connection)
-        if self._stage is Stage.STOPPING:  # while it was opened
+        stage = self._stage
+        if isinstance(stage, Stopping):  # while it was opened
             connection.drain()
-        elif self._successor is not None:
-            self._successor._adopt(connection)
+        elif isinstance(stage, Replaced):
+            stage.successor._adopt(connection)
 
     def forget(self, connection: HttpConnection) -> None:
         self._connections.remove(connection)
         self._behind.pop(connection, None)
         self.release(connection.network)
-        if not self._connections and self._all_gone is not None:
-            self._all_gone.set()
+        if not self._connections and isinstance(self._stage, Stopping):
+            self._stage.all_gone.set()
 
     def note_unread(self, connection: HttpConnection) -> None:
         """Make room if all together leave too much unread, from the one on that has done so longest."""
