@@ -27,7 +27,7 @@ from fastnode.kernels import poseidon2
 from fastnode.protocol.releases import FOUR
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.indexed import TreeSize
+from fastnode.world_state.indexed_tree import TreeSize
 from fastnode.world_state.layout import VALUE
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.trees import NOTE_HASH

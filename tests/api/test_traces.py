@@ -21,7 +21,7 @@ from fastnode.cli.app import root
 from fastnode.errors import Refused
 from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
-from fastnode.mempool.finding import FoundTx, KnownTxs
+from fastnode.mempool.known_txs import FoundTx, KnownTxs
 from fastnode.mempool.store import KeptRow, PoolStore, json_key, kept_key
 from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions

@@ -94,7 +94,7 @@ NOT_AT_THE_START = {
     *("py_arkworks_bls12381", "rich"),
     *("fastnode.app.stages.origins", "fastnode.building", "fastnode.keystore.keystore", "fastnode.local_network"),
     *("fastnode.outgoing.network", "fastnode.sentinel.sentinel", "fastnode.snapshots.location", "fastnode.sources.l1"),
-    *("fastnode.workers", "fastnode.world_state.replica", "fastnode.mempool.followed"),
+    *("fastnode.workers", "fastnode.world_state.replica", "fastnode.mempool.pool_replica"),
 }
 
 

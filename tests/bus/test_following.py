@@ -19,7 +19,7 @@ from fastnode.archiver.queries import ChainView, StoredCheckpoint
 from fastnode.bus import publisher as publishing_module
 from fastnode.bus.publisher import Publisher
 from fastnode.bus.subjects import Reference
-from fastnode.sources import moved
+from fastnode.sources import moved_checkpoints
 
 
 def grow(chain: MadeChain, upstream: ScriptedUpstream, steps: int = 1) -> None:
@@ -80,7 +80,7 @@ def test_a_replica_learns_of_a_checkpoint_that_a_reorg_of_l1_has_moved(
     fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when the publisher was not running meanwhile."""
-    monkeypatch.setattr(moved, "LOOK_S", 0.05)
+    monkeypatch.setattr(moved_checkpoints, "LOOK_S", 0.05)
 
     def move(block: int) -> None:
         with upstream.lock:

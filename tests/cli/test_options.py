@@ -13,7 +13,7 @@ from tests.config.examples import examples
 from fastnode.cli.app import root
 from fastnode.cli.options import with_settings
 from fastnode.config.everyday import EVERYDAY
-from fastnode.config.kept import KEPT
+from fastnode.config.idle_settings import KEPT
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Setting, Settings, rows
 from fastnode.values.choices import Boolean

@@ -9,7 +9,7 @@ import pytest
 from tests.config.examples import as_toml, examples
 
 from fastnode.config.documentation import render
-from fastnode.config.renamed import RENAMED
+from fastnode.config.former_names import RENAMED
 from fastnode.config.resolve import Origin, Resolved, resolve
 from fastnode.config.settings import Setting, Settings, rows, setting
 from fastnode.errors import SettingError

@@ -42,9 +42,9 @@ from fastnode.publishing.multicall import Call, bundle
 from fastnode.publishing.propose import NO_ATTESTATIONS, Attestations, EpochProof, InvalidateCall
 from fastnode.sources.blobs.file_store import FileStore, folder_of
 from fastnode.sources.genesis import build_genesis
+from fastnode.sources.genesis_funds import NO_FUNDING
 from fastnode.sources.l1.proposals import Proposal
 from fastnode.sources.l1.propose_calls import MULTICALL3
-from fastnode.sources.prefilled import NO_FUNDING
 from fastnode.world_state.state import WorldState
 
 Action = Mapping[str, Any]

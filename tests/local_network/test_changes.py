@@ -13,9 +13,9 @@ from tests.local_network.local_chain import DAY, NOW, LocalChain, opened
 from fastnode.archiver.check import check_database
 from fastnode.errors import Refused, ValueRefused
 from fastnode.local_network.accounts import TEST_ACCOUNTS
-from fastnode.local_network.kept import FILE_NAME, OpenMessage
+from fastnode.local_network.chain_files import dump_chain, load_chain
+from fastnode.local_network.kept_state import FILE_NAME, OpenMessage
 from fastnode.local_network.messages import secret_hash_of
-from fastnode.local_network.state_files import dump_chain, load_chain
 from fastnode.mempool.ledger import ViewLedger, balance_slot
 from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
 from fastnode.protocol.fields import field_from_int

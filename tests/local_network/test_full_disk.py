@@ -12,9 +12,9 @@ from tests.local_network.local_chain import NOW, LocalChain
 from tests.local_network.test_network import wait_until
 
 from fastnode.errors import DatabaseFull, DatabaseUnwritable
-from fastnode.local_network import kept
+from fastnode.local_network import kept_state
 from fastnode.local_network.changes import Changes
-from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.kept_state import OpenMessage
 from fastnode.storage import database
 
 MESSAGE = OpenMessage(*[b"\2" * 20, b"\2" * 32, b"\2" * 32, b"\2" * 32])
@@ -73,7 +73,7 @@ def test_what_cannot_be_written_down_is_not_changed(
 
     before = values()
     with monkeypatch.context() as patched:
-        patched.setattr(kept, "replace_checked_file", refuse)
+        patched.setattr(kept_state, "replace_checked_file", refuse)
         with pytest.raises(refusal, match="cannot be written"):
             change(quiet_chain.changes)
     assert values() == before

@@ -13,7 +13,7 @@ from fastnode.building.acceptance import AcceptanceLimits
 from fastnode.building.budget import BuildingLimits
 from fastnode.config.settings import Settings
 from fastnode.errors import Refused
-from fastnode.local_network.state_files import dump_chain, load_chain
+from fastnode.local_network.chain_files import dump_chain, load_chain
 from fastnode.testing import local_network
 
 MANA_LIMIT = 200_000_000

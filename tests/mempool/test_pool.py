@@ -522,7 +522,7 @@ def test_a_tx_that_comes_back_has_no_reason_any_more(pool: Harness) -> None:
 
 
 def test_the_newest_reasons_are_kept(pool: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastnode.mempool.departed.DEPARTED_MAX", 3)
+    monkeypatch.setattr("fastnode.mempool.departures.DEPARTED_MAX", 3)
     for number in range(6):
         pool.add(entry(number))
         pool.pool.drop(word(number), "test")

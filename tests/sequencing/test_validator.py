@@ -29,7 +29,7 @@ from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.publishing import digests
 from fastnode.publishing.signing import SigningDoor
 from fastnode.sequencing.attestation_pool import AttestationPool
-from fastnode.sequencing.attesting import PeerAttestations, attest, own_attestations
+from fastnode.sequencing.attestations import PeerAttestations, attest, own_attestations
 from fastnode.sequencing.gossip import ValidatorGossip
 from fastnode.sequencing.l1_publication import KeyDoor
 from fastnode.sequencing.slot_guard import SlotGuard

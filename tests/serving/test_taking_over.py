@@ -18,7 +18,7 @@ from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.serving.server import HttpServer, RpcServer
-from fastnode.serving.starting import StartingApplication
+from fastnode.serving.starting_application import StartingApplication
 
 REQUEST = post(call())
 STARTING, SERVED = b"HTTP/1.1 503", b'"result":42'

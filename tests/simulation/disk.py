@@ -36,7 +36,7 @@ from fastnode.errors import DatabaseFull
 from fastnode.storage import database as databases
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.database_files import is_database
-from fastnode.storage.written import WRITTEN_FILE
+from fastnode.storage.log_length import WRITTEN_FILE
 
 if TYPE_CHECKING:
     from tests.simulation.world import NodeOfWorld, World

@@ -33,7 +33,7 @@ from fastnode.serving import server
 from fastnode.storage import leveldb_copy
 from fastnode.workers import hub, link
 from fastnode.workers.seat import PrimarySeat, WorkerSeat
-from fastnode.workers.shared import SharedConnections
+from fastnode.workers.shared_limits import SharedConnections
 
 __all__ = ["NodeWithWorkers", "put_workers_in_place"]
 

@@ -25,7 +25,7 @@ import fastnode.config.everyday
 import fastnode.config.resolve
 import fastnode.snapshots.create
 import fastnode.snapshots.restore
-import fastnode.snapshots.stored
+import fastnode.snapshots.stored_chain
 from fastnode.cli.app import main as fastnode
 
 MOVES = {"os.rename", "os.mkdir", "os.rmdir", "shutil.rmtree"}

@@ -21,7 +21,7 @@ from fastnode.snapshots import verification
 from fastnode.snapshots.index import KEYS, Index, Network, can_read
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, download, find_snapshots, restore_snapshot
-from fastnode.snapshots.stored import stored_chain
+from fastnode.snapshots.stored_chain import stored_chain
 from fastnode.storage.database import ROOM_BYTES
 from fastnode.world_state import layout as world_state
 

@@ -22,7 +22,7 @@ from fastnode.snapshots.index import KEYS, Network
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network, find_snapshots
 from fastnode.snapshots.startup import start_from_snapshot
-from fastnode.snapshots.stored import stored_chain
+from fastnode.snapshots.stored_chain import stored_chain
 
 Start = Callable[..., NodeProcess]
 

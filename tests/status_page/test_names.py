@@ -22,7 +22,7 @@ from tests.status_page.test_in_chromium import visit as visit
 
 from fastnode.app.process.node import Node
 from fastnode.config.settings import Settings
-from fastnode.status_page import touching
+from fastnode.status_page import contract_txs
 from fastnode.values.counts import Quantity
 from fastnode.view import View
 
@@ -117,8 +117,8 @@ def test_effects_and_calls_have_names_and_an_address_tells_what_is_there(named_s
 
 
 def test_transactions_of_a_contract_are_found_page_by_page(named_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(touching, "TXS_LOOKED", 7)
-    monkeypatch.setattr(touching, "TIME_S", PATIENCE_S)
+    monkeypatch.setattr(contract_txs, "TXS_LOOKED", 7)
+    monkeypatch.setattr(contract_txs, "TIME_S", PATIENCE_S)
     for hash_text in (mined_of(TOKEN), mined_of(AVM_TEST)):
         called = recorded_tx(hash_text).data.app_calls[0].contract_address
         address = "0x" + called.hex()

@@ -20,9 +20,9 @@ from fastnode.storage.database import (
     open_leveldb,
 )
 from fastnode.storage.database_files import fault_of_files
+from fastnode.storage.log_length import WRITTEN_FILE, lost_by
 from fastnode.storage.seal import SEAL_FILE, broken_by
 from fastnode.storage.table_files import damaged_tables
-from fastnode.storage.written import WRITTEN_FILE, lost_by
 
 REMEDY = "throw it away"
 KEYS = [b"%05d" % number for number in range(2000)]

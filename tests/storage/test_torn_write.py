@@ -10,8 +10,8 @@ import pytest
 
 from fastnode.errors import DataDirectoryError
 from fastnode.storage.database import SharedDatabase
+from fastnode.storage.log_length import WRITTEN_FILE
 from fastnode.storage.seal import SEAL_FILE
-from fastnode.storage.written import WRITTEN_FILE
 
 PAGE: Final = 4096
 BLOCK: Final = 32 << 10

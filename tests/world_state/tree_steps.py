@@ -15,7 +15,7 @@ from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree, Change
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.genesis import build_genesis
-from fastnode.world_state.indexed import LeafChanges, TreeSize
+from fastnode.world_state.indexed_tree import LeafChanges, TreeSize
 from fastnode.world_state.snapshot import Snapshot
 
 PADDED = {"messages": 1024, "notes": 64, "nullifiers": 64}

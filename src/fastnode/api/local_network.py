@@ -29,10 +29,10 @@ from fastnode.api.outbox_witness import witness_method
 from fastnode.errors import InvalidParams
 from fastnode.jsonrpc.methods import Context, Handler, Method, Parameter, common
 from fastnode.kernels import encode
+from fastnode.local_network.chain_files import dump_chain, load_chain
 from fastnode.local_network.changes import DEPOSIT
-from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.kept_state import OpenMessage
 from fastnode.local_network.options import Fork
-from fastnode.local_network.state_files import dump_chain, load_chain
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import BOOLEAN

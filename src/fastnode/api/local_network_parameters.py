@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.kept_state import OpenMessage
 from fastnode.local_network.options import Fork
 from fastnode.values.field_elements import ADDRESS, FIELD, Field
 from fastnode.values.numbers import Integer

@@ -19,7 +19,7 @@ from fastnode.values.value_type import ValueType, read_member
 
 if TYPE_CHECKING:
     from fastnode.artifacts.store import ArtifactStore
-    from fastnode.mempool.finding import FoundTx
+    from fastnode.mempool.known_txs import FoundTx
     from fastnode.protocol.tx import Tx
     from fastnode.public_execution.service import Simulation
     from fastnode.public_execution.tracer import Tracer

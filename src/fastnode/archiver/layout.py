@@ -55,7 +55,7 @@ from fastnode.kernels import layouts
 from fastnode.protocol.releases import FOUR
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.migration import Batch, Migration, version_after
-from fastnode.storage.placed import placed
+from fastnode.storage.structs import placed
 
 #: Tells this database from the node's others, and from those of other programs.
 SCHEMA_NAME: Final = b"fastnode archiver "

@@ -23,7 +23,7 @@ import struct
 from typing import NamedTuple
 
 from fastnode.kernels import layouts
-from fastnode.storage.placed import placed
+from fastnode.storage.structs import placed
 
 __all__ = [
     "BlockInfo",

@@ -165,7 +165,7 @@ def _occupy_closed_streams() -> None:
 def _usage_message(error: click.UsageError) -> str:
     """Click's sentence on one line, and where to read more."""
     if isinstance(error, click.NoSuchOption):
-        from fastnode.config.renamed import advice_for_flag
+        from fastnode.config.former_names import advice_for_flag
 
         advice = advice_for_flag(error.option_name)
         if advice is not None:

@@ -222,7 +222,7 @@ def check(resolved: Resolved[Settings], quick: bool, processes: int | None, as_j
     settings, path = prepare(resolved)
     from fastnode.chain_data import ChainData
     from fastnode.data_check import look_at_data
-    from fastnode.data_check.apart import check_apart, processors
+    from fastnode.data_check.processes import check_apart, processors
 
     with _ended_by_signals(), ChainData.open(path, create=False) as data, progress("checking") as advance:
         if quick:

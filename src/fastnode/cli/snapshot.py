@@ -158,7 +158,7 @@ def restore(
     from fastnode.snapshots.leaf_restore import restore_leaves
     from fastnode.snapshots.location import Location
     from fastnode.snapshots.restore import choose_network, restore_snapshot
-    from fastnode.snapshots.stored import stored_chain
+    from fastnode.snapshots.stored_chain import stored_chain
     from fastnode.storage.data_directory import DataDirectory
     from fastnode.storage.replacement import finish_replacement
 

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from fastnode.cli.options import SettingsCommand, with_settings
-from fastnode.config.kept import without_effect
+from fastnode.config.idle_settings import without_effect
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings, rows
 from fastnode.errors import ChainFileError, SettingError

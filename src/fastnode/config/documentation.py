@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from fastnode.config.building_settings import BUILDING
+from fastnode.config.former_names import RENAMED
 from fastnode.config.needs import is_missing
 from fastnode.config.network_config import NETWORK_CONFIG_SETTINGS
-from fastnode.config.renamed import RENAMED
 from fastnode.config.settings import Setting, Settings, rows
 from fastnode.config.validator_settings import AVAILABILITY
 

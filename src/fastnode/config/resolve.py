@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from fastnode.config.former_names import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.network_config import read_network_config, recorded_network
-from fastnode.config.renamed import RENAMED, advice_for_environment, advice_for_flag
 from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
 from fastnode.errors import SettingError
 from fastnode.files import system_reason

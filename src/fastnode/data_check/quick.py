@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastnode.archiver.check import DAMAGE, CheckReport
 from fastnode.archiver.queries import ChainView
 from fastnode.chain_data import ChainData
-from fastnode.data_check.beside import check_side_databases, check_tables, compare_state
+from fastnode.data_check.side_databases import check_side_databases, check_tables, compare_state
 from fastnode.errors import StartError
 from fastnode.protocol.header import StateReference
 from fastnode.storage.database import reason_of

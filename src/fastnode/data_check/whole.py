@@ -31,7 +31,7 @@ from fastnode.archiver.check import (
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ARCHIVER_DIRECTORY
 from fastnode.chain_data import ChainData
-from fastnode.data_check.beside import check_side_databases, check_tables, compare_state
+from fastnode.data_check.side_databases import check_side_databases, check_tables, compare_state
 from fastnode.errors import StartError
 from fastnode.log_index import layout as index_layout
 from fastnode.log_index.check import IndexCheck, IndexFindings, conclude_indexes, heads_elsewhere, ranges_of_tags

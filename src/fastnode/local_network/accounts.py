@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from fastnode.config.allow_list import AllowedElement
 from fastnode.protocol.releases import Release
-from fastnode.sources import prefilled
-from fastnode.sources.prefilled import BANANA_FPC, SPONSORED_FPC
+from fastnode.sources import genesis_funds
+from fastnode.sources.genesis_funds import BANANA_FPC, SPONSORED_FPC
 
 __all__ = [
     "BANANA_COIN",
@@ -36,7 +36,7 @@ class FundedAccount(NamedTuple):
 TEST_ACCOUNTS: Final = tuple(
     FundedAccount(address, bytes.fromhex(secret))
     for address, secret in zip(
-        prefilled.TEST_ACCOUNTS,
+        genesis_funds.TEST_ACCOUNTS,
         (
             "2153536ff6628eee01cf4024889ff977a18d9fa61d0e414422f7681cf085c281",
             "0aebd1b4be76efa44f5ee655c20bf9ea60f7ae44b9a7fd1fd9f189c7a0b0cdae",

@@ -22,7 +22,7 @@ import orjson
 
 from fastnode.errors import DecodeError, Refused, StartError, UpstreamError, UpstreamRejection
 from fastnode.kernels import encode
-from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.kept_state import OpenMessage
 from fastnode.local_network.l1_away import L1AwayError
 from fastnode.log import log_facts
 from fastnode.outgoing.client import ClientLimits, RpcCall

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import orjson
 
 from fastnode.errors import Refused, ValueRefused
-from fastnode.local_network.kept import OpenMessage, SnapshotRecord
+from fastnode.local_network.kept_state import OpenMessage, SnapshotRecord
 from fastnode.local_network.messages import fee_juice_deposit, message_hash, secret_hash_of
 from fastnode.local_network.synthetic import random_field, writes_effect
 from fastnode.mempool.ledger import balance_slot

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fastnode.local_network.kept import OpenMessage
+from fastnode.local_network.kept_state import OpenMessage
 from fastnode.protocol.constants import (
     L1_TO_L2_MESSAGES_PER_CHECKPOINT,
     SEPARATOR_SECRET_HASH,

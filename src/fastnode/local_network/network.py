@@ -34,17 +34,17 @@ from fastnode.archiver.source import CheckpointRecord
 from fastnode.building.jobs import JobQueue
 from fastnode.errors import DatabaseError, DatabaseFull, Refused
 from fastnode.local_network.callers import Callers
+from fastnode.local_network.chain_files import write_state
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import LocalFees, mana_of
 from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.forking import check_fork
 from fastnode.local_network.genesis import SetupBlock
-from fastnode.local_network.kept import StateFile
+from fastnode.local_network.kept_state import StateFile
 from fastnode.local_network.l1_away import L1AwayError
 from fastnode.local_network.messages import messages_of_checkpoint, open_messages
 from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
-from fastnode.local_network.state_files import write_state
 from fastnode.local_network.synthetic import balances_effect
 from fastnode.local_network.transactions import TransactionNotes
 from fastnode.local_network.wallet_reads import WalletReads

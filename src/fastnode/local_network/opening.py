@@ -15,13 +15,13 @@ from fastnode.errors import SettingError
 from fastnode.local_network.accounts import FUNDED
 from fastnode.local_network.forking import ForkedChain, open_fork
 from fastnode.local_network.genesis import NewNetwork, Setup, setup_of
-from fastnode.local_network.kept import FILE_NAME
+from fastnode.local_network.kept_state import FILE_NAME
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import options_of
 from fastnode.protocol import releases
 from fastnode.protocol.releases import FOUR, Release
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
-from fastnode.sources.prefilled import FUNDS, funds_of_entries
+from fastnode.sources.genesis_funds import FUNDS, funds_of_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

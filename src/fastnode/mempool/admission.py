@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from fastnode.mempool.entries import PoolEntry
-from fastnode.mempool.kept import KEEP_NONE, KeepLimit
+from fastnode.mempool.final_txs import KEEP_NONE, KeepLimit
 from fastnode.mempool.pending import PendingIndex
 from fastnode.mempool.rules import (
     Origin,

@@ -5,7 +5,7 @@
     flush   what waits in the pool for a node that answers
 
 The process that decides about the pool does it (:class:`PoolHandover`); other processes of a node leave it to that one
-(followed.py).  Whether a transaction was handed on is part of its entry in the pool, so a restart does not send it
+(pool_replica.py).  Whether a transaction was handed on is part of its entry in the pool, so a restart does not send it
 again.
 """
 

@@ -8,7 +8,7 @@ same lock that made it, and :meth:`TxPool.add` returns only after it is durable.
                                                         ▼   │  └──────┘
                                                      protected            pending ──► deleted
 
-A final transaction can be kept (kept.py): its record goes, its content stays.
+A final transaction can be kept (final_txs.py): its record goes, its content stays.
 
 Reads take no lock: they look at one dictionary entry or at a copy of the order made in one step.
 """
@@ -28,9 +28,9 @@ from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnwritable, Fas
 from fastnode.log import log_facts
 from fastnode.mempool.admission import Evictions, PoolOptions, evictions_for
 from fastnode.mempool.clock import SlotClock
-from fastnode.mempool.departed import DepartedTxs
+from fastnode.mempool.departures import DepartedTxs
 from fastnode.mempool.entries import PoolEntry, TxState
-from fastnode.mempool.kept import KeptTxs
+from fastnode.mempool.final_txs import KeptTxs
 from fastnode.mempool.ledger import Ledger, balance_slot
 from fastnode.mempool.pending import PendingIndex
 from fastnode.mempool.rules import Added, Origin, TxRejected, cover

@@ -33,8 +33,8 @@ from fastnode.kernels import encode
 from fastnode.mempool.allow_list import default_allow_list
 from fastnode.mempool.clock import SlotClock
 from fastnode.mempool.entries import PoolEntry
+from fastnode.mempool.final_txs import KEEP_NONE, KeepLimit
 from fastnode.mempool.handover import Handover, PoolHandover, TxSink
-from fastnode.mempool.kept import KEEP_NONE, KeepLimit
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.network import NetworkIdentity, NetworkValues
 from fastnode.mempool.pool import Added, Origin, PoolOptions, TxPool

@@ -5,9 +5,9 @@ Keys and values::
     00 ...           the layout's version and whose transactions these are (storage/side_database.py)
     01 | tx hash 32  record of the transaction (entries.py)
     02 | tx hash 32  the transaction as JSON, as it is sent; absent for deleted ones
-    03 | number 8    hash 32 | bytes of JSON 4: a final transaction that is kept (kept.py); its record is gone, its JSON
-                     stays.  Numbers rise by one
-    04 | tx hash 32  number 8 | text: why it left without a block (departed.py); an older fastnode overlooks it
+    03 | number 8    hash 32 | bytes of JSON 4: a final transaction that is kept (final_txs.py); its record is gone, its
+                     JSON stays.  Numbers rise by one
+    04 | tx hash 32  number 8 | text: why it left without a block (departures.py); an older fastnode overlooks it
 
 Writes are staged in the order in which they happened and made durable in that order, several callers'
 at once: the first to commit takes along what the others have staged meanwhile, so a burst of

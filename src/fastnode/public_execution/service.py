@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastnode.config.settings import Settings
     from fastnode.log_index.function_names import FunctionNames
     from fastnode.mempool.clock import SlotClock
-    from fastnode.mempool.finding import FoundTx
+    from fastnode.mempool.known_txs import FoundTx
     from fastnode.protocol.header import GasFees
     from fastnode.view import View
 

@@ -18,7 +18,7 @@ import orjson
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import DecodeError, Refused
-from fastnode.mempool.finding import FoundTx
+from fastnode.mempool.known_txs import FoundTx
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
 from fastnode.protocol.effects import TxEffect

@@ -16,7 +16,7 @@ from fastnode.log import log_facts
 from fastnode.protocol.ethereum import recover_signer
 from fastnode.publishing.propose import Attestations, InvalidateCall
 from fastnode.records import dataclass
-from fastnode.sequencing.attesting import own_members
+from fastnode.sequencing.attestations import own_members
 from fastnode.sequencing.turns import Turn, pending_override
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES

@@ -30,10 +30,10 @@ from fastnode.loop import Loop
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.records import dataclass
-from fastnode.sequencing.attesting import PeerAttestations, attest, propose_call, require_quorum_here
+from fastnode.sequencing.attestations import PeerAttestations, attest, propose_call, require_quorum_here
 from fastnode.sequencing.candidates import Candidates
 from fastnode.sequencing.drafting import Drafted, Drafting
-from fastnode.sequencing.fishing import require_taken
+from fastnode.sequencing.fisherman import require_taken
 from fastnode.sequencing.invalidation import Invalidation
 from fastnode.sequencing.l1_time import L1Time
 from fastnode.sequencing.options import SequencerOptions

@@ -25,7 +25,7 @@ from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import L1PublishedData
 from fastnode.publishing import digests
 from fastnode.records import dataclass
-from fastnode.sequencing.attesting import own_attestations
+from fastnode.sequencing.attestations import own_attestations
 from fastnode.sequencing.l1_time import L1Time
 from fastnode.sequencing.record import MISSED_MAX
 from fastnode.sequencing.turns import is_hatch_open

@@ -27,7 +27,7 @@ from fastnode.extras import LazyModule, advice_for
 from fastnode.outgoing.network import ClientLimits
 from fastnode.outgoing.web_folder import WebFolder
 from fastnode.records import dataclass
-from fastnode.snapshots.allowed import public_form
+from fastnode.snapshots.allowed_places import public_form
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
 from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE, LeafIndex

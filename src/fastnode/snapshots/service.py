@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastnode.errors import FastnodeError, Refused
 from fastnode.log import log_facts
-from fastnode.snapshots.allowed import require_allowed
+from fastnode.snapshots.allowed_places import require_allowed
 
 if TYPE_CHECKING:
     from fastnode.snapshots.index import Snapshot

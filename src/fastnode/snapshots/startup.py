@@ -28,7 +28,7 @@ from fastnode.snapshots.leaf_restore import find_leaf_snapshots, is_begun, resto
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.patience import Check
 from fastnode.snapshots.restore import Confirm, choose_network, find_snapshots, restore_snapshot
-from fastnode.snapshots.stored import StoredChain, stored_chain
+from fastnode.snapshots.stored_chain import StoredChain, stored_chain
 from fastnode.storage.data_directory import DataDirectory
 from fastnode.storage.replacement import finish_replacement, remove_sample
 

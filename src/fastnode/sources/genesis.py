@@ -20,7 +20,7 @@ from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.releases import Release
 from fastnode.sources.chain_file import ChainFileSource
-from fastnode.sources.prefilled import NO_FUNDING, Funding
+from fastnode.sources.genesis_funds import NO_FUNDING, Funding
 from fastnode.sources.upstreams import Upstream
 from fastnode.world_state.genesis import genesis_of
 

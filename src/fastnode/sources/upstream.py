@@ -6,7 +6,7 @@ then the proposed blocks behind the last one.
 
     node_getL2Tips, node_getBlockHeader     where it is, and where the chains part
     node_getCheckpoints, node_getBlocks     content
-    node_getCheckpointsData                 blocks of L1 that have what is stored (moved.py), if it is a fastnode
+    node_getCheckpointsData                 blocks of L1 with what is stored (moved_checkpoints.py), if it is a fastnode
     fastnode_getL1ToL2Messages              messages from L1, if the other node is a fastnode
 
 Nothing is believed here; only what would waste work is refused early.  Hashes of headers are computed, never
@@ -42,7 +42,7 @@ from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
 from fastnode.records import dataclass
 from fastnode.sources.common_chain import GENESIS, HEADERS_PER_QUESTION, CommonChain, RemoteNode, as_list, is_stored
-from fastnode.sources.moved import MovedCheckpoints
+from fastnode.sources.moved_checkpoints import MovedCheckpoints
 
 __all__ = ["RemoteNode", "UpstreamSource"]
 

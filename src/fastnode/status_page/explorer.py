@@ -39,9 +39,9 @@ from fastnode.protocol.constants import NOTE_HASH_TREE_ID, NULLIFIER_TREE_ID
 from fastnode.status_page import lists
 from fastnode.status_page.abi import abi_tables
 from fastnode.status_page.calls import contracts_and_keys, facts_of_calls, facts_of_failure, facts_of_tx
+from fastnode.status_page.contract_txs import Call, calls_of_tx, touching_txs
 from fastnode.status_page.effects import contract_fact, event_fact, tables_of
 from fastnode.status_page.findings import Document, Fact, Finding, Table, fee_juice, hex_of, time_of
-from fastnode.status_page.touching import Call, calls_of_tx, touching_txs
 from fastnode.view import View
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ A damaged block is never read as if it were whole:
     data block                  each time it is read: tables are mapped, so no read says whether it comes from the disk
     a table's index and filter  when the table is opened, which is before its first read
     manifest, log               when the database is opened; a compaction checks what it reads too
-    which files there are       when the database is opened (database_files.py, seal.py, written.py)
+    which files there are       when the database is opened (database_files.py, seal.py, log_length.py)
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from fastnode.kernels import checked_reads, stored_text
 from fastnode.records import dataclass
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
+from fastnode.storage.log_length import WrittenLog, lost_by
 from fastnode.storage.seal import break_seal, broken_by, write_seal
 from fastnode.storage.torn_write import cut_torn_write
-from fastnode.storage.written import WrittenLog, lost_by
 
 __all__ = [
     "LOG_LEFT_BYTES_MAX",

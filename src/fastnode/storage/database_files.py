@@ -5,7 +5,7 @@
     000005.ldb        a table; its footer says where its indexes are
     000006.log        what is in no table yet
     fastnode.seal     what all of these were when the database was closed (seal.py)
-    fastnode.written  how long its newest log was after the newest write (written.py)
+    fastnode.written  how long its newest log was after the newest write (log_length.py)
 
 LevelDB takes a folder without CURRENT for a new database and removes the tables in it, and one without its log for an
 older one.  It takes as much memory as a footer says that an index has, for any size of the file.

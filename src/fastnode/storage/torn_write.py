@@ -19,7 +19,7 @@ from fastnode.files import sync_path
 from fastnode.kernels import leveldb_table
 from fastnode.log import log_facts
 from fastnode.storage.database_files import LOG_SUFFIX
-from fastnode.storage.written import noted
+from fastnode.storage.log_length import noted
 
 __all__ = ["cut_torn_write"]
 
@@ -35,7 +35,7 @@ _LAST: Final = 4
 def cut_torn_write(path: Path) -> None:
     """Cut what is left of the last write off the newest log of the closed database ``path``, if it is not whole.
 
-    Nothing is cut that is known to have been written (written.py), nor where another write follows.  OSError.
+    Nothing is cut that is known to have been written (log_length.py), nor where another write follows.  OSError.
     """
     log = max(path.glob(f"*{LOG_SUFFIX}"), default=None)
     if log is None:

@@ -20,7 +20,7 @@ from typing import Final
 
 from fastnode.archiver.store import ArchiverStore
 from fastnode.log import log_facts
-from fastnode.mempool.followed import CopiedPoolStore
+from fastnode.mempool.pool_replica import CopiedPoolStore
 from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.workers.contents import ContentsReader
 from fastnode.world_state.replica import WorldStateReplica

@@ -17,7 +17,7 @@ from fastnode.kernels import simple_request
 from fastnode.log_index import layout as log_layout
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.mempool.clock import SlotClock
-from fastnode.mempool.followed import DecidingPool, FollowedPool
+from fastnode.mempool.pool_replica import DecidingPool, FollowedPool
 from fastnode.view import Committed, View
 from fastnode.workers.copies import Copies, Copy, ReplicaOptions
 from fastnode.workers.facts import ChainTime, Facts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastnode.records import dataclass
-from fastnode.workers.shared import SharedBuckets, SharedConnections
+from fastnode.workers.shared_limits import SharedBuckets, SharedConnections
 
 if TYPE_CHECKING:
     from fastnode.serving.server import HttpServer

@@ -29,7 +29,7 @@ from typing import Final
 from fastnode.log import log_facts, name_process
 from fastnode.values.lineage import new_id
 from fastnode.workers.seat import PrimarySeat, WorkerSeat
-from fastnode.workers.shared import SharedBuckets, SharedConnections
+from fastnode.workers.shared_limits import SharedBuckets, SharedConnections
 
 __all__ = ["Supervisor", "listening_sockets", "sweep"]
 

@@ -23,7 +23,7 @@ from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateR
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import Added, AppendOnlyTree, Change, Growth
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.indexed import LeafChanges, TreeSize
+from fastnode.world_state.indexed_tree import LeafChanges, TreeSize
 from fastnode.world_state.layout import BLOCK, CHANGED, THIN_KEY, BlockRecord, pack_changed, u32
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, TREES, Tree

@@ -24,7 +24,7 @@ from fastnode.world_state.history_check import (
     check_changed_leaves,
     check_edges,
 )
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.layout import HASH_BYTES
 from fastnode.world_state.stored_nodes import Array, entries, nodes_of_tiles
 from fastnode.world_state.trees import Tree, zero_nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastnode.protocol.releases import Separators
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import Trees
 

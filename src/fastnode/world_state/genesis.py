@@ -18,7 +18,7 @@ from fastnode.records import dataclass
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change, Growth
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.indexed import LeafChanges
+from fastnode.world_state.indexed_tree import LeafChanges
 from fastnode.world_state.layout import BLOCK, BlockRecord, u32
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import Tree, zero_nodes

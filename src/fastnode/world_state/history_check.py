@@ -24,7 +24,7 @@ from fastnode.errors import DatabaseError
 from fastnode.kernels import indexed_tree, poseidon2, tree_nodes
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.layout import (
     BLOCK,
     BLOCK_BYTES,

@@ -57,7 +57,7 @@ from fastnode.kernels import layouts
 from fastnode.records import dataclass
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.migration import Batch, Migration, version_after
-from fastnode.storage.placed import placed
+from fastnode.storage.structs import placed
 
 
 def _begin_thin_history(_database: SharedDatabase) -> Iterable[Batch]:

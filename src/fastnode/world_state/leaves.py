@@ -18,7 +18,7 @@ import numpy as np
 from fastnode.kernels import layouts, tree_nodes
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.layout import HASH_BYTES, INDEX_BYTES, LEAF, TILE, LeafState
 from fastnode.world_state.stored_nodes import Array, nodes_of_tiles, numbers
 from fastnode.world_state.trees import PUBLIC_DATA, Tree

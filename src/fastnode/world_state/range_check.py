@@ -17,7 +17,7 @@ from fastnode.kernels import layouts, poseidon2
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.layout import HASH_BYTES
 from fastnode.world_state.trees import Tree, zero_nodes
 from fastnode.world_state.view import WorldStateView

@@ -28,7 +28,7 @@ from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.genesis import compute_genesis
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.layout import (
     BLOCK,
     EDGE,

@@ -14,7 +14,7 @@ from fastnode.kernels import poseidon2
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.trees import Tree
 from fastnode.world_state.view import WorldStateView
 

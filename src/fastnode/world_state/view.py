@@ -19,7 +19,7 @@ from fastnode.protocol.fields import field_from_int
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
-from fastnode.world_state.indexed import IndexedTree
+from fastnode.world_state.indexed_tree import IndexedTree
 from fastnode.world_state.layout import BLOCK, BlockRecord, LeafRecord, u32
 from fastnode.world_state.snapshot import Snapshot
 from fastnode.world_state.trees import TREES

@@ -15,7 +15,7 @@ from tests.sources.made_chain import MadeChain
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import FOUR
 from fastnode.sources.genesis import build_genesis
-from fastnode.sources.prefilled import FUNDS, Funding
+from fastnode.sources.genesis_funds import FUNDS, Funding
 
 OWN = bytes(31) + b"\x07"
 HANDLER = "0x" + "ab" * 20

@@ -38,7 +38,7 @@ from fastnode.fees.sources import ChainFees, FeeSource
 from fastnode.jsonrpc.methods import Method
 from fastnode.log_index.function_names import FunctionNames
 from fastnode.log_index.known_tags import KnownTags
-from fastnode.mempool.finding import FoundTx
+from fastnode.mempool.known_txs import FoundTx
 from fastnode.mempool.service import Mempool
 from fastnode.records import dataclass
 from fastnode.sources.rollback import SyncOperator

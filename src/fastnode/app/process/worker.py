@@ -38,8 +38,8 @@ from fastnode.http.turns import Turns
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.kernels import hash_threads
 from fastnode.log import log_facts
-from fastnode.mempool.finding import KnownTxs
-from fastnode.mempool.followed import OtherHandover
+from fastnode.mempool.known_txs import KnownTxs
+from fastnode.mempool.pool_replica import OtherHandover
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.mempool.validation import TxValidator
 from fastnode.proofs.options import checks_at_once, judge_of
@@ -47,7 +47,7 @@ from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, RpcServer
-from fastnode.serving.starting import StartingApplication
+from fastnode.serving.starting_application import StartingApplication
 from fastnode.serving.version_headers import version_headers
 from fastnode.values.lineage import LINEAGE_HEADER
 from fastnode.workers.copies import ReplicaOptions

@@ -12,7 +12,7 @@ from fastnode.app.ground.method_tables import Services
 from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.roles.public_port import PublicPort
 from fastnode.app.stages.core import Core
-from fastnode.mempool.finding import KnownTxs
+from fastnode.mempool.known_txs import KnownTxs
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from fastnode.errors import UpstreamUnavailable
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.tx import Tx
 from fastnode.serving.version_headers import version_headers
-from fastnode.snapshots.allowed import public_form
+from fastnode.snapshots.allowed_places import public_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,7 @@ from fastnode.app.ground.part import Part
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.kernels import encode
 from fastnode.sequencing.attestation_pool import AttestationPool
-from fastnode.sequencing.attesting import PeerAttestations
+from fastnode.sequencing.attestations import PeerAttestations
 from fastnode.sequencing.candidates import Candidates
 from fastnode.sequencing.chain import ProposedChain
 from fastnode.sequencing.gossip import ValidatorGossip

@@ -31,8 +31,8 @@ from fastnode.log import log_facts
 from fastnode.proofs.options import checks_at_once
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, bind_failure
-from fastnode.serving.starting import StartingApplication
-from fastnode.snapshots.allowed import below_named
+from fastnode.serving.starting_application import StartingApplication
+from fastnode.snapshots.allowed_places import below_named
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
 from fastnode.storage.data_directory import DataDirectory, require_reachable

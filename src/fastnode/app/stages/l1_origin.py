@@ -27,12 +27,12 @@ from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.protocol.releases import Release
+from fastnode.sources.genesis_funds import Funding, funds_of_entries
 from fastnode.sources.l1.chain import chain_of_l1, read_addresses
 from fastnode.sources.l1.claims import CheckpointClaim, contradiction
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
-from fastnode.sources.prefilled import Funding, funds_of_entries
 from fastnode.sources.release_choice import choose_release
 from fastnode.sources.upstreams import Upstream
 from fastnode.values.urls import check_url

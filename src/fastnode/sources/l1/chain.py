@@ -18,11 +18,11 @@ from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import Release, shipped_contracts
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
 from fastnode.sources.genesis import MORE_FUNDING, build_genesis, check_contracts, protocol_addresses
+from fastnode.sources.genesis_funds import NO_FUNDING, Funding
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Function, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
 from fastnode.sources.l1.rollup import RollupFacts, difference
-from fastnode.sources.prefilled import NO_FUNDING, Funding
 
 __all__ = ["chain_of_l1", "read_addresses"]
 

@@ -18,7 +18,7 @@ from tests.sources.l1.scripted_l1 import SLOT_SECONDS, ScriptedL1, scripted_l1
 from tests.sources.made_chain import MadeChain
 
 from fastnode.cli.start import start as start_command
-from fastnode.config.kept import KEPT
+from fastnode.config.idle_settings import KEPT
 from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError, StartError
 from fastnode.sources.blobs.file_store import FileStore, folder_of

@@ -18,7 +18,7 @@ from fastnode.snapshots.create import create_snapshot
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.startup import start_from_snapshot
-from fastnode.snapshots.stored import stored_chain
+from fastnode.snapshots.stored_chain import stored_chain
 
 CHECKPOINTS = 8
 

@@ -10,7 +10,7 @@ import pytest
 
 from fastnode.errors import DataDirectoryError
 from fastnode.files import replace_checked_file
-from fastnode.local_network.kept import FILE_NAME, KeptState, OpenMessage, StateFile
+from fastnode.local_network.kept_state import FILE_NAME, KeptState, OpenMessage, StateFile
 
 STATE = KeptState(
     interval_s=2.5,

@@ -10,7 +10,7 @@ import pytest
 from tests.mempool.pools import GENESIS, Harness, entry, tx_json
 
 from fastnode.mempool.check import check_pool
-from fastnode.mempool.kept import KEEP_NONE, KeepLimit
+from fastnode.mempool.final_txs import KEEP_NONE, KeepLimit
 from fastnode.protocol.releases import FOUR
 
 MakeHarness = Callable[..., Harness]

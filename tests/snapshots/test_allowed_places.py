@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fastnode.errors import SnapshotError
-from fastnode.snapshots.allowed import below_named, public_form, require_allowed
+from fastnode.snapshots.allowed_places import below_named, public_form, require_allowed
 
 
 def test_without_a_setting_only_files_below_the_data_directory(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ from fastnode.archiver.queries import StoredCheckpoint
 from fastnode.archiver.source import MovedRecord, Publication
 from fastnode.errors import BlockRejected
 from fastnode.protocol.checkpoint import L1PublishedData
-from fastnode.sources import moved
+from fastnode.sources import moved_checkpoints
 
 Json = dict[str, Any]
 
 
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moved, "LOOK_S", 0.0)
+    monkeypatch.setattr(moved_checkpoints, "LOOK_S", 0.0)
 
 
 def move(chain: MadeChain, first: int, mark: int) -> None:

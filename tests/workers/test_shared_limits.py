@@ -12,7 +12,7 @@ from tests.conftest import ADMIN_KEY_HASH, NodeProcess
 from tests.workers.nodes import Workers
 
 from fastnode.jsonrpc.rate_limit_rules import Rate
-from fastnode.workers.shared import SharedBuckets, SharedConnections
+from fastnode.workers.shared_limits import SharedBuckets, SharedConnections
 
 PROCESSES = 4
 RATE = Rate(per_second=2000.0, burst=500.0)

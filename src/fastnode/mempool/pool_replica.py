@@ -12,7 +12,7 @@ from typing import Final, Protocol, final
 
 from fastnode.errors import DatabaseUnreadable
 from fastnode.mempool.clock import SlotClock
-from fastnode.mempool.departed import DepartedTxs
+from fastnode.mempool.departures import DepartedTxs
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.handover import untaken_reason
 from fastnode.mempool.pending import PendingIndex

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastnode.storage.placed import placed
+from fastnode.storage.structs import placed
 
 
 def test_members_stand_at_their_places() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.mempool.pools import GENESIS, word
 
-from fastnode.mempool.followed import REMEMBERED_BYTES_MAX, CopiedPoolStore
+from fastnode.mempool.pool_replica import REMEMBERED_BYTES_MAX, CopiedPoolStore
 from fastnode.mempool.store import POOL_DIRECTORY, PoolStore, is_json_key, json_key
 from fastnode.workers.contents import ContentsReader, ContentsWriter
 

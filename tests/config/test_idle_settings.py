@@ -11,14 +11,14 @@ import pytest
 
 from fastnode.config import needs
 from fastnode.config.configuration import KEYS
-from fastnode.config.kept import KEPT, without_effect
+from fastnode.config.idle_settings import KEPT, without_effect
 from fastnode.config.needs import Need, is_missing
 from fastnode.config.settings import Setting, Settings, rows
 
 PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
 #: Where settings are written down, and where they are only shown.
 TABLES = {"settings.py", "building_settings.py", "operator_settings.py", "observability_settings.py"}
-TABLES |= {"validator_settings.py", "configuration.py", "kept.py"}
+TABLES |= {"validator_settings.py", "configuration.py", "idle_settings.py"}
 
 CODE = "\n".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")) if path.name not in TABLES)
 RESOLVING = (PACKAGE / "config" / "resolve.py").read_text(encoding="utf-8")

@@ -19,8 +19,8 @@ from tests.conftest import PATIENCE_S
 from fastnode.archiver import layout as chain_layout
 from fastnode.archiver.check import CheckReport
 from fastnode.chain_data import ChainData
-from fastnode.data_check import apart, check_data
-from fastnode.data_check.apart import VERIFIED_FILE, check_apart
+from fastnode.data_check import check_data, processes
+from fastnode.data_check.processes import VERIFIED_FILE, check_apart
 from fastnode.errors import DatabaseError
 from fastnode.kernels import stored_text
 from fastnode.log_index import layout as index_layout
@@ -34,7 +34,7 @@ Change = tuple[str, bytes, Callable[[bytes], bytes | None]]
 @pytest.fixture(autouse=True)
 def always_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short check is worth several processes too."""
-    monkeypatch.setattr(apart, "APART_MIN_US", 0)
+    monkeypatch.setattr(processes, "APART_MIN_US", 0)
 
 
 class Watch:
@@ -151,7 +151,7 @@ def test_damage_that_was_found_before_an_interruption_is_told_after_it(directory
     change(directory, chain_layout.EFFECT, flipped, "archiver")
     with ChainData.open(directory, create=False) as data:
         expected = check_data(data)
-        steps = len(apart.plan_of(data, CheckReport()).steps)
+        steps = len(processes.plan_of(data, CheckReport()).steps)
     interrupted(directory, parts=steps - 1)
     watch = Watch()
     assert check(directory, watch) == expected
@@ -207,7 +207,7 @@ COMMAND = textwrap.dedent(
     import sys
     import time
     from fastnode.cli import chain
-    from fastnode.data_check import apart
+    from fastnode.data_check import processes
     from fastnode.cli.app import main
 
     directory, parts = sys.argv[1], int(sys.argv[2])
@@ -222,8 +222,8 @@ COMMAND = textwrap.dedent(
         yield advance
 
     chain.progress = progress
-    apart.APART_MIN_US = 0
-    apart._KEEP_INTERVAL_S = 0.0
+    processes.APART_MIN_US = 0
+    processes._KEEP_INTERVAL_S = 0.0
     sys.argv = ["fastnode", "db", "check", "--processes", "2", "--data-directory", directory]
     main()
     """
