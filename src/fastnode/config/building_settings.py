@@ -32,8 +32,7 @@ class BuildingSettings:
         False,
         Boolean(),
         BUILDING,
-        "Propose checkpoints: build them of the transactions sent here and publish them on L1, with the keys of "
-        "validators. Needs --l1-rpc-urls and a place of blobs; docs/sequencer.md.",
+        "Propose checkpoints and publish them on L1, with the keys of validators; docs/sequencer.md.",
         whole_release=True,
     )
     seq_polling_interval_ms: int = setting(
@@ -72,7 +71,7 @@ class BuildingSettings:
         None,
         Integer(0, _GAS_MAX),
         BUILDING,
-        "L2 gas of a block, at most that of a checkpoint; worked out from the checkpoint's if not set.",
+        "L2 gas of a block, at most a checkpoint's; not set: worked out from that.",
         needs=needs.BUILDING,
         environment=("SEQ_MAX_L2_BLOCK_GAS",),
         flags=("--maxL2BlockGas",),
@@ -81,7 +80,7 @@ class BuildingSettings:
         None,
         Integer(0, _GAS_MAX),
         BUILDING,
-        "Data gas of a block, at most that of a checkpoint; worked out from the checkpoint's if not set.",
+        "Data gas of a block, at most a checkpoint's; not set: worked out from that.",
         needs=needs.BUILDING,
         environment=("SEQ_MAX_DA_BLOCK_GAS",),
         flags=("--maxDABlockGas",),
@@ -99,7 +98,7 @@ class BuildingSettings:
         False,
         Boolean(),
         BUILDING,
-        "Send the transactions of a proposed block along with it, if one message may be so large.",
+        "Send the transactions of a proposed block along with it, if they fit.",
         needs=needs.SEQUENCER,
         environment=("SEQ_PUBLISH_TXS_WITH_PROPOSALS",),
     )
@@ -187,7 +186,7 @@ class BuildingSettings:
         False,
         Boolean(),
         BUILDING,
-        "Build a checkpoint in each slot, whoever's it is, and judge those of others; sign, tell and publish nothing.",
+        "Build a checkpoint in each slot and judge those of others; sign and publish nothing.",
         needs=needs.SEQUENCER,
         environment=("FISHERMAN_MODE",),
     )
@@ -236,7 +235,7 @@ class BuildingSettings:
         10_000_000,
         Integer(1, _GAS_MAX),
         BUILDING,
-        "Price of the fee asset in a new local network, in 1e-12 ETH; the default is 0.00001 ETH.",
+        "Price of the fee asset in a new local network, in 1e-12 ETH.",
         needs=needs.LOCAL_NETWORK,
         environment=("AZTEC_INITIAL_ETH_PER_FEE_ASSET",),
         flags=("--initialEthPerFeeAsset",),

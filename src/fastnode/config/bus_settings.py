@@ -24,7 +24,7 @@ class BusSettings:
         texts("URL", "nats:// or tls:// URLs, separated by commas"),
         BUS,
         "NATS servers with JetStream that carry blocks and transactions of a fleet; without --bus-publish the chain "
-        "comes from there, verified, and --upstream-url stands in while it does not.",
+        "comes from there, verified.",
         secret=True,
         packages=("nats",),
         whole_release=True,
@@ -39,14 +39,14 @@ class BusSettings:
         None,
         Text(metavar="NAME"),
         BUS,
-        "Name of this node in the fleet, different for each; if not set, of the host's name and the data directory.",
+        "Name of this node in the fleet; not set: of the host's name and the data directory.",
         needs=needs.BUS,
     )
     bus_credentials: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         BUS,
-        "Credentials (.creds: a JWT and its seed) for the bus. A user and password, or a token, go into the URL.",
+        "Credentials (.creds) for the bus. A user and password, or a token, go into the URL.",
         needs=needs.BUS,
     )
     bus_nkey: Path | None = setting(
@@ -81,7 +81,7 @@ class BusSettings:
         1,
         Integer(1, 5),
         BUS,
-        "Servers of the bus on which each stream that this node sets up is kept; 3 on a cluster.",
+        "Servers of the bus on which each stream is kept; 3 on a cluster.",
         needs=needs.BUS_PUBLISHING,
     )
     bus_retention: str = setting(
@@ -95,7 +95,7 @@ class BusSettings:
         0,
         Integer(0, 1 << 30),
         BUS,
-        "Most that the stream of blocks takes on each server, in MB, the oldest goes first; 0: no limit.",
+        "Most that the stream of blocks takes on each server, in MB; 0: no limit.",
         needs=needs.BUS_PUBLISHING,
     )
     bus_tx_hours: int = setting(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 
 from fastnode.config.building_settings import BUILDING
 from fastnode.config.former_names import RENAMED
@@ -29,8 +28,7 @@ The first of these places that has a setting wins:
 1. a flag: `fastnode start --node --rpc-max-body-size 2mb`
 2. an environment variable, `SVC_` and the flag in capitals: `SVC_RPC_MAX_BODY_SIZE=2mb` (an empty one is not set)
 3. a settings file, named by `--config FILE` or `SVC_CONFIG`: TOML, keys at the top level, named as the flags
-4. the configuration of a network (`--network-config FILE|URL`, JSON; `--network NAME` chooses one if it holds several),
-   which gives
+4. the configuration of a network (`--network-config FILE|URL`, JSON; `--network NAME` chooses one if it holds several):
    {network_config};
    without one, `--network mainnet` and `--network testnet` give `l1-chain-id` and `registry-address`
 5. the default
@@ -52,22 +50,23 @@ log-json = true
 | switch | `1`, `true`, `0` or `false` in the environment; a flag `--log-json` or `--no-log-json`; a TOML boolean |
 | a size | bytes, or a number with `kb`, `mb` or `gb` (1 mb is 1,048,576 bytes) |
 | list | separated by commas |
+| host | a name or an address, without http:// and without a port |
+| URLs | http:// or https:// |
+| L1 address, private keys | 0x and 40, 64 hex digits |
 
 `fastnode config show` prints every value and where it came from. A bad value, an unknown key in the settings file and
-an unknown environment name that begins with `SVC_` stop the start with one line; a name of the environment that is
-nearly one of the first column (`P2P_ENABLE`) is a line in the log. Names that Kubernetes makes for services
-(`SVC_X_SERVICE_HOST`, `SVC_X_PORT_80_TCP`, ...) are passed over, also one that is called as a setting is:
-`SVC_PORT=tcp://10.0.0.1:80` is no port. `VALIDATOR_HA_SIGNING_ENABLED=true` without `--sequencer` stops the start.
+an unknown environment name that begins with `SVC_` stop the start with one line; a name that is nearly one of the first
+column (`P2P_ENABLE`) is a line in the log. Names that Kubernetes makes for services (`SVC_X_SERVICE_HOST`, also
+`SVC_PORT=tcp://10.0.0.1:80`) are passed over.
 
-A setting marked *No effect* is for a part that this node does not have: it is read, checked and shown by
-`nodeAdmin_getConfig`, so that the configuration of a network's node can be kept. One marked *Needs* has an effect with
-the settings named there only; signs (†) stand for what is said above the table. A start that is given one without
-effect warns in its log and names what it would need. `fastnode start --help` shows those that people use,
-`--help-group l1` one group, `--help-all` every one.
+A setting marked *Needs* has an effect with the settings named there only; signs (†) stand for what is said above the
+table, *Always* for none. One marked *No effect* is for a part that this node does not have: it is read, checked and
+shown by `nodeAdmin_getConfig`. A start that is given one without effect warns in its log and names what it would need.
+`fastnode start --help` shows those that people use, `--help-group l1` one group, `--help-all` every one.
 """
 
 _TABLE_HEAD = """\
-| flag, other names | default; allowed | what it does |
+| flag, other names | default; allowed | effect |
 |---|---|---|
 """
 
@@ -89,6 +88,10 @@ _SHORT = (
     (", in bytes or with b, kb, mb or gb", ", a size"),
     (" each, separated by commas", ", a list"),
     (", separated by commas", ", a list"),
+    ("a host name or an address, without http:// and without a port", "host"),
+    ("http:// or https:// URLs, a list", "URLs"),
+    ("private keys, 0x and 64 hex digits, a list", "private keys"),
+    ("0x and 40 hex digits", "L1 address"),
 )
 
 #: Mark settings in their tables.
@@ -96,10 +99,13 @@ _KEPT_MARK = " *No effect*: needs {}."
 _NEED_MARK = " *Needs* {}."
 _RELEASE_MARK = " *Refused* on a chain of a release that this node only reads."
 _UNTRIED_MARK = " *Refused* on a chain of a release that this node only reads, without `--{}`."
+_ALWAYS_MARK = " *Always.*"
 
 #: Signs for needs that at least so many settings of a section have.
 _SIGNS = "†‡§"
 _SHARED_MIN = 3
+#: Share of a section's settings whose need is said for all of them.
+_COMMON_SHARE = 0.75
 
 _RENAMED_INTRODUCTION = """\
 ## Names of earlier releases
@@ -116,16 +122,22 @@ def render() -> str:
     """The whole page."""
     given = ", ".join(f"`{name}`" for name in sorted(NETWORK_CONFIG_SETTINGS.values()))
     parts = [_INTRODUCTION.replace("{network_config}", given)]
-    for section, grouped in groupby(rows(Settings), key=lambda setting: setting.section):
-        settings = list(grouped)
+    sections: dict[str, list[Setting]] = {}
+    for setting in rows(Settings):
+        sections.setdefault(setting.section, []).append(setting)
+    for section, settings in sections.items():
         parts.append(f"\n## {section}\n\n")
         if section in _SECTION_NOTES:
             parts.append(f"{_SECTION_NOTES[section]}\n\n")
-        marks = _marks_of_needs(settings)
-        if marks:
-            parts.append(" ".join(f"{mark}{need}" for need, mark in marks.items()) + "\n\n")
+        common = _common_need(settings)
+        marks = _marks_of_needs(setting for setting in settings if _need_of(setting) != common)
+        notes = [f"{mark}{need}" for need, mark in marks.items()]
+        if common is not None:
+            notes.insert(0, f"Where nothing else is said:{common}")
+        if notes:
+            parts.append(" ".join(notes) + "\n\n")
         parts.append(_TABLE_HEAD)
-        parts.extend(_row(setting, marks) for setting in settings)
+        parts.extend(_row(setting, common, marks) for setting in settings)
     parts.append("\n" + _RENAMED_INTRODUCTION)
     for row in RENAMED:
         if row.environment is not None:
@@ -135,19 +147,27 @@ def render() -> str:
     return "".join(parts)
 
 
+def _common_need(settings: Sequence[Setting]) -> str | None:
+    """The need that nearly all of ``settings`` have."""
+    (need, count), *_ = Counter(map(_need_of, settings)).most_common(1)
+    return need if need and count >= max(_SHARED_MIN, _COMMON_SHARE * len(settings)) else None
+
+
 def _marks_of_needs(settings: Iterable[Setting]) -> dict[str, str]:
     """A sign for each need that several of ``settings`` have."""
     counts = Counter(need for setting in settings if (need := _need_of(setting)))
     return dict(zip((need for need, count in counts.most_common() if count >= _SHARED_MIN), _SIGNS, strict=False))
 
 
-def _row(setting: Setting, marks: Mapping[str, str]) -> str:
+def _row(setting: Setting, common: str | None, marks: Mapping[str, str]) -> str:
     names = ", ".join(f"`{name}`" for name in (setting.flag, *setting.other_flags, *setting.other_environment))
     default = setting.show(setting.default)
     shown = f"`{default}`" if default else "none" if default is None else "empty"
     allowed = _allowed(setting.kind.expects_text)
     values = f"{shown}; {allowed}" if allowed else shown
     need = _need_of(setting)
+    if common is not None:
+        need = "" if need == common else need or _ALWAYS_MARK
     return f"| {names} | {values} | {setting.help}{f' {marks[need]}' if need in marks else need} |\n"
 
 

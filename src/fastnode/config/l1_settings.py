@@ -34,8 +34,8 @@ class L1Settings:
         None,
         texts("URL", "http:// or https:// URLs, separated by commas"),
         L1,
-        "Node of L1 to read messages, tips, fees and committees from; with a place of blobs the chain itself. Of "
-        "several the first that answers is asked.",
+        "Node of L1 to read messages, tips, fees and committees from; with a place of blobs the chain itself. The "
+        "first that answers is asked.",
         environment=("ETHEREUM_HOSTS",),
         secret=True,
     )
@@ -43,8 +43,7 @@ class L1Settings:
         None,
         Integer(1, 3_600_000),
         L1,
-        "How often L1 is asked for a new block, in milliseconds; not set: when the next one is due, each second where "
-        "blocks are irregular.",
+        "How often L1 is asked for a new block, in milliseconds; not set: when the next one is due.",
         needs=needs.L1_READING,
         environment=("L1_READER_VIEM_POLLING_INTERVAL_MS",),
     )
@@ -68,7 +67,7 @@ class L1Settings:
         Integer(0, 1_000_000_000),
         L1,
         "How old the newest block of an L1 node may be before another is asked, in seconds; 0: any age, and slots go "
-        "by the time of L1's blocks, not by the clock.",
+        "by L1's blocks.",
         needs=needs.L1_READING,
         environment=("MAX_ALLOWED_ETH_CLIENT_DRIFT_SECONDS",),
     )
@@ -76,8 +75,7 @@ class L1Settings:
         None,
         texts("URL", _URLS),
         L1,
-        "Consensus client of L1 that has blobs. With a place of blobs the chain is derived from L1; followed nodes "
-        "(--upstream-url) give what is not on L1 yet.",
+        "Consensus client of L1 that has blobs. With a place of blobs the chain is derived from L1.",
         needs=needs.DERIVING,
         environment=("L1_CONSENSUS_HOST_URLS",),
         secret=True,
@@ -95,7 +93,7 @@ class L1Settings:
         None,
         texts("NAME"),
         L1,
-        "Headers for the keys, in the same order; without one a key goes into the query as key=.",
+        "Headers for the keys, in the same order; without one a key goes into the query (key=).",
         needs=needs.CONSENSUS_CLIENTS,
         environment=("L1_CONSENSUS_HOST_API_KEY_HEADERS",),
     )
@@ -120,8 +118,7 @@ class L1Settings:
         100,
         Integer(1, _COUNT_MAX),
         L1,
-        "Slots of the rollup for which L1 is first asked for events at a time; more when answers are small, fewer "
-        "when a node refuses.",
+        "Slots of the rollup for which L1 is first asked for events at a time.",
         needs=needs.DERIVING,
         environment=("ARCHIVER_BATCH_SIZE",),
     )
@@ -130,7 +127,7 @@ class L1Settings:
         None,
         HexText(_ADDRESS_BYTES),
         L1,
-        "Contract on L1 that gives out the fee asset of a test network; no other contract names it.",
+        "Contract on L1 that gives out the fee asset of a test network.",
         needs=needs.LEARNING_FROM_L1,
         environment=("FEE_ASSET_HANDLER_CONTRACT_ADDRESS",),
     )
@@ -161,7 +158,7 @@ class L1Settings:
         None,
         Text(metavar="URL"),
         BLOBS,
-        "Store to which the blobs that were read are written, for other nodes: s3://, gs:// or file://.",
+        "Store to which blobs that were read are written: s3://, gs:// or file://.",
         needs=needs.DERIVING,
         environment=("BLOB_FILE_STORE_UPLOAD_URL",),
         secret=True,
@@ -180,7 +177,7 @@ class L1Settings:
         False,
         Boolean(),
         BLOBS,
-        "Derive the chain from L1 although no place of blobs is given or can be reached at the start.",
+        "Derive the chain from L1 although no place of blobs is given or reached at the start.",
         needs=needs.DERIVING,
         environment=("BLOB_ALLOW_EMPTY_SOURCES",),
     )

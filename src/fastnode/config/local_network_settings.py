@@ -25,7 +25,7 @@ class LocalNetworkSettings:
         False,
         Boolean(),
         LOCAL_NETWORK,
-        "Run a local chain instead of following one: blocks are built here, without L1 and without proofs.",
+        "Run a local chain instead of following one, without L1 and without proofs.",
     )
     mining: bool = setting(
         True,
@@ -46,8 +46,7 @@ class LocalNetworkSettings:
         1,
         Integer(1, _SECONDS_MAX),
         LOCAL_NETWORK,
-        "Length of a slot, in seconds of the chain's time: at least that far are blocks apart. Only read while the "
-        "data directory is empty.",
+        "Length of a slot, in seconds of the chain's time. Only read while nothing is stored.",
         needs=needs.LOCAL_NETWORK,
         flags=("--slot-duration",),
     )
@@ -55,7 +54,7 @@ class LocalNetworkSettings:
         2,
         Integer(0, 1_000_000),
         LOCAL_NETWORK,
-        "Blocks that follow one before it is final. A wallet can use 20 tags beyond the newest final block.",
+        "Blocks that follow one before it is final; a wallet can use 20 tags beyond the newest final block.",
         needs=needs.LOCAL_NETWORK,
     )
     manual_proving: bool = setting(
@@ -69,8 +68,7 @@ class LocalNetworkSettings:
         True,
         Boolean(),
         LOCAL_NETWORK,
-        "Begin with three deployed accounts, a token and two contracts that pay fees. A followed network tells itself "
-        "whether it has them.",
+        "Begin with three deployed accounts, a token and two contracts that pay fees.",
         needs=needs.FIRST_BLOCK,
         environment=("TEST_ACCOUNTS",),
     )
@@ -78,8 +76,7 @@ class LocalNetworkSettings:
         None,
         texts("ADDRESS[:AMOUNT]", "addresses (0x and 64 hex digits), each with :AMOUNT if wanted"),
         LOCAL_NETWORK,
-        "Accounts with fee juice from the beginning, in the smallest unit, 10^22 if no amount is given; also of a "
-        "followed network whose genesis has them.",
+        "Accounts with fee juice from the beginning, in the smallest unit (default 10^22); also of a followed network.",
         needs=needs.FIRST_BLOCK,
         environment=("PREFUND_ADDRESSES",),
     )
@@ -87,8 +84,7 @@ class LocalNetworkSettings:
         False,
         Boolean(),
         LOCAL_NETWORK,
-        "The genesis of the followed network funds the contract that pays for everybody; its archive root tells, so "
-        "that others are tried too. A local network with --test-accounts has it.",
+        "The genesis of the followed network funds the contract that pays for everybody; tried either way.",
         needs=needs.FOLLOWING,
         environment=("SPONSORED_FPC",),
     )
@@ -96,7 +92,7 @@ class LocalNetworkSettings:
         None,
         Text(metavar="TEXT"),
         LOCAL_NETWORK,
-        "Make the rollup version and all L1 addresses follow from this text; they are random without it.",
+        "Text from which the rollup version and L1 addresses follow; random without it.",
         needs=needs.LOCAL_NETWORK,
     )
     load_state: Path | None = setting(
@@ -117,22 +113,22 @@ class LocalNetworkSettings:
         None,
         FilePath(metavar="FILE"),
         LOCAL_NETWORK,
-        "Begin with the chain of this file if it exists, and write it at exit: --load-state and --dump-state in one.",
+        "Begin with the chain of this file if it exists, and write it at exit.",
         needs=needs.LOCAL_NETWORK,
     )
     fork_from: str | None = setting(
         None,
         Text(metavar="SOURCE"),
         LOCAL_NETWORK,
-        "Begin with a verified copy of another chain: a chain file, a data directory, the URL of a fastnode, or a "
-        "snapshot (snapshot:LOCATION, file://, s3:// or gs://).",
+        "Begin with a verified copy of a chain: a chain file, a data directory, the URL of a fastnode, or a snapshot "
+        "(snapshot:LOCATION, file://, s3:// or gs://).",
         needs=needs.LOCAL_NETWORK,
     )
     fork_block_number: int | None = setting(
         None,
         Integer(1, 1 << 32),
         LOCAL_NETWORK,
-        "End the copy with the last checkpoint up to this block; with the newest one if not set.",
+        "End the copy with the last checkpoint up to this block; not set: with the newest.",
         needs=needs.LOCAL_NETWORK,
     )
     fork_sources: tuple[str, ...] | None = setting(
@@ -146,23 +142,21 @@ class LocalNetworkSettings:
         None,
         texts("ORIGIN"),
         LOCAL_NETWORK,
-        "Origins of pages, such as http://localhost:3000, that may change the network from a browser; all may read it "
-        "and send transactions.",
+        "Origins of pages (http://localhost:3000) that may change the network from a browser.",
         needs=needs.LOCAL_NETWORK,
     )
     l1_clock_port: int | None = setting(
         None,
         Integer(0, 65_535),
         LOCAL_NETWORK,
-        "Port that answers as an L1 without an EVM, with the clock, tips and messages of the network, for test suites "
-        "that move time there; 0 takes any free one.",
+        "Port that answers as an L1 without an EVM, with clock, tips and messages of the network; 0: any free one.",
         needs=needs.LOCAL_NETWORK,
     )
     ready_fd: int | None = setting(
         None,
         Integer(0, 1 << 20),
         LOCAL_NETWORK,
-        "Open file that gets one line of JSON (url, admin_url, accounts, ...) once the node serves, and is closed.",
+        "Open file that gets one line of JSON (url, admin_url, accounts, ...) once the node serves.",
     )
     print_json: bool = setting(
         False,

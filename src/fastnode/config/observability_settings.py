@@ -26,15 +26,13 @@ class ObservabilitySettings:
         None,
         Integer(0, _PORT_MAX),
         EXPLORER,
-        "Port of the status page's explorer for everybody, read-only and without a key, at the address of --host; 0 "
-        "takes any free one.",
+        "Port of the explorer for everybody, read-only and without a key, at the address of --host; 0: any free one.",
     )
     metrics_port: int = setting(
         9464,
         Integer(0, _PORT_MAX),
         METRICS,
-        "Port of GET /metrics, in the text form of Prometheus; 0: none. If it is taken the node warns and goes on "
-        "without.",
+        "Port of GET /metrics, in the text form of Prometheus; 0: none.",
     )
     metrics_host: str = setting(
         "127.0.0.1",
@@ -54,8 +52,8 @@ class ObservabilitySettings:
         None,
         Text(metavar="URL"),
         TELEMETRY,
-        "Collector that gets a span for each request, as OTLP over HTTP; takes the extra otlp. Every request then "
-        "goes the slower way.",
+        "Collector that gets a span for each request, as OTLP over HTTP; takes the extra otlp. Every request goes the "
+        "slower way.",
         environment=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",),
         flags=("--tel.tracesCollectorUrl",),
         secret=True,

@@ -26,23 +26,21 @@ class OperatorSettings:
         None,
         Text(metavar="NAME"),
         ROLLUP,
-        "Network of the network configuration, if it has several. Without one mainnet and testnet are known: their "
-        "chain of L1 and the registry on it.",
+        "Network of the network configuration, if it has several; without one mainnet and testnet are known.",
         environment=("NETWORK",),
     )
     network_config: str | None = setting(
         None,
         FileOrUrl(),
         ROLLUP,
-        "Network configuration (JSON): what no flag, environment variable or settings file gives; from a URL it is "
-        "fetched at each start.",
+        "Network configuration (JSON): what nothing else gives; from a URL it is fetched at each start.",
         environment=("NETWORK_CONFIG_LOCATION",),
     )
     l1_chain_id: int | None = setting(
         None,
         Integer(0, _NUMBER_MAX),
         ROLLUP,
-        "L1 chain that the rollup must be on; the start stops if it is on another one.",
+        "L1 chain that the rollup must be on, else the start stops.",
         environment=("L1_CHAIN_ID",),
         flags=("--l1ChainId",),
     )
@@ -50,21 +48,21 @@ class OperatorSettings:
         None,
         Integer(0, _NUMBER_MAX),
         ROLLUP,
-        "Version that the rollup must have; the start stops if it has another one.",
+        "Version that the rollup must have, else the start stops.",
         environment=("ROLLUP_VERSION",),
     )
     registry_address: str | None = setting(
         None,
         HexText(_ADDRESS_BYTES),
         ROLLUP,
-        "L1 address of the registry that must name the rollup; the start stops if it is another one.",
+        "L1 address of the registry that must name the rollup, else the start stops.",
         environment=("REGISTRY_CONTRACT_ADDRESS",),
     )
     network_node_version: str | None = setting(
         None,
         Text(metavar="VERSION"),
         ROLLUP,
-        "Release that nodes of the network run; the start warns when the served chain is of another one.",
+        "Release that nodes of the network run; the start warns of another one.",
     )
 
     # ---- admin interface ------------------------------------------------------------------
@@ -87,7 +85,7 @@ class OperatorSettings:
         None,
         texts("NAME"),
         ADMIN,
-        "Host names that the admin port may be called by without a key, besides addresses and localhost.",
+        "Host names by which the admin port may be called without a key, besides addresses and localhost.",
         needs=needs.NO_ADMIN_KEY,
     )
     reset_admin_api_key: bool = setting(
@@ -120,7 +118,7 @@ class OperatorSettings:
         "snapshot",
         Choice(("full", "snapshot", "force-snapshot")),
         SNAPSHOTS,
-        "How a start gets its chain: block by block, from a snapshot if it has none, or in any case.",
+        "How a start gets its chain: by blocks, from a snapshot if it has none, or in any case.",
         needs=needs.SNAPSHOT_LOCATION,
         environment=("SYNC_MODE",),
     )
@@ -138,22 +136,20 @@ class OperatorSettings:
         "leaves",
         Choice(("leaves", "history")),
         SNAPSHOTS,
-        "Snapshots that a start prefers: of leaves, which bring the state of one block, for L1 or a followed node to "
-        "confirm; or only those with the history of the state.",
+        "Snapshots that a start prefers: of leaves, which bring the state of one block; or only those with history.",
         needs=needs.SNAPSHOT_LOCATION,
     )
     snapshot_upload_form: str = setting(
         "history",
         Choice(("history", "leaves")),
         SNAPSHOTS,
-        "Snapshots that nodeAdmin_startSnapshotUpload makes: with the history of the state, or of its leaves.",
+        "Snapshots that nodeAdmin_startSnapshotUpload makes: with history, or of leaves.",
     )
     snapshot_upload_locations: tuple[str, ...] | None = setting(
         None,
         texts("URL"),
         SNAPSHOTS,
-        "Where nodeAdmin_startSnapshotUpload may put snapshots: at these locations and below; default: below the data "
-        "directory.",
+        "Where nodeAdmin_startSnapshotUpload may put snapshots, and below; default: below the data directory.",
         secret=True,
         packages=("obstore",),
     )

@@ -56,8 +56,8 @@ class ProofSettings:
         None,
         Text(metavar="COMMAND"),
         TRANSACTIONS,
-        "Program that checks proofs in place of bb: it gets the path of a file with the transaction's binary form and "
-        "exits with 0 (valid) or 1 (invalid); all else leaves the proof unknown.",
+        "Program that checks proofs in place of bb: it gets a file with the transaction's binary form and exits with "
+        "0 (valid) or 1 (invalid); all else: unknown.",
     )
     proof_verifier_processes: int = setting(
         2,

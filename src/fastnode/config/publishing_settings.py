@@ -119,7 +119,7 @@ class PublishingSettings:
         3000,
         Number(0, _GWEI_MAX, above_minimum=True),
         PUBLISHING,
-        "Most that is paid for a unit of blob gas, in gwei; a replacement may pay twice the price of what it replaces.",
+        "Most that is paid for a unit of blob gas, in gwei; a replacement may pay twice the price.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_BLOB_FEE_PER_GAS_MAX", "L1_BLOB_FEE_PER_GAS_GWEI_MAX"),
     )
@@ -135,7 +135,7 @@ class PublishingSettings:
         50,
         Integer(0, _PERCENT_MAX),
         PUBLISHING,
-        "How much more is offered to replace a transaction, in percent; nodes of L1 want at least 10, with blobs 100.",
+        "How much more is offered to replace a transaction, in percent; L1 wants at least 10, with blobs 100.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_PRIORITY_FEE_RETRY_BUMP_PERCENTAGE",),
     )
@@ -179,7 +179,7 @@ class PublishingSettings:
         120_000,
         Integer(0, _MILLISECONDS_MAX),
         PUBLISHING,
-        "When it is given up, in milliseconds of L1's time; 0: never. One with a checkpoint is given up with its slot.",
+        "When it is given up, in milliseconds of L1's time; 0: never. A checkpoint is given up with its slot.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_TIMEOUT_MS",),
     )

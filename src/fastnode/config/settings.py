@@ -78,39 +78,38 @@ class Settings(
         8080,
         Integer(0, _PORT_MAX),
         NETWORK,
-        "Port of the public JSON-RPC interface; 0 takes any free one.",
+        "Port of the public JSON-RPC interface; 0: any free one.",
     )
     admin_port: int = setting(
         8880,
         Integer(0, _PORT_MAX),
         NETWORK,
-        "Port of the admin JSON-RPC interface; 0 takes any free one.",
+        "Port of the admin JSON-RPC interface; 0: any free one.",
     )
     host: str = setting(
         "127.0.0.1",
         Host(),
         NETWORK,
-        "Address the public interface listens on; 0.0.0.0 for every network.",
+        "Address of the public interface; 0.0.0.0 for every network.",
     )
     admin_host: str = setting(
         "127.0.0.1",
         Host(),
         NETWORK,
-        "Address the admin interface listens on.",
+        "Address of the admin interface.",
     )
     workers: int | str = setting(
         0,
         CountOrAuto(_WORKERS_MAX),
         NETWORK,
-        "Processes that answer on the public interface, beside the one that follows the chain; auto: one for each "
-        "processor, 0: one process for everything.",
+        "Processes that answer on the public interface; auto: one for each processor, 0: one process for everything.",
     )
     worker_copy_growth_percent: int = setting(
         50,
         Integer(1, 1000),
         NETWORK,
-        "Share of a worker's copy of the databases that may be files of its own before it gets a new one; at least "
-        "256 MiB.",
+        "Share of a worker's copy of the databases that may be files of its own before it gets a new one; 256 MiB at "
+        "least.",
         needs=needs.WORKERS,
     )
     take_over_port: bool = setting(
@@ -130,7 +129,7 @@ class Settings(
         0.0,
         Seconds(0, 3600),
         NETWORK,
-        "How long a stopping node goes on serving, with /readyz saying 503, so that load balancers turn away first.",
+        "How long a stopping node goes on serving, with /readyz saying 503.",
     )
 
     # ---- chain data -----------------------------------------------------------------------
@@ -147,21 +146,20 @@ class Settings(
         None,
         FilePath(metavar="FILE"),
         CHAIN,
-        "Chain file to load before following anything else. With nothing stored and no source of a chain the sample "
-        "chain is served, from a temporary directory.",
+        "Chain file to load first. With nothing stored and no source of a chain the sample chain is served.",
     )
     release: str | None = setting(
         None,
         Text(metavar="VERSION"),
         CHAIN,
-        "Node version that this node goes by, such as 4.3.0, in node_getNodeInfo, version headers and receipts; one "
-        "of the chain's release. Default: that of the followed node, else the stored one.",
+        "Node version that this node goes by (4.3.0), one of the chain's release. Default: the followed node's, else "
+        "the stored one.",
     )
     release_record: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         CHAIN,
-        "JSON record of a release that this fastnode does not know and that differs from a known one in values only.",
+        "JSON record of a release that is not known here and differs from a known one in values only.",
         commands=STORE_COMMANDS,
     )
     verify: bool = setting(
@@ -175,14 +173,14 @@ class Settings(
         None,
         Integer(1, 1 << 20),
         CHAIN,
-        "Memory for the upper levels of the state trees, in MB; 256 if not set, 32 for a local network.",
+        "Memory for the upper levels of the state trees, in MB; not set: 256, for a local network 32.",
         commands=(START, IMPORT),
     )
     world_state_checkpoint_history: int = setting(
         0,
         Integer(-1, 1_000_000_000),
         CHAIN,
-        "How many checkpoints back the state can be asked for; 0 or less: all. What is not finalized is always kept.",
+        "How many checkpoints back the state can be asked for; 0 or less: all. What is not final is kept.",
         commands=(START, IMPORT),
         environment=("WS_NUM_HISTORIC_CHECKPOINTS", "WS_NUM_HISTORIC_BLOCKS"),
     )
@@ -190,22 +188,22 @@ class Settings(
         "genesis",
         Choice(("genesis", "sync")),
         CHAIN,
-        "Oldest block that the state can be asked for: any, or with `sync` the one to which the first catch-up led, "
-        "which then takes less time and disk.",
+        "Oldest block that the state can be asked for: any, or with `sync` the one to which the first catch-up led: "
+        "less time and disk.",
         commands=(START, IMPORT),
     )
     keep_blocks: int = setting(
         0,
         Integer(0, 1_000_000_000),
         CHAIN,
-        "Keep the bodies and logs of so many blocks, the newest up to the finalized one; 0 keeps all. Older ones are "
-        "dropped while the node serves, for good; headers, receipts, messages, contracts and the state stay.",
+        "Keep bodies and logs of the newest blocks up to the finalized one, so many; 0: all. Older ones are dropped "
+        "for good; headers, receipts, messages, contracts and the state stay.",
     )
     tag_filter_mb: int = setting(
         16,
         Integer(1, 1 << 14),
         CHAIN,
-        "Memory for the filter of known log tags, in MB; 1 MB holds half a million tags.",
+        "Memory for the filter of log tags, in MB; 1 MB holds half a million tags.",
     )
 
     # ---- following ------------------------------------------------------------------------
@@ -214,8 +212,8 @@ class Settings(
         None,
         texts("URL", "http:// or https:// URLs, separated by commas"),
         FOLLOWING,
-        "Node to follow: its blocks are fetched, verified and served. Of several the first that is healthy is "
-        "followed, and the others must have the same blocks.",
+        "Node to follow: its blocks are verified and served. Of several the first that is healthy is followed; all "
+        "must have the same blocks.",
         secret=True,
         whole_release=True,
         untried="untried_upstreams",
@@ -224,16 +222,14 @@ class Settings(
         False,
         Boolean(),
         FOLLOWING,
-        "Follow nodes of release 5.x too, and hand transactions to them: by its public source, as no published node of "
-        "it was tried. The start and the status warn of it.",
+        "Follow nodes of release 5.x too, and hand transactions to them, though no published node of it was tried.",
         needs=needs.FOLLOWED_NODE,
     )
     genesis: Path | None = setting(
         None,
         FilePath(metavar="FILE"),
         FOLLOWING,
-        "Chain file whose first two lines are the genesis of a network that is not known; only read while the data "
-        "directory is empty.",
+        "Chain file whose first two lines are the genesis of an unknown network; only read while nothing is stored.",
         needs=needs.FOLLOWING,
     )
     archiver_polling_interval_ms: int = setting(
@@ -291,8 +287,7 @@ class Settings(
         3000,
         Integer(0, 60_000),
         FOLLOWING,
-        "How long a question about an unknown block hash waits for that block before the error, in milliseconds; 0: "
-        "not at all. Questions for tags never wait.",
+        "How long a question about an unknown block hash waits for that block, in milliseconds; 0: not at all.",
         needs=needs.FOLLOWING,
     )
 
@@ -302,8 +297,7 @@ class Settings(
         None,
         ALLOW_LIST,
         TRANSACTIONS,
-        "More public calls that a transaction may make before its fee is secured: I:address:selector or "
-        "C:classId:selector, each with :flags (os, rn, cl=N joined by +) if wanted, separated by commas.",
+        "More public calls that a transaction may make before its fee is secured; flags are os, rn, cl=N joined by +.",
         environment=("TX_PUBLIC_SETUP_ALLOWLIST",),
         flags=("--txPublicSetupAllowListExtend",),
     )
@@ -319,7 +313,7 @@ class Settings(
         None,
         CountOrSize(),
         TRANSACTIONS,
-        "Keep the newest transactions after they are final, to trace them: so many, or so many bytes (20gb). One "
+        "Keep the newest transactions after they are final, to trace them: so many, or so many bytes (20gb); one "
         "takes some 200 KB. Default: none, on a local network 1,000.",
         environment=("P2P_ARCHIVED_TX_LIMIT",),
         flags=("--p2p.archivedTxLimit",),
@@ -328,7 +322,7 @@ class Settings(
         10,
         Integer(0, 10_000),
         TRANSACTIONS,
-        "How much more priority fee, in percent, a transaction must offer to replace another; 0: at least 1 unit.",
+        "How much more priority fee, in percent, replaces another transaction; 0: at least 1 unit.",
         environment=("P2P_RPC_PRICE_BUMP_PERCENTAGE",),
         flags=("--p2p.rpcPriceBumpPercentage",),
     )
@@ -351,8 +345,7 @@ class Settings(
         None,
         Text(metavar="HASH"),
         TRANSACTIONS,
-        "Root of the network's verification keys, where the node does not know its release; without it such a "
-        "network's transactions are refused.",
+        "Root of the network's verification keys, where the node does not know its release.",
     )
     public_simulator_url: str | None = setting(
         None,
@@ -365,7 +358,7 @@ class Settings(
         130_800_000,
         Integer(1, 1 << 62),
         TRANSACTIONS,
-        "Most L2 gas, teardown included, that a simulated transaction may ask for; by default 20 times a usual limit.",
+        "Most L2 gas, teardown included, that a simulated transaction may ask for.",
         environment=("RPC_SIMULATE_PUBLIC_MAX_GAS_LIMIT",),
     )
     simulate_public_calls: str = setting(
@@ -398,19 +391,19 @@ class Settings(
         "auto",
         Choice(("auto", "both", "release", "development", "5.x")),
         RPC,
-        "Which generation of methods is served; auto: on a chain of 4.x both of its sets, on one of 5.x those of 5.x.",
+        "Generation of methods that is served; auto: that of the chain's release, both sets of 4.x.",
     )
     namespaces: str = setting(
         "both",
         Choice(("both", "node", "aztec")),
         RPC,
-        "Names under which methods are called: node_ and nodeAdmin_, or aztec_ and aztecAdmin_ as newer clients do.",
+        "Names of methods: node_ and nodeAdmin_, or aztec_ and aztecAdmin_ as newer clients call them.",
     )
     api_prefix: str = setting(
         "",
         UrlPath(),
         RPC,
-        "Path under which both ports answer beside the root: with /api also POST /api and GET /api/status.",
+        "Path under which both ports answer beside the root: /api gives POST /api and GET /api/status.",
         environment=("API_PREFIX",),
     )
     rpc_max_batch_size: int = setting(
@@ -459,8 +452,8 @@ class Settings(
         None,
         FilePath(metavar="FILE"),
         RPC,
-        "TOML or JSON file with API keys, budgets, methods, origins and trusted proxies for the public interface; "
-        "read again on SIGHUP. preset:public is a budget for each address.",
+        "TOML or JSON file with API keys, budgets, methods, origins and trusted proxies of the public interface, read "
+        "again on SIGHUP; preset:public is a budget for each address.",
     )
     rpc_max_connections: int = setting(
         16_384,
@@ -472,8 +465,7 @@ class Settings(
         256,
         Integer(0, 1_000_000),
         RPC,
-        "Most connections at a time of one address or IPv6 /64; 0: no limit. Raise it behind a proxy, which is one "
-        "address.",
+        "Most connections at a time of one address or IPv6 /64; 0: no limit. Raise it behind a proxy.",
     )
     rpc_max_event_clients: int = setting(
         10_000,
@@ -485,13 +477,13 @@ class Settings(
         100_000,
         Integer(1, 10_000_000),
         RPC,
-        "Most subscriptions at a time of all clients of GET /events over WebSocket; each has 100 at most.",
+        "Most subscriptions at a time over WebSocket, of all clients; each has 100 at most.",
     )
     webhook_url: tuple[str, ...] | None = setting(
         None,
         texts("URL", "http:// or https:// URLs, separated by commas"),
         RPC,
-        "URL that events are sent to by POST; its fragment is the subscription, such as #blocks or "
+        "URL that events are sent to by POST; its fragment is the subscription: #blocks, "
         "#publicLogs&contractAddress=0x...",
         secret=True,
     )
@@ -505,20 +497,20 @@ class Settings(
         512 << 20,
         Size(1 << 20, 1 << 40),
         RPC,
-        "Most answers kept for all clients that do not read them; those behind longest are cut off.",
+        "Most answers kept for clients that do not read them; those behind longest are cut off.",
     )
     rpc_memory_budget: int | None = setting(
         None,
         Size(32 << 20, 1 << 40),
         RPC,
-        "Memory for all requests: bodies being read, answers being made and not taken yet; above it 503. Default: a "
-        "quarter of the machine's memory, at most 1 GB.",
+        "Memory for all requests and answers that are not taken yet; above it 503. Default: a quarter of the "
+        "machine's, at most 1 GB.",
     )
     rpc_keep_alive_s: float = setting(
         65.0,
         Seconds(1, 86_400),
         RPC,
-        "How long an idle connection is kept; keep it above the idle time of a load balancer in front.",
+        "How long an idle connection is kept; longer than a load balancer in front keeps it.",
     )
     rpc_header_timeout_s: float = setting(
         10.0,
@@ -551,7 +543,7 @@ class Settings(
             ),
         ),
         LOGS,
-        "Least important line that is logged. Of levels by module (`info; debug: p2p`) the one of all modules counts.",
+        "Least important line that is logged. Of levels by module (`info; debug: p2p`) that of all modules counts.",
         commands=STORE_COMMANDS,
         environment=("LOG_LEVEL",),
     )

@@ -69,8 +69,8 @@ class ValidatorSettings:
         True,
         Boolean(),
         VALIDATOR,
-        "Execute the proposed blocks of others, which attesting takes. Off, they are executed all the same while "
-        "alwaysReexecuteBlockProposals (nodeAdmin_setConfig) is on, as it is at the start, and with "
+        "Execute proposed blocks of others, which attesting takes. Off, they are executed while "
+        "alwaysReexecuteBlockProposals (nodeAdmin_setConfig) is on, as at the start, and with "
         "--blob-file-store-upload-url or --fisherman-mode.",
         needs=_ATTESTING,
         environment=("VALIDATOR_REEXECUTE",),
@@ -149,7 +149,7 @@ class ValidatorSettings:
         True,
         Boolean(),
         PROVER,
-        "The network has real proofs: so a chain that is learned from L1 is taken, when nothing is stored yet.",
+        "A chain that is learned from L1 has real proofs; only read while nothing is stored.",
         needs=needs.LEARNING_FROM_L1,
         environment=("PROVER_REAL_PROOFS",),
     )
@@ -271,7 +271,7 @@ class ValidatorSettings:
         None,
         HexText(_ADDRESS_BYTES),
         SLASHING,
-        "Contract that makes payloads of slashing, where the slasher takes them; without it none is made or judged.",
+        "Contract that makes payloads of slashing; without it none is made or judged.",
         needs=needs.SEQUENCER,
         environment=("SLASH_FACTORY_CONTRACT_ADDRESS",),
     )
@@ -287,7 +287,7 @@ class ValidatorSettings:
         0.5,
         Number(0, 1_000_000),
         SLASHING,
-        "Smallest penalty of a payload of others that is voted for, as a multiple of the own one.",
+        "Smallest penalty of others' payloads that is voted for, as a multiple of the own one.",
         needs=needs.SEQUENCER,
         environment=("SLASH_MIN_PENALTY_PERCENTAGE",),
     )
@@ -295,7 +295,7 @@ class ValidatorSettings:
         2,
         Number(0, 1_000_000),
         SLASHING,
-        "Largest penalty of a payload of others that is voted for, as a multiple of the own one.",
+        "Largest penalty of others' payloads that is voted for, as a multiple of the own one.",
         needs=needs.SEQUENCER,
         environment=("SLASH_MAX_PENALTY_PERCENTAGE",),
     )

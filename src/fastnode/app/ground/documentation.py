@@ -22,11 +22,11 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m fastnode.app.ground.documentation`; change the tables in src/fastnode/api instead. -->
 
-Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing* means that the answer has no
-`result` key when nothing is found. `release` and `development` are two generations of the same interface, served
-together unless `--method-set` narrows them. A method with two lines has a form in each; served together, that of the
-development set holds, which takes everything that the release set takes
-([compatibility](compatibility.md#method-sets)). A chain of 5.x is answered with [methods of its own](methods-5.md).
+Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing*: the answer has no `result` key
+when nothing is found. `release` and `development` are two generations of the same interface, served together unless
+`--method-set` narrows them; of a method with two lines that of the development set holds then, which takes everything
+that the release set takes ([compatibility](compatibility.md#method-sets)). A chain of 5.x is answered with
+[methods of its own](methods-5.md).
 
 Methods that begin with `nodeAdmin_`, and `fastnode_registerArtifact`, are on the admin port, all others on the public
 one.
@@ -46,8 +46,8 @@ _INTRODUCTION_OF_FIVE: Final = """\
 
 A node answers with these on a chain of [release 5.x](releases.md#the-methods-of-5x), or with `--method-set 5.x`; under
 `node_` and `nodeAdmin_` too, unless `--namespaces` says otherwise. Those that only 4.x has are answered with "method
-not found" and the name of what to call instead. Records stand on the page of [the methods of 4.x](methods.md#records),
-which also says how parameters are written.
+not found" and the name of what to call instead. Records and the other types of parameters are on the page of
+[the methods of 4.x](methods.md#records), which also says how parameters are written.
 
 """
 
@@ -56,11 +56,15 @@ _OVERVIEW_OF_FIVE: Final = """
 |---|---|---|
 """
 
-_TYPES: Final = """\
+_TYPES_HEAD: Final = """\
 ## Parameter types
 
 | type | what is accepted |
 |---|---|
+"""
+
+_TYPES: Final = f"""\
+{_TYPES_HEAD}\
 | number a..b | a whole number from a to b; numbers of blocks, checkpoints, epochs and slots also as text |
 """
 
@@ -76,8 +80,8 @@ _RECORDS: Final = """\
 _EXAMPLES: Final = """\
 ## Examples
 
-Those of the OpenRPC document are what a node with the bundled sample chain and default settings answers; one that needs
-a flag names it. These methods have none:
+Those of the OpenRPC document are what a node with the sample chain answers; one that needs a flag names it. These
+methods have none:
 
 """
 
@@ -131,16 +135,16 @@ def render_five(methods: Sequence[Method]) -> str:
     for name, method, _ in rows:
         summary = method.summary.replace("|", "\\|")
         parts.append(f"| `{name}` | {summary} | {STATES_OF_FIVE.get(method.name, state_of(method))} |\n")
-    for name, method, signature in sorted(rows, key=lambda row: row[0]):
-        parts.append(f"\n### {name}\n\n{method.summary}\n\n- {_describe(signature)}\n")
-    parts.append("\n" + _TYPES)
+    for name, _, signature in sorted(rows, key=lambda row: row[0]):
+        parts.append(f"\n### {name}\n\n- {_describe(signature)}\n")
+    parts.append("\n" + _TYPES_HEAD)
     types = {
         (parameter.type.name, parameter.type.expects)
         for _, _, signature in rows
         for parameter in signature.parameters
         if parameter.type.title == parameter.type.name
     }
-    parts.extend(f"| {name} | {accepted} |\n" for name, accepted in sorted(types))
+    parts.extend(f"| {name} | {accepted} |\n" for name, accepted in sorted(types.difference(_type_rows(methods))))
     return "".join(parts)
 
 
