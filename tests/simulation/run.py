@@ -45,6 +45,8 @@ IMPORTED_LATE: Final = (
     "cryptography.hazmat.primitives.asymmetric.rsa",
     "py_arkworks_bls12381",
     "encodings.ascii",
+    "nats.aio.client",
+    "nats.js",
 )
 
 #: Kinds of trouble of each network, and how many nodes it has at most.

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from coincurve import PrivateKey
+from tests.simulation.bus_story import Fleet
 from tests.simulation.checks import Checks
 from tests.simulation.disk_story import DISK_KINDS, DiskTroubles
 from tests.simulation.l1 import L1_SLOT_S
@@ -53,6 +54,7 @@ KINDS: Final = (
     "wallets",
     "takers",
     "workers",
+    "bus",
     *DISK_KINDS,
 )
 SLOT_BLOCKS: Final = 3
@@ -99,6 +101,7 @@ class Story:
         self._undoing: list[tuple[float, Callable[[], None]]] = []
         self._failures: list[BaseException] = []
         self.disks = DiskTroubles(self)
+        self.fleet = Fleet(self)
 
     # ---- the whole -----------------------------------------------------------------------------
 
@@ -112,8 +115,9 @@ class Story:
         if self._wallets is not None:
             self._wallets.open(self._standing)
         self._open_nodes()
+        carriers = [self.fleet.wire.carry] if self.fleet.is_there else []
         senders = [] if self._wallets is None else [partial(self._send, self._wallets, name) for name in "ab"]
-        for actor in (self._live_l1, self._propose, self._prove, *senders):
+        for actor in (self._live_l1, self._propose, self._prove, *senders, *carriers):
             threading.Thread(target=self._guarded(actor), name=getattr(actor, "__name__", "wallet")).start()
         for node in world.nodes:
             node.start()
@@ -156,9 +160,11 @@ class Story:
                 kind["upstream_url"] = self._wallets.upstreams(kind.get("upstream_url", ()), plot)
                 kind["genesis"] = world.genesis  # published nodes do not say all that a node must know of its network
                 kind["prover_real_proofs"] = plot.random() < 0.3
+        kinds = kinds[:count]
+        self.fleet.join(kinds)
         plot = world.chance("workers")
         divided, workers = plot.choice([0, 1, 2]), plot.choice([1, 2])
-        for number, kind in enumerate(kinds[:count], 1):
+        for number, kind in enumerate(kinds, 1):
             settings = kind | {
                 "ethereum_slot_duration": L1_SLOT_S,
                 "max_allowed_eth_client_drift_seconds": 0,
@@ -176,6 +182,8 @@ class Story:
             else:
                 world.add(f"node-{number}", **settings)
         put_workers_in_place(self._divided)
+        if self.fleet.is_there:
+            self.fleet.open()
 
     def _look(self) -> None:
         self.checks.look()
@@ -184,6 +192,7 @@ class Story:
         for divided in self._divided:
             divided.look()
         self.disks.look()
+        self.fleet.look()
         self._require_nothing_seen()
         for node in self.world.nodes:
             if node.process is not None and not node.is_up:
@@ -378,6 +387,7 @@ class Story:
         self._is_calm = False
         if self._has("network"):
             world.wire.faults = self._faults(dice)
+        self.fleet.night(dice)
         troubles = list(self._troubles())
         end = min(world.now + dice.uniform(*NIGHT_S), max(self.end_s, world.now + 60))
         while world.now < end:
@@ -403,12 +413,13 @@ class Story:
         kinds: dict[str, tuple[Callable[[random.Random], None], ...]] = {
             "reorg": (self._reorg, self._reorg),
             "provider": (self._fail_provider, self._lag_provider),
-            "liar": (self._lie,),
+            "liar": self._liars(),
             "blobs": (self._spoil_blobs,),
             "network": (self._cut,),
             "restart": (self._restart, self._kill),
             "operator": (self._pause, self._roll_back),
             **self.disks.troubles(),
+            **self.fleet.troubles(),
         }
         for kind, actions in kinds.items():
             if self._has(kind):
@@ -459,6 +470,9 @@ class Story:
 
         self._later(dice.uniform(10, 180), undo)
 
+    def _liars(self) -> tuple[Callable[[random.Random], None], ...]:
+        return (self._lie,)
+
     def _lie(self, dice: random.Random) -> None:
         provider = self.world.providers["l1-two"]
         provider.lies = dice.choice([0.02, 0.3])
@@ -483,7 +497,7 @@ class Story:
     def _cut(self, dice: random.Random) -> None:
         world = self.world
         node = dice.choice(world.nodes)
-        hosts = [*world.wire.models, *(other.name for other in world.nodes if other is not node)]
+        hosts = [*world.wire.models, *self.fleet.hosts, *(other.name for other in world.nodes if other is not node)]
         cut = hosts if dice.random() < 0.4 else [host for host in hosts if dice.random() < 0.5]
         pairs = {(node.name, host) for host in cut}
         world.wire.cut |= pairs
@@ -554,7 +568,8 @@ class Story:
         world = self.world
         world.say("story", "calm")
         self._is_calm = True
-        world.wire.faults, world.wire.cut = Faults(), set()
+        world.wire.faults = Faults()
+        world.wire.cut.clear()
         for provider in world.providers.values():
             provider.fails = provider.lies = 0.0
             provider.lag, provider.stands = 0, False
@@ -565,6 +580,7 @@ class Story:
             self._wallets.rest()
         self._undoing.clear()
         self.disks.rest()
+        self.fleet.rest()
         for node in world.nodes:
             if node.node is not None and node.node.core.condition.is_paused:
                 self._ask(node, "nodeAdmin_resumeSync")
@@ -586,6 +602,7 @@ class Story:
         """Beside the chains of the nodes."""
         found = [node.what_is_missing() for node in self._divided]
         found += [] if self._wallets is None else [self._wallets.what_is_missing()]
+        found += self.fleet.missing()
         return next((text for text in found if text), None)
 
     def _heal_l1(self) -> None:

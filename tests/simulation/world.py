@@ -131,6 +131,8 @@ class NodeOfWorld:
         for listening in self.world.wire.nodes.values():
             if listening.host == self.name:
                 listening.close()
+        for forget in self.world.on_killed:
+            forget(self.name)
         self._life += 1
         before, served = self.directory, None if self.node is None else self.node.view
         self.directory = self.world.directory / f"{self.name}-{self._life}"
@@ -198,6 +200,8 @@ class World:
         self.scheduler.on_error = self._on_error
         self.wire = Wire(self.chance("network"), _host)
         self.nodes: list[NodeOfWorld] = []
+        #: Told the name of a node that is killed.
+        self.on_killed: list[Callable[[str], None]] = []
         self.lines = 0
         self._digest = hashlib.sha256()
         #: Violations that threads other than the story have seen.
