@@ -32,7 +32,6 @@ from fastnode.publishing.publisher import L1Publisher
 from fastnode.publishing.requests import OutcomeKind
 from fastnode.sequencing.record import SlotOutcome, SlotRecord
 from fastnode.serving.server import HttpServer
-from fastnode.serving.server import Stage as ServerStage
 from fastnode.sources.follower import Follower
 from fastnode.sources.follower import Stage as FollowerStage
 from fastnode.sources.sync_control import SyncControl, SyncState
@@ -68,7 +67,13 @@ _ATTRIBUTES: Final = (
         drawn=tuple(f"{old.name}{_ARROW}{new.name}" for (old, _), new in TRANSITIONS.items()),
     ),
     Watched(RequestReader, "state", ReadState, drawn=_drawn("IDLE HEAD BODY IDLE", "HEAD IDLE ENDED", "HEAD ENDED")),
-    Watched(HttpServer, "_stage", ServerStage, drawn=_drawn("NEW LISTENING REPLACED STOPPING", "LISTENING STOPPING")),
+    Watched(
+        HttpServer,
+        "_stage",
+        Enum("ServerStage", "NEW LISTENING REPLACED STOPPING"),
+        lambda value: type(value).__name__.upper(),
+        _drawn("NEW LISTENING REPLACED STOPPING", "LISTENING STOPPING"),
+    ),
     Watched(Follower, "_standing", FollowerStage, lambda value: value.stage, _drawn("NEW CATCHING_UP CAUGHT_UP")),
     Watched(
         SyncControl,

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 from tests.bus.nats import NatsServer
 from tests.ports import free_port
-from tests.simulation.bus_server import BusServer, JetStream, Stream
+from tests.simulation.bus_server import BusServer, JetStream, Session, Stream
 from tests.simulation.peer_wire import PeerWire
 
 from fastnode.bus.connection import BATCH_BYTES_MAX, BATCH_MAX
@@ -39,10 +39,8 @@ STATE: Final = frozenset({"messages", "first_seq", "last_seq", "subjects"})
 def model(chance: random.Random) -> Iterator[str]:
     """The bus of a world on a real socket; its URL."""
     server = BusServer("bus", PeerWire(chance, lambda: "here"), JetStream(chance, time.time), chance)
-    from tests.simulation.bus_server import Session
-
     loop, port = asyncio.new_event_loop(), free_port()
-    loop.run_until_complete(loop.create_server(lambda: Session(server), "127.0.0.1", port))
+    listener = loop.run_until_complete(loop.create_server(lambda: Session(server), "127.0.0.1", port))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -50,6 +48,7 @@ def model(chance: random.Random) -> Iterator[str]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        listener.close()
         for session in list(server.sessions):
             session._end.abort()
         for task in asyncio.all_tasks(loop):
@@ -106,7 +105,9 @@ def calls(seed: int) -> list[tuple[str, str, dict[str, str] | None, bytes]]:
         elif deed < 0.65:
             ask(f"$JS.API.DIRECT.GET.{stream}.{subject}")
         elif deed < 0.75:
-            found.append(("batch", f"$JS.API.DIRECT.GET.{stream}", None, json.dumps({"multi_last": [pattern]}).encode()))
+            found.append(
+                ("batch", f"$JS.API.DIRECT.GET.{stream}", None, json.dumps({"multi_last": [pattern]}).encode())
+            )
         elif deed < 0.85:
             few = dice.random() < 0.5
             request = {
@@ -144,7 +145,9 @@ def plain(message: Any) -> tuple[str, dict[str, str], Any]:
     headers = dict(message.headers or {})
     is_push = message.subject.startswith("live.")
     # In answers: how many more there are, of which the shipped code does not ask.
-    left_out = {"Nats-Time-Stamp"} | (set() if is_push else {"Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence"})
+    left_out = {"Nats-Time-Stamp"} | (
+        set() if is_push else {"Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence"}
+    )
     kept = {name: text for name, text in headers.items() if name not in left_out}
     if kept.get("Status") == "503":
         kept = {"Status": "503"}
