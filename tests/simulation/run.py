@@ -14,7 +14,9 @@ import importlib  # noqa: E402
 import inspect  # noqa: E402
 import os  # noqa: E402
 import pkgutil  # noqa: E402
+import shutil  # noqa: E402
 import sys  # noqa: E402
+import tempfile  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
 from collections import Counter  # noqa: E402
@@ -22,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence  # noqa: E402
 from dataclasses import dataclass, replace  # noqa: E402
 from itertools import count  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Final  # noqa: E402
+from typing import Final, NoReturn  # noqa: E402
 
 import click  # noqa: E402
 from tests.mempool.recorded import recordings  # noqa: E402
@@ -210,6 +212,7 @@ def _say(line: str) -> None:
 @click.option("--coverage", "covers", is_flag=True, help="Count the states and transitions that the seeds reach.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="So many seeds beside each other.")
 @click.option("--keep-going", is_flag=True, help="Go on after a seed that does not hold, and tell of all in the end.")
+@click.option("--here", is_flag=True, help="Play one seed in this process itself, for a debugger or a profiler.")
 @click.option("--quiet", is_flag=True, help="Tell of each seed only whether it held.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for less that does not hold either.")
 def simulate(
@@ -225,6 +228,7 @@ def simulate(
     covers: bool,
     jobs: int,
     keep_going: bool,
+    here: bool,
     quiet: bool,
     shrink: bool,
 ) -> None:
@@ -244,6 +248,8 @@ def simulate(
         replace(Plan.of(number, minutes, nodes, network, without, is_short=short), release=RELEASES[release])
         for number in numbers
     )
+    if here:
+        _play_here(next(plans), _say_outcome if quiet else _say)
     found = Counter[str]()
     if jobs > 1 or keep_going:
         failed = _farm(plans, jobs, found, covers=covers, keeps_going=keep_going)
@@ -269,6 +275,14 @@ def simulate(
     if covers:
         for line in coverage.table(found, seeds):
             _say(line)
+
+
+def _play_here(plan: Plan, tell: Callable[[str], None]) -> NoReturn:
+    directory = Path(tempfile.mkdtemp(prefix="simulation-"))
+    has_held = play(plan, directory, tell)
+    shutil.rmtree(directory, ignore_errors=True)
+    sys.stdout.flush()
+    os._exit(0 if has_held else 1)  # threads of the world wait for ever
 
 
 def _farm(plans: Iterable[Plan], jobs: int, found: Counter[str], *, covers: bool, keeps_going: bool) -> list[Outcome]:

@@ -34,6 +34,7 @@ import queue
 import random
 import socket
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -106,10 +107,12 @@ class Scheduler:
 
     def run(self, story: Callable[[], None]) -> None:
         """Run ``story`` in the calling thread as the first one of the world."""
-        global _world
+        global _world, _numbers
         task = self._story = self._new("story", None)
         self._tasks[_thread.get_ident()] = task
         self._current, _world = task, self
+        _numbers = itertools.count()
+        tempfile._name_sequence = None  # type: ignore[attr-defined]  # it has a die of its own, anew in each process
         for dice in _dice_of_modules:  # alike: how many there are depends on which modules this machine has
             _real_seed(dice, self._seed_of_modules)
         try:
@@ -307,7 +310,7 @@ class Lock:
         self.release()
 
 
-_numbers: Final = itertools.count()
+_numbers = itertools.count()
 
 
 def _numbered(self: Any) -> int:
@@ -405,6 +408,7 @@ def install() -> None:
     assert not any(name.partition(".")[0] == "fastnode" for name in sys.modules), "fastnode was imported before"
     threading._allocate_lock = threading.Lock = Lock  # type: ignore[attr-defined,misc,assignment]
     threading._CRLock = None  # type: ignore[attr-defined]
+    threading._active_limbo_lock = threading.RLock()  # type: ignore[attr-defined]  # a fork makes it anew anyway
     functools.RLock = threading.RLock  # type: ignore[attr-defined]  # each cached property has one
     threading.Thread = Thread  # type: ignore[misc]
     queue.SimpleQueue = queue._PySimpleQueue  # type: ignore[attr-defined,misc]

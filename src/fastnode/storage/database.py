@@ -196,7 +196,7 @@ class SharedDatabase:
         self._writing = threading.RLock()
         self._written = WrittenLog(path)
         self.path = path
-        _OPEN.add(self)
+        _OPEN[id(self)] = self
         _NOT_SEALED[path] = "it is still open"
 
     @classmethod
@@ -439,14 +439,15 @@ class SharedDatabase:
         self._database.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
 
 
-_OPEN: Final[weakref.WeakSet[SharedDatabase]] = weakref.WeakSet()
+#: Databases in the order in which they were opened, by the addresses of the objects.
+_OPEN: Final[weakref.WeakValueDictionary[int, SharedDatabase]] = weakref.WeakValueDictionary()
 #: Folders of databases that this process has opened and not sealed again, and why.
 _NOT_SEALED: Final[dict[Path, str]] = {}
 
 
 def end_databases(directory: Path) -> None:
     """End each database below ``directory`` that this process has opened: see :meth:`SharedDatabase.end`."""
-    for database in list(_OPEN):
+    for database in list(_OPEN.values()):
         if database.path.parent == directory:
             database.end()
 
