@@ -4,7 +4,8 @@ L1          a block every 12 s, with what the nodes send; a slot is missed now a
 nodes       propose, attest and follow, with the keys of one committee, three of its four in honest hands
 hostile     one node whose messages are bent on their way out, in nights (peer_hostile.py)
 wallets     send transactions to one node or another, and remember what was acknowledged
-trouble     parted peers, bad lines, restarts, kills, reorgs, providers that fail or lag, an operator who pauses
+trouble     parted peers, bad lines, restarts, kills, reorgs, providers that fail, lag or lie, blobs that are hidden or
+            false, an operator who pauses or rolls back
 """
 
 from __future__ import annotations
@@ -36,7 +37,19 @@ from fastnode.protocol import tx_layout
 
 __all__ = ["PEER_KINDS", "PEER_NODES_MAX", "PeerStory"]
 
-PEER_KINDS: Final = ("hostile", "lines", "parted", "restart", "reorg", "provider", "network", "operator", *DISK_KINDS)
+PEER_KINDS: Final = (
+    "hostile",
+    "lines",
+    "parted",
+    "restart",
+    "reorg",
+    "provider",
+    "liar",
+    "blobs",
+    "network",
+    "operator",
+    *DISK_KINDS,
+)
 PEER_NODES_MAX: Final = 4
 NIGHT_S: Final = (100.0, 400.0)
 SLOT_S: Final = 36
@@ -157,10 +170,12 @@ class PeerStory(Story):
         kinds: dict[str, tuple[Callable[[random.Random], None], ...]] = {
             "reorg": (self._reorg,),
             "provider": (self._fail_provider, self._lag_provider),
+            "liar": self._liars(),
+            "blobs": (self._spoil_blobs, self._hide_blobs),
             "parted": (self._part,),
             "network": (self._cut,),
             "restart": (self._restart, self._kill, self._kill_proposer),
-            "operator": (self._pause,),
+            "operator": (self._pause, self._roll_back),
             **self.disks.troubles(),
         }
         for kind, actions in kinds.items():
@@ -232,6 +247,16 @@ class PeerStory(Story):
             node.kill()
             self._later(dice.uniform(0.5, 8), self._start_again(node))
 
+    def _hide_blobs(self, dice: random.Random) -> None:
+        """Those of the newest checkpoint."""
+        beacon, known = self.world.beacon, [pair for pairs in self.world.l1.beacon.blobs.values() for pair in pairs]
+        if not known:
+            return
+        hidden = known[-1][0]
+        beacon.hidden.add(hidden)
+        self.world.say("beacon", "hides the blobs of the newest checkpoint")
+        self._later(dice.uniform(5, 200), lambda: beacon.hidden.discard(hidden))
+
     def _mischief(self, dice: random.Random) -> None:
         if self._hostile is not None:
             self._hostile.choose(dice)
@@ -279,7 +304,11 @@ class PeerStory(Story):
         world.peers.join()
         world.l1.crowded = 0.0
         for provider in world.providers.values():
-            provider.fails, provider.lag, provider.stands = 0.0, 0, False
+            provider.fails = provider.lies = 0.0
+            provider.lag, provider.stands = 0, False
+        world.beacon.fails = 0.0
+        world.beacon.spoil(False)
+        world.beacon.hidden.clear()
         self._undoing.clear()
         self.disks.rest()
         for node in world.nodes:

@@ -151,6 +151,12 @@ class Bus:
     def is_connected(self) -> bool:
         return self.trouble is None
 
+    @property
+    def connection_number(self) -> int:
+        """Another one after each loss of the connection: servers that come back may have lost the end of what they had
+        acknowledged, which they sync to their disks every two minutes unless they are told otherwise."""
+        return self.counts["reconnections"]
+
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:

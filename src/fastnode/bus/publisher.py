@@ -4,8 +4,10 @@ In a thread of its own, woken by each commit: contents go out first, then what r
 (``at``) when all of that is durable; so none is told of what cannot be had.  When blocks are taken back, ``at`` goes
 back to the block that stays before anything in their place is written.
 
-What was published is known from the acknowledgements.  After a start, and when the stream was purged or made anew, it
-is found out from the publisher's own ``at`` on the bus: what this says and the chain has too is not sent again.
+What was published is known from the acknowledgements.  After a start, when the stream was purged or made anew, and after
+each loss of the connection, it is found out from the publisher's own ``at`` on the bus: what this says and the chain has
+too is not sent again.  Servers that lose power lose the end of what they took; so ``at`` is only said on the connection
+on which all that it says was acknowledged, or found: where it is there, all before it is.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from fastnode.archiver.queries import ChainView, StoredCheckpoint
 from fastnode.bus.connection import Bus, Outgoing, StreamSetup
 from fastnode.bus.retention import drop_before, is_whole
 from fastnode.bus.subjects import BUS_VERSION, Reference, Subjects, digest_of, read_versioned
-from fastnode.errors import DecodeError, UpstreamError
+from fastnode.errors import DecodeError, UpstreamError, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.loop import Loop
 from fastnode.protocol.fields import hex_text
@@ -145,6 +147,8 @@ class Publisher:
         self._created: str | None = None  # of the stream; None: it must be looked at
         self._at_sequence = 0
         self._published, self._is_known = Published(0, 0), False
+        #: The one on which it was found out what the bus has.
+        self._connection: int | None = None
         self._dropped = 0  # up to this checkpoint nothing is kept
         self._next_look_at = 0.0
         self._next_drop_at = 0.0
@@ -217,6 +221,10 @@ class Publisher:
         view = self._view()
         if view is None:
             return
+        connection = self._bus.connection_number
+        if connection != self._connection:
+            self._forget_published()
+            self._connection = connection
         now = self._bus.clock.monotonic()
         if now >= self._next_look_at:
             self._look_at_stream(view.chain)
@@ -290,6 +298,7 @@ class Publisher:
         base = self._lowest_wanted(chain, base)
         self._is_empty = False
         published = Published(base, chain.newest_complete_checkpoint(base))
+        published.proposed = self._published.proposed
         newest = chain.checkpoint(published.checkpoint)
         if base > 0 and newest is not None:
             published.add_block(base, chain.block_id(base).hash)
@@ -415,6 +424,8 @@ class Publisher:
             "committedAt": int(self.committed_at * 1000),
             "snapshots": self._snapshots(),
         } | self._terms(view)
+        if self._bus.connection_number != self._connection:
+            raise UpstreamUnavailable("the bus was away: it may have lost what it took")
         sequence = self._bus.publish(Outgoing(self._subjects.at(self._name), orjson.dumps(value)))
         self._at_sequence = sequence or 0
         self._said = (last, tips)

@@ -6,7 +6,9 @@
     every node                drops what was refused, and marks what was taken
 
 A claim names the one that it replaces, so a transaction has one at a time; another node replaces it only when its
-owner is dead.  What was read is known by its place in the stream: after a gap or a restart reading goes on there.
+owner is dead.  What was read is known by its place in the stream: after a gap or a restart reading goes on there.  After
+a loss of the connection it goes on a few minutes before that, and what waits here and is not on the bus is put there
+again: servers that lost power have lost the end of what they took, and give its places to others.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -47,6 +49,8 @@ RETRY_S: Final = 0.2
 POLL_S: Final = 1.0
 #: Time between two looks at the stream, in seconds.
 LOOK_S: Final = 1.0
+#: Messages that were read within so many seconds are read again on another connection: more than servers leave unsynced.
+UNSYNCED_S: Final = 150.0
 #: Larger ones are compressed; a message may have a megabyte where servers are not told otherwise.
 PLAIN_BYTES_MAX: Final = 256 << 10
 TX_BYTES_MAX: Final = 1000 << 10
@@ -100,6 +104,9 @@ class SharedTxs:
         self.handing_on = HandingOn(bus, subjects, mempool, members, self.counts, session=session, sink=sink)
         self._next = 1
         self._created: str | None = None
+        self._connection: int | None = None
+        #: Times, and places from which reading went on then; the first is the newest that is old enough.
+        self._read_at: deque[tuple[float, int]] = deque([(0.0, 1)])
         self._next_look_at = 0.0
         self._is_listening = False
         #: Transactions that are built on what this node does not have yet, and until when they are tried again.
@@ -223,7 +230,7 @@ class SharedTxs:
         return bool(messages)
 
     def _look_at_stream(self) -> None:
-        subjects = self._subjects
+        subjects, connection = self._subjects, self._bus.connection_number
         state = self._bus.state(subjects.tx_stream)
         if state is None:
             self._bus.set_up(
@@ -237,18 +244,36 @@ class SharedTxs:
             )
             self._bus.set_up(bucket_of(subjects))
             state = self._bus.state(subjects.tx_stream) or {}
-        if state.get("created") != self._created:
-            self._created, self._next = state.get("created"), 1
-            self._share_again()
+        created, last = state.get("created"), int(state.get("last_seq") or 0)
+        if created != self._created:
+            self._read_again_from(1)
+        elif connection != self._connection or last < self._next - 1:
+            begin = self._read_at[0][1]
+            self._read_again_from(begin if begin <= last + 1 else 1)
+        self._created, self._connection = created, connection
+        self._note_place()
         if not self._is_listening:
             self._bus.listen(f"{subjects.live_txs}.>", lambda *_: self._reader.wake())
             self._is_listening = True
 
+    def _read_again_from(self, place: int) -> None:
+        self._share_again()
+        self._next = place
+        self._read_at = deque([(0.0, place)])
+
+    def _note_place(self) -> None:
+        now = self._bus.clock.monotonic()
+        if self._read_at[-1][1] != self._next:
+            self._read_at.append((now, self._next))
+        while len(self._read_at) > 1 and now - self._read_at[1][0] >= UNSYNCED_S:
+            self._read_at.popleft()
+
     def _share_again(self) -> None:
-        """A new stream, or a start: the others must have what waits here."""
+        """A new stream, a start, or a bus that was away: the others must have what waits here."""
+        there = self._bus.subjects(self._subjects.tx_stream, f"{self._subjects.tx_stream}.tx.*")
         for tx_hash in self._mempool.pool.pending_hashes():
             tx_json = self._mempool.pool.tx_json(tx_hash)
-            if tx_json is not None:
+            if tx_json is not None and self._subjects.tx(tx_hash) not in there:
                 data = tx_json if len(tx_json) <= PLAIN_BYTES_MAX else zlib.compress(tx_json, 1)
                 self._bus.publish(Outgoing(self._subjects.tx(tx_hash), data, expected=0))
 
