@@ -3,10 +3,10 @@
     Bus (src/fastnode/bus) ── nats-py ── PeerWire ── Session, one a connection ──┬── subscriptions, requests
                                                                                   └── JetStream: streams, on a disk
 
-The seam is the protocol on the wire, so the client library is the one that ships.  Streams keep the newest message of a
-subject, as those of a fleet do; what a power cut takes is the end of what has not been synced, for messages lie in files
-in the order of their sequence, and what they had replaced may be there again.  ``tests/simulation/test_bus_server.py``
-holds each answer against that of a real server.
+The seam is the protocol on the wire, so the client library is the one that ships.  Streams keep the newest message of
+a subject, as those of a fleet do; what a power cut takes is the end of what has not been synced, for messages lie in
+files in the order of their sequence, and what they had replaced may be there again.  test_bus_server.py holds each
+answer against that of a real server.
 """
 
 from __future__ import annotations
@@ -520,10 +520,8 @@ class Session(asyncio.Protocol):
 
     def give(self, subject: str, number: str, reply: str | None, headers: bytes, data: bytes) -> None:
         ways = f"{subject} {number} {reply} " if reply else f"{subject} {number} "
-        if headers:
-            head = f"HMSG {ways}{len(headers)} {len(headers) + len(data)}\r\n"
-        else:
-            head = f"MSG {ways}{len(data)}\r\n"
+        sizes = f"{len(headers)} {len(headers) + len(data)}" if headers else len(data)
+        head = f"{'HMSG' if headers else 'MSG'} {ways}{sizes}\r\n"
         self._write(head.encode() + headers + data + b"\r\n")
         if number in self._left:
             self._left[number] -= 1

@@ -298,9 +298,10 @@ class Fleet:
             part = self._part(node)
             if part is None or life is not node.process:
                 self._lives[node.name] = node.process, self._world.now
-            elif self._down_since is not None and self._world.now - max(self._down_since, since) > _SEEN_S:
-                if part.troubles()["bus"] is None:
-                    raise Violation(f"{node.name} does not say that no server of the bus answers")
+                continue
+            is_alone = self._down_since is not None and self._world.now - max(self._down_since, since) > _SEEN_S
+            if is_alone and part.troubles()["bus"] is None:
+                raise Violation(f"{node.name} does not say that no server of the bus answers")
 
     def missing(self) -> Iterator[str]:
         """In a calm: what is not as it should be yet."""
@@ -317,7 +318,7 @@ class Fleet:
             if wrong:
                 yield f"{node.name} says of the bus {wrong}"
             pool = node.node.core.mempool.pool  # type: ignore[union-attr]
-            waiting = [tx_hash.hex()[:8] for tx_hash in pool.unforwarded_hashes()]
+            waiting = [tx_hash.hex()[:8] for tx_hash in pool.unforwarded_hashes() if tx_hash not in self._handed_on]
             if hands_on and waiting:
                 yield f"{node.name} has transactions that none has handed on: {waiting}"
             tip = node.node.view.chain.tips.proposed.number  # type: ignore[union-attr]

@@ -66,7 +66,7 @@ _ATTRIBUTES: Final = (
         Phase,
         drawn=tuple(f"{old.name}{_ARROW}{new.name}" for (old, _), new in TRANSITIONS.items()),
     ),
-    Watched(RequestReader, "state", ReadState, drawn=_drawn("IDLE HEAD BODY IDLE", "HEAD IDLE ENDED", "HEAD ENDED")),
+    Watched(RequestReader, "state", ReadState, drawn=_drawn("IDLE HEAD BODY IDLE ENDED", "HEAD ENDED")),
     Watched(
         HttpServer,
         "_stage",

@@ -139,6 +139,12 @@ class Connection:
             self._sent.clear()
             self._ask_model(*request)
 
+    def send_piece(self, data: bytes) -> None:
+        """Send what may be no whole request, to a node."""
+        if self._server is not None and not self._is_shut and not self.is_ended and not self._is_lost():
+            the_world().sleep(self._wire.delay())
+            self._server.receive(data)
+
     def _send_to_node(self) -> None:
         assert self._server is not None
         if _whole(self._sent) is None:

@@ -48,6 +48,8 @@ PEER_KINDS: Final = (
     "blobs",
     "network",
     "operator",
+    "strangers",
+    "crowd",
     *DISK_KINDS,
 )
 PEER_NODES_MAX: Final = 4
@@ -175,7 +177,9 @@ class PeerStory(Story):
             "parted": (self._part,),
             "network": (self._cut,),
             "restart": (self._restart, self._kill, self._kill_proposer),
-            "operator": (self._pause, self._roll_back),
+            "operator": (self._pause, self._roll_back, self._stop_paused, self._change_mind),
+            "strangers": (self._strangers,),
+            "crowd": (self._crowd,),
             **self.disks.troubles(),
         }
         for kind, actions in kinds.items():
@@ -246,6 +250,13 @@ class PeerStory(Story):
         if node.is_up:
             node.kill()
             self._later(dice.uniform(0.5, 8), self._start_again(node))
+
+    def _crowd(self, dice: random.Random) -> None:
+        """Blocks of L1 without room for what the nodes send: it is sent for more, and given up when it is too late."""
+        l1, before = self.world.l1, self.world.l1.crowded
+        l1.crowded = dice.choice([0.7, 1.0])
+        self.world.say("L1", "has no room for what the nodes send")
+        self._later(dice.uniform(20, 100), lambda: setattr(l1, "crowded", before))
 
     def _hide_blobs(self, dice: random.Random) -> None:
         """Those of the newest checkpoint."""

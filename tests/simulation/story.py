@@ -25,6 +25,7 @@ from tests.simulation.disk_story import DISK_KINDS, DiskTroubles
 from tests.simulation.l1 import L1_SLOT_S
 from tests.simulation.network import Faults
 from tests.simulation.scheduler import the_world
+from tests.simulation.strangers import Strangers
 from tests.simulation.wallets import Wallets
 from tests.simulation.workers import NodeWithWorkers, put_workers_in_place
 from tests.simulation.world import ADMIN_PORT, NodeOfWorld, Violation, World
@@ -54,6 +55,7 @@ KINDS: Final = (
     "wallets",
     "takers",
     "workers",
+    "strangers",
     "bus",
     *DISK_KINDS,
 )
@@ -417,7 +419,8 @@ class Story:
             "blobs": (self._spoil_blobs,),
             "network": (self._cut,),
             "restart": (self._restart, self._kill),
-            "operator": (self._pause, self._roll_back),
+            "operator": (self._pause, self._roll_back, self._stop_paused, self._change_mind),
+            "strangers": (self._strangers,),
             **self.disks.troubles(),
             **self.fleet.troubles(),
         }
@@ -549,6 +552,38 @@ class Story:
         self._later(
             dice.uniform(1, 60), lambda: self._ask(node, "nodeAdmin_resumeSync") if node.process is life else None
         )
+
+    def _stop_paused(self, dice: random.Random) -> None:
+        """A node that rests, and goes on after its next start."""
+        node = dice.choice(self.world.nodes)
+        if node.node is None:
+            return
+        self._ask(node, "nodeAdmin_pauseSync")
+        self._rest(dice.choice([0.0, 5.0]))
+        if node.is_up and node.node is not None:
+            node.stop()
+            self._later(dice.uniform(0, 60), self._start_again(node))
+
+    def _change_mind(self, dice: random.Random) -> None:
+        """Resume what is about to pause."""
+        node = dice.choice(self.world.nodes)
+        if node.node is None:
+            return
+        pausing = threading.Thread(
+            target=self._guarded(lambda: self._ask(node, "nodeAdmin_pauseSync")), name="operator"
+        )
+        pausing.start()
+        the_world().sleep(dice.choice([0.0, 0.01, 0.2]))
+        self._ask(node, "nodeAdmin_resumeSync")
+        pausing.join()
+        life = node.process
+        self._later(
+            dice.uniform(1, 20), lambda: self._ask(node, "nodeAdmin_resumeSync") if node.process is life else None
+        )
+
+    def _strangers(self, dice: random.Random) -> None:
+        for _ in range(dice.randrange(1, 5)):
+            Strangers(self.world).come(self.world.nodes, dice, self._later)
 
     def _roll_back(self, dice: random.Random) -> None:
         node = dice.choice(self.world.nodes)

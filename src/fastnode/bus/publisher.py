@@ -4,10 +4,10 @@ In a thread of its own, woken by each commit: contents go out first, then what r
 (``at``) when all of that is durable; so none is told of what cannot be had.  When blocks are taken back, ``at`` goes
 back to the block that stays before anything in their place is written.
 
-What was published is known from the acknowledgements.  After a start, when the stream was purged or made anew, and after
-each loss of the connection, it is found out from the publisher's own ``at`` on the bus: what this says and the chain has
-too is not sent again.  Servers that lose power lose the end of what they took; so ``at`` is only said on the connection
-on which all that it says was acknowledged, or found: where it is there, all before it is.
+What was published is known from the acknowledgements.  After a start, when the stream was purged or made anew, and
+after each loss of the connection, it is found out from the publisher's own ``at`` on the bus: what this says and the
+chain has too is not sent again.  Servers that lose power lose the end of what they took; so ``at`` is only said on the
+connection on which all that it says was acknowledged, or found: where it is there, all before it is.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     every node                drops what was refused, and marks what was taken
 
 A claim names the one that it replaces, so a transaction has one at a time; another node replaces it only when its
-owner is dead.  What was read is known by its place in the stream: after a gap or a restart reading goes on there.  After
-a loss of the connection it goes on a few minutes before that, and what waits here and is not on the bus is put there
-again: servers that lost power have lost the end of what they took, and give its places to others.
+owner is dead.  What was read is known by its place in the stream: after a gap or a restart reading goes on there.
+After a loss of the connection it goes on a few minutes before that, and what waits here and is not on the bus is put
+there again: servers that lost power have lost the end of what they took, and give its places to others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RETRY_S: Final = 0.2
 POLL_S: Final = 1.0
 #: Time between two looks at the stream, in seconds.
 LOOK_S: Final = 1.0
-#: Messages that were read within so many seconds are read again on another connection: more than servers leave unsynced.
+#: Messages that were read within so many seconds are read again on another connection: servers leave less unsynced.
 UNSYNCED_S: Final = 150.0
 #: Larger ones are compressed; a message may have a megabyte where servers are not told otherwise.
 PLAIN_BYTES_MAX: Final = 256 << 10
