@@ -575,13 +575,13 @@ def table_of(rounds: list[dict[str, Any]]) -> list[str]:
         by_count = {found["attackers"]: found for found in by_name[name]}
         most = by_name[name][-1]
         times = [_cell(by_count[count]) if count in by_count else "" for count in counts]
-        memory = f"{most['rest_mb']}, {most['peak_mb']}, {most['after_mb']} MB"
+        memory = f"{most['peak_mb']}, {most['after_mb']} MB"
         lines.append(json.dumps([most["what"], *times, memory]))
     return [*(f"        {line}," for line in lines[:-1]), *(f"        {line}" for line in lines[-1:])]
 
 
 def _cell(found: dict[str, Any]) -> str:
-    return f"{found['p50_ms']:.1f}, {found['p99_ms']:.1f} ms{'' if found['holds'] else ' (fails)'}"
+    return f"{found['p99_ms']:.1f} ms{'' if found['holds'] else ' (fails)'}"
 
 
 def holds_of(found: dict[str, Any], options: argparse.Namespace) -> bool:

@@ -27,11 +27,11 @@ def test_the_page_of_the_methods_is_current(page: str, arguments: list[str]) -> 
 
 def test_the_page_shows_sets_bounds_and_what_may_be_absent() -> None:
     page = render(METHODS)
-    assert "- release: `(blockParameter: BlockParam)` gives `L2Block` or nothing\n" in page
-    assert "- development only: `(query: CheckpointsQuery)` gives `CheckpointData[]`\n" in page
+    assert "| release: `(blockParameter: BlockParam)` gives `L2Block` or nothing; development: `(" in page
+    assert "| development only: `(query: CheckpointsQuery)` gives `CheckpointData[]` |" in page
     assert "`(from: number 1.., limit: number 1..50)` gives `CheckpointedL2Block[]`" in page
-    assert "- `(txHash: TxHash)` gives `TxReceipt`\n" in page
+    assert "| `(txHash: TxHash)` gives `TxReceipt` |" in page
     page = render_five(METHODS)
-    receipts = "MinedTxReceipt|PendingTxReceipt|DroppedTxReceipt"
-    assert f"- `(txHash: TxHash, options?: GetTxReceiptOptions)` gives `{receipts}`\n" in page
+    receipts = r"MinedTxReceipt\|PendingTxReceipt\|DroppedTxReceipt"
+    assert f"| `(txHash: TxHash, options?: GetTxReceiptOptions)` gives `{receipts}` |" in page
     assert "getL2Tips" not in page

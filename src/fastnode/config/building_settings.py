@@ -39,7 +39,7 @@ class BuildingSettings:
         500,
         Integer(1, _MILLISECONDS_MAX),
         BUILDING,
-        "How often the sequencer looks for work, in milliseconds.",
+        "How often the sequencer looks for work.",
         needs=needs.SEQUENCER,
         environment=("SEQ_POLLING_INTERVAL_MS",),
     )
@@ -194,7 +194,7 @@ class BuildingSettings:
         None,
         Integer(1, _MILLISECONDS_MAX),
         BUILDING,
-        "Time for one block, in milliseconds; one block takes the whole slot if not set.",
+        "Time for one block; one block takes the whole slot if not set.",
         needs=needs.BUILDING,
         environment=("SEQ_BLOCK_DURATION_MS",),
     )
@@ -218,7 +218,7 @@ class BuildingSettings:
         0,
         Number(0, 100),
         BUILDING,
-        "Share of checkpoints that are not published, in percent; for tests.",
+        "Share of checkpoints that are not published; for tests.",
         needs=needs.SEQUENCER,
         environment=("SEQ_SKIP_CHECKPOINT_PUBLISH_PERCENT",),
     )
@@ -226,7 +226,7 @@ class BuildingSettings:
         2000,
         Integer(0, _MILLISECONDS_MAX),
         BUILDING,
-        "How long a transaction waits before it may be in a block, in milliseconds.",
+        "How long a transaction waits before it may be in a block.",
         needs=needs.SEQUENCER,
         environment=("P2P_MIN_TX_POOL_AGE_MS",),
         flags=("--p2p.minTxPoolAgeMs",),

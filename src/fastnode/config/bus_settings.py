@@ -60,7 +60,7 @@ class BusSettings:
         None,
         FilePath(metavar="FILE"),
         BUS,
-        "Certificates of the authorities that the bus's own are checked with, in place of the system's.",
+        "Certificates of the authorities of the bus, in place of the system's.",
         needs=needs.BUS,
     )
     bus_tls_certificate: Path | None = setting(
@@ -95,7 +95,7 @@ class BusSettings:
         0,
         Integer(0, 1 << 30),
         BUS,
-        "Most that the stream of blocks takes on each server, in MB; 0: no limit.",
+        "Most that the stream of blocks takes on each server; 0: no limit.",
         needs=needs.BUS_PUBLISHING,
     )
     bus_tx_hours: int = setting(

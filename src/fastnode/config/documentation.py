@@ -66,7 +66,7 @@ shown by `nodeAdmin_getConfig`. A start that is given one without effect warns i
 """
 
 _TABLE_HEAD = """\
-| flag, other names | default; allowed | effect |
+| flag | default; allowed | effect |
 |---|---|---|
 """
 

@@ -43,7 +43,7 @@ class L1Settings:
         None,
         Integer(1, 3_600_000),
         L1,
-        "How often L1 is asked for a new block, in milliseconds; not set: when the next one is due.",
+        "How often L1 is asked for a new block; not set: when the next one is due.",
         needs=needs.L1_READING,
         environment=("L1_READER_VIEM_POLLING_INTERVAL_MS",),
     )
@@ -147,8 +147,7 @@ class L1Settings:
         None,
         texts("URL"),
         BLOBS,
-        "Stores from which blobs are read: https://host/path, s3://bucket/path, gs://bucket/path or file:///folder. "
-        "May be given several times.",
+        "Stores from which blobs are read: https://host/path, s3://bucket/path, gs://bucket/path or file:///folder.",
         needs=needs.DERIVING,
         environment=("BLOB_FILE_STORE_URLS",),
         secret=True,

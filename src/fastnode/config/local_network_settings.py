@@ -135,7 +135,7 @@ class LocalNetworkSettings:
         None,
         texts("SOURCE"),
         LOCAL_NETWORK,
-        "Sources, in the forms of --fork-from, that fastnode_reset may copy from beside that of --fork-from itself.",
+        "Sources, as of --fork-from, that fastnode_reset may copy from besides.",
         needs=needs.LOCAL_NETWORK,
     )
     local_network_origins: tuple[str, ...] | None = setting(

@@ -100,7 +100,7 @@ class ObservabilitySettings:
         (),
         _PREFIXES,
         TELEMETRY,
-        "Metrics that are sent, by the beginnings of their names, but those of --otel-exclude-metrics; none: all.",
+        "Metrics that are sent, by how their names begin; none: all.",
         needs=needs.METRICS_COLLECTOR,
         environment=("OTEL_INCLUDE_METRICS",),
         flags=("--tel.otelIncludeMetrics",),

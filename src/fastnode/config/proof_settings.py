@@ -21,7 +21,7 @@ class ProofSettings:
         None,
         FilePath(metavar="PATH"),
         TRANSACTIONS,
-        "The network's verifier program, bb of the release; by default where `fastnode proofs install` puts it.",
+        "The network's verifier program, bb; not set: where `fastnode proofs install` puts it.",
         needs=needs.BB_VERIFIER,
         commands=(START, PROOFS),
         environment=("BB_BINARY_PATH",),
@@ -30,7 +30,7 @@ class ProofSettings:
         None,
         FilePath(metavar="DIRECTORY"),
         TRANSACTIONS,
-        "Where the verifier has setup files and proofs being checked; default: proofs in the data directory.",
+        "Where the verifier has setup files and proofs; default: proofs in the data directory.",
         commands=(START, PROOFS),
         environment=("BB_WORKING_DIRECTORY",),
     )

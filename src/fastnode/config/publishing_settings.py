@@ -28,7 +28,7 @@ class PublishingSettings:
         None,
         texts("KEY", _KEYS),
         PUBLISHING,
-        "Keys of the node's validators, without --key-store-directory, which keeps them out of the environment.",
+        "Keys of the node's validators, in place of --key-store-directory.",
         needs=needs.WRITING_TO_L1,
         environment=("VALIDATOR_PRIVATE_KEYS", "VALIDATOR_PRIVATE_KEY"),
         secret=True,
@@ -37,7 +37,7 @@ class PublishingSettings:
         None,
         Text(metavar="URL"),
         PUBLISHING,
-        "Remote signer (Web3Signer) that has the keys of --validator-addresses and --seq-publisher-addresses.",
+        "Remote signer (Web3Signer) that has the keys of the addresses that are named.",
         needs=needs.WRITING_TO_L1,
         environment=("WEB3_SIGNER_URL",),
         secret=True,
@@ -103,7 +103,7 @@ class PublishingSettings:
         20,
         Integer(0, _PERCENT_MAX),
         PUBLISHING,
-        "Gas that a transaction may take beyond its estimate, in percent.",
+        "Gas that a transaction may take beyond its estimate.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_GAS_LIMIT_BUFFER_PERCENTAGE",),
     )
@@ -127,7 +127,7 @@ class PublishingSettings:
         20,
         Integer(0, _PERCENT_MAX),
         PUBLISHING,
-        "How much more than the estimated tip is offered at first, in percent.",
+        "How much more than the estimated tip is offered at first.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_PRIORITY_FEE_BUMP_PERCENTAGE",),
     )
@@ -135,7 +135,7 @@ class PublishingSettings:
         50,
         Integer(0, _PERCENT_MAX),
         PUBLISHING,
-        "How much more is offered to replace a transaction, in percent; L1 wants at least 10, with blobs 100.",
+        "How much more is offered to replace a transaction; L1 wants at least 10, with blobs 100.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_PRIORITY_FEE_RETRY_BUMP_PERCENTAGE",),
     )
@@ -163,7 +163,7 @@ class PublishingSettings:
         1000,
         Integer(1, _MILLISECONDS_MAX),
         PUBLISHING,
-        "How often L1 is asked what became of a transaction, in milliseconds.",
+        "How often L1 is asked what became of a transaction.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_CHECK_INTERVAL_MS",),
     )
@@ -171,7 +171,7 @@ class PublishingSettings:
         12_000,
         Integer(1, _MILLISECONDS_MAX),
         PUBLISHING,
-        "When a transaction is sent again at a higher price, in milliseconds of L1's time.",
+        "When a transaction is sent again at a higher price, in L1's time.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_STALL_TIME_MS",),
     )
@@ -179,7 +179,7 @@ class PublishingSettings:
         120_000,
         Integer(0, _MILLISECONDS_MAX),
         PUBLISHING,
-        "When it is given up, in milliseconds of L1's time; 0: never. A checkpoint is given up with its slot.",
+        "When it is given up, in L1's time; 0: never. A checkpoint is given up with its slot.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_TIMEOUT_MS",),
     )
@@ -195,7 +195,7 @@ class PublishingSettings:
         288_000,
         Integer(0, _MILLISECONDS_MAX),
         PUBLISHING,
-        "After how long that one is given up, in milliseconds of L1's time.",
+        "After how long that one is given up, in L1's time.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_CANCELLATION_TIMEOUT_MS",),
     )
@@ -203,7 +203,7 @@ class PublishingSettings:
         72_000,
         Integer(0, _MILLISECONDS_MAX),
         PUBLISHING,
-        "When a cancellation that L1 nodes no longer know counts as dropped, in milliseconds of L1's time.",
+        "When a cancellation that L1 nodes no longer know counts as dropped, in L1's time.",
         needs=needs.WRITING_TO_L1,
         environment=("L1_TX_MONITOR_TX_UNSEEN_CONSIDERED_DROPPED_MS",),
     )

@@ -173,7 +173,7 @@ class Settings(
         None,
         Integer(1, 1 << 20),
         CHAIN,
-        "Memory for the upper levels of the state trees, in MB; not set: 256, for a local network 32.",
+        "Memory for the upper levels of the state trees; not set: 256, for a local network 32.",
         commands=(START, IMPORT),
     )
     world_state_checkpoint_history: int = setting(
@@ -203,7 +203,7 @@ class Settings(
         16,
         Integer(1, 1 << 14),
         CHAIN,
-        "Memory for the filter of log tags, in MB; 1 MB holds half a million tags.",
+        "Memory for the filter of log tags; 1 MB holds half a million tags.",
     )
 
     # ---- following ------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class Settings(
         500,
         Integer(1, 3_600_000),
         FOLLOWING,
-        "The longest rest between two looks at the followed node, in milliseconds.",
+        "The longest rest between two looks at the followed node.",
         needs=needs.FOLLOWING,
         environment=("ARCHIVER_POLLING_INTERVAL_MS",),
         flags=("--archiver.archiverPollingIntervalMS",),
@@ -245,7 +245,7 @@ class Settings(
         50,
         Integer(1, 3_600_000),
         FOLLOWING,
-        "The shortest rest, in milliseconds: while blocks come, and as fast as the followed node answers.",
+        "The shortest rest, while blocks come, and as fast as the followed node answers.",
         needs=needs.FOLLOWING,
     )
     allow_list_source: str = setting(
@@ -280,14 +280,14 @@ class Settings(
         16,
         Integer(0, 1_000_000_000),
         FOLLOWING,
-        "How many blocks the node may be behind the followed one and still call itself ready.",
+        "How many blocks behind the followed node still counts as ready.",
         needs=needs.FOLLOWING,
     )
     rpc_block_wait_ms: int = setting(
         3000,
         Integer(0, 60_000),
         FOLLOWING,
-        "How long a question about an unknown block hash waits for that block, in milliseconds; 0: not at all.",
+        "How long a question about an unknown block hash waits for that block; 0: not at all.",
         needs=needs.FOLLOWING,
     )
 
@@ -322,7 +322,7 @@ class Settings(
         10,
         Integer(0, 10_000),
         TRANSACTIONS,
-        "How much more priority fee, in percent, replaces another transaction; 0: at least 1 unit.",
+        "How much more priority fee, replaces another transaction; 0: at least 1 unit.",
         environment=("P2P_RPC_PRICE_BUMP_PERCENTAGE",),
         flags=("--p2p.rpcPriceBumpPercentage",),
     )
@@ -365,8 +365,7 @@ class Settings(
         "local",
         Choice(("local", "upstream")),
         TRANSACTIONS,
-        "Who runs node_simulatePublicCalls: this node, or another one, which is --public-simulator-url or else the "
-        "followed node.",
+        "Who runs node_simulatePublicCalls: this node, or --public-simulator-url or else the followed node.",
         needs=needs.SIMULATOR,
     )
     rpc_simulate_public_max_debug_log_memory_reads: int = setting(
@@ -381,7 +380,7 @@ class Settings(
         5_000,
         Integer(1, 3_600_000),
         TRANSACTIONS,
-        "How long one simulation may take, and wait for its turn, in milliseconds.",
+        "How long one simulation may take, and wait for its turn.",
         needs=needs.LOCAL_SIMULATION,
     )
 

@@ -61,7 +61,7 @@ class ValidatorSettings:
         200,
         Integer(1, _MILLISECONDS_MAX),
         VALIDATOR,
-        "How often a proposer that waits for attestations looks for new ones, in milliseconds.",
+        "How often a proposer that waits for attestations looks for new ones.",
         needs=needs.SEQUENCER,
         environment=("VALIDATOR_ATTESTATIONS_POLLING_INTERVAL_MS",),
     )
@@ -79,7 +79,7 @@ class ValidatorSettings:
         None,
         Integer(0, _GAS_MAX),
         VALIDATOR,
-        "Most L2 gas in a block of others that is accepted. Independent of --max-l2-block-gas.",
+        "Most L2 gas in a block of others that is accepted.",
         needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_L2_BLOCK_GAS",),
         flags=("--validateMaxL2BlockGas",),
@@ -88,7 +88,7 @@ class ValidatorSettings:
         None,
         Integer(0, _GAS_MAX),
         VALIDATOR,
-        "Most data gas in a block of others that is accepted. Independent of --max-da-block-gas.",
+        "Most data gas in a block of others that is accepted.",
         needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_DA_BLOCK_GAS",),
         flags=("--validateMaxDABlockGas",),
@@ -97,7 +97,7 @@ class ValidatorSettings:
         None,
         Integer(0, _COUNT_MAX),
         VALIDATOR,
-        "Most transactions in a block of others that is accepted. Independent of --max-txs-per-block.",
+        "Most transactions in a block of others that is accepted.",
         needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_TX_PER_BLOCK",),
         flags=("--validateMaxTxsPerBlock",),
@@ -106,7 +106,7 @@ class ValidatorSettings:
         None,
         Integer(0, _COUNT_MAX),
         VALIDATOR,
-        "Most transactions in a checkpoint of others that is accepted. Independent of --max-txs-per-checkpoint.",
+        "Most transactions in a checkpoint of others that is accepted.",
         needs=needs.BUILDING,
         environment=("VALIDATOR_MAX_TX_PER_CHECKPOINT",),
         flags=("--validateMaxTxsPerCheckpoint",),
@@ -118,8 +118,7 @@ class ValidatorSettings:
         False,
         Boolean(),
         PROVER,
-        "Prove complete epochs on L1; where L1 checks proofs (test networks take any) with --prover-command; "
-        "docs/sequencer.md.",
+        "Prove complete epochs on L1, where L1 checks proofs with --prover-command; docs/sequencer.md.",
         whole_release=True,
     )
     prover_command: str | None = setting(
@@ -173,7 +172,7 @@ class ValidatorSettings:
         0,
         Integer(0, _MILLISECONDS_MAX),
         PROVER,
-        "The fixed time of such a proof, in milliseconds.",
+        "The fixed time of such a proof.",
         needs=needs.PROVING,
         environment=("PROVER_TEST_DELAY_MS",),
     )
@@ -474,7 +473,7 @@ class ValidatorSettings:
         100,
         Integer(1, _MILLISECONDS_MAX),
         AVAILABILITY,
-        "How often another node's signature is waited for, in milliseconds.",
+        "How often another node's signature is waited for.",
         needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POLLING_INTERVAL_MS",),
     )
@@ -482,7 +481,7 @@ class ValidatorSettings:
         3000,
         Integer(1, _MILLISECONDS_MAX),
         AVAILABILITY,
-        "How long another node's signature is waited for, in milliseconds.",
+        "How long another node's signature is waited for.",
         needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_SIGNING_TIMEOUT_MS",),
     )
@@ -490,7 +489,7 @@ class ValidatorSettings:
         None,
         Integer(1, _MILLISECONDS_MAX),
         AVAILABILITY,
-        "After how long an unfinished duty counts as stuck, in milliseconds.",
+        "After how long an unfinished duty counts as stuck.",
         needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_MAX_STUCK_DUTIES_AGE_MS",),
     )
@@ -522,7 +521,7 @@ class ValidatorSettings:
         10_000,
         Integer(0, _MILLISECONDS_MAX),
         AVAILABILITY,
-        "When an idle connection is closed, in milliseconds; 0: never.",
+        "When an idle connection is closed; 0: never.",
         needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POOL_IDLE_TIMEOUT_MS",),
     )
@@ -530,7 +529,7 @@ class ValidatorSettings:
         0,
         Integer(0, _MILLISECONDS_MAX),
         AVAILABILITY,
-        "How long a connection is waited for, in milliseconds; 0: without end.",
+        "How long a connection is waited for; 0: without end.",
         needs=needs.HA_SIGNING,
         environment=("VALIDATOR_HA_POOL_CONNECTION_TIMEOUT_MS",),
     )

@@ -40,8 +40,8 @@ def render() -> str:
 
 
 def _rows(columns: Iterable[Column]) -> list[str]:
-    rows = [f"| `{column.name}` | {_TYPES[column.kind]} | {column.meaning} |" for column in columns]
-    return ["| column | type | what it is |", "|---|---|---|", *rows]
+    rows = [f"| `{column.name}` {_TYPES[column.kind]} | {column.meaning} |" for column in columns]
+    return ["| column, type | |", "|---|---|", *rows]
 
 
 def render_page(page: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fastnode.api.record_schemas import DOCS, RECORDS
-from fastnode.app.ground.method_documentation import STATES_OF_FIVE, all_methods, overview, state_of
+from fastnode.app.ground.method_documentation import STATES_OF_FIVE, all_methods, state_of
 from fastnode.jsonrpc.methods import Method, Parameter, Signature
 from fastnode.values.namespaces import newer_name
 
@@ -24,7 +24,7 @@ _INTRODUCTION: Final = """\
 
 Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing*: the answer has no `result` key
 when nothing is found. `release` and `development` are two generations of the same interface, served together unless
-`--method-set` narrows them; of a method with two lines that of the development set holds then, which takes everything
+`--method-set` narrows them; of a method with two forms that of the development set holds then, which takes everything
 that the release set takes ([compatibility](compatibility.md#method-sets)). A chain of 5.x is answered with
 [methods of its own](methods-5.md).
 
@@ -51,8 +51,8 @@ not found" and the name of what to call instead. Records and the other types of 
 
 """
 
-_OVERVIEW_OF_FIVE: Final = """
-| method | what it answers | state |
+_OVERVIEW: Final = """\
+| method | parameters and result | what it answers, and from where |
 |---|---|---|
 """
 
@@ -109,10 +109,8 @@ WITHOUT_EXAMPLE: Final = {
 def render(methods: Sequence[Method]) -> str:
     """The whole page of the methods of 4.x."""
     methods = [method for method in methods if method.release is not None or method.development is not None]
-    parts = [_INTRODUCTION, overview(methods)]
-    for method in sorted(methods, key=lambda method: method.name):
-        parts.append(f"\n### {method.name}\n\n")
-        parts.extend(f"- {line}\n" for line in _signature_lines(method))
+    parts = [_INTRODUCTION, _OVERVIEW]
+    parts.extend(_row(method.name, "; ".join(_forms(method)), method, state_of(method)) for method in methods)
     parts.append("\n" + _TYPES)
     parts.extend(f"| {name} | {accepted} |\n" for name, accepted in _type_rows(methods))
     parts.append("\n" + _EXAMPLES)
@@ -131,12 +129,9 @@ def render_five(methods: Sequence[Method]) -> str:
         for method in methods
         if (signature := method.signature("5.x")) is not None
     ]
-    parts = [_INTRODUCTION_OF_FIVE, _OVERVIEW_OF_FIVE.lstrip("\n")]
-    for name, method, _ in rows:
-        summary = method.summary.replace("|", "\\|")
-        parts.append(f"| `{name}` | {summary} | {STATES_OF_FIVE.get(method.name, state_of(method))} |\n")
-    for name, _, signature in sorted(rows, key=lambda row: row[0]):
-        parts.append(f"\n### {name}\n\n- {_describe(signature)}\n")
+    parts = [_INTRODUCTION_OF_FIVE, _OVERVIEW]
+    for name, method, signature in rows:
+        parts.append(_row(name, _describe(signature), method, STATES_OF_FIVE.get(method.name, state_of(method))))
     parts.append("\n" + _TYPES_HEAD)
     types = {
         (parameter.type.name, parameter.type.expects)
@@ -164,7 +159,17 @@ def _lay_out(record: str, docs: Mapping[str, str]) -> str:
     return "\n".join((lines[0], *inside, lines[-1]))
 
 
-def _signature_lines(method: Method) -> list[str]:
+def _row(name: str, forms: str, method: Method, state: str) -> str:
+    cells = (f"`{name}`", forms, f"{method.summary}{state and f' *{state}*'}")
+    return f"| {' | '.join(map(_escaped, cells))} |\n"
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|")
+
+
+def _forms(method: Method) -> list[str]:
+    """Parameters and result, in each of the sets where they differ."""
     release, development = method.release, method.development
     if release is not None and development is not None:
         lines = _describe(release), _describe(development)

@@ -1,8 +1,7 @@
-"""Every method of both ports, and the table of them at the top of docs/methods.md."""
+"""Every method of both ports, and what docs/methods.md says of its limits and needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from fastnode.api.discovery import discovery
@@ -12,7 +11,7 @@ from fastnode.config.settings import Settings
 from fastnode.jsonrpc.methods import Method
 from fastnode.log_index.known_tags import KnownTags
 
-__all__ = ["STATES", "STATES_OF_FIVE", "all_methods", "overview", "state_of"]
+__all__ = ["STATES", "STATES_OF_FIVE", "all_methods", "state_of"]
 
 #: Limits and needs of methods; those that are not named are complete.
 STATES: Final = {
@@ -47,18 +46,6 @@ def all_methods() -> list[Method]:
     public = public_methods(settings, Services(known_tags=KnownTags(_FILTER_BYTES), allow_list=lambda: ()))
     methods = [*public, *admin_methods(NodeConfiguration(settings))]
     return [*methods, discovery(methods)]
-
-
-def overview(methods: Iterable[Method]) -> str:
-    """A row for each method, in the order given."""
-    lines = ["| method | set, if only one | what it answers, and from where |", "|---|---|---|"]
-    for method in methods:
-        sets = [name for name in ("release", "development") if method.signature(name) is not None]
-        summary = method.summary.replace("|", "\\|")
-        which = "" if len(sets) == 2 else f" {sets[0]}"
-        state = state_of(method)
-        lines.append(f"| `{method.name}` |{which} | {summary}{state and f' *{state}*'} |")
-    return "\n".join(lines) + "\n"
 
 
 def state_of(method: Method) -> str:
