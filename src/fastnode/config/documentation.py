@@ -139,11 +139,13 @@ def render() -> str:
         parts.append(_TABLE_HEAD)
         parts.extend(_row(setting, common, marks) for setting in settings)
     parts.append("\n" + _RENAMED_INTRODUCTION)
+    advice: dict[str, list[str]] = {}
     for row in RENAMED:
         if row.environment is not None:
-            parts.append(f"| `{row.environment}` | {row.environment_advice} |\n")
+            advice.setdefault(row.environment_advice, []).append(f"`{row.environment}`")
         if row.flag is not None:
-            parts.append(f"| `{row.flag}` | {row.flag_advice} |\n")
+            advice.setdefault(row.flag_advice, []).append(f"`{row.flag}`")
+    parts.extend(f"| {', '.join(names)} | {what} |\n" for what, names in advice.items())
     return "".join(parts)
 
 
