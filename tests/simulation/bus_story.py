@@ -322,13 +322,13 @@ class Fleet:
             if hands_on and waiting:
                 yield f"{node.name} has transactions that none has handed on: {waiting}"
             tip = node.node.view.chain.tips.proposed.number  # type: ignore[union-attr]
-            if part._publisher is not None and part._publisher.describe()["publishedBlock"] != tip:
+            if part._publisher.describe().get("publishedBlock", tip) != tip:
                 yield f"{node.name} is at block {tip}, and has published up to another"
             yield from self._not_on_the_bus(node, part)
 
     def _not_on_the_bus(self, node: NodeOfWorld, part: Any) -> Iterator[str]:
         """What a publisher refers to, and is not there: a node that begins now would wait for it for ever."""
-        if part._publisher is None:
+        if not part._publisher.describe():
             return
         stream, subjects = self.store.streams.get(part._subjects.stream), part._subjects
         if stream is None:

@@ -239,7 +239,7 @@ class Wallets:
         status, error = receipt["status"], receipt.get("error") or ""
         what = f"{node.name} says of transaction {tx.name}: {status} {error}"
         if status == "pending":
-            if node.hosts == [node.name] and not was_waiting and not self._is_waiting(node, tx):
+            if node.knows_own_alone and not was_waiting and not self._is_waiting(node, tx):
                 raise Violation(f"{what}; it is not in its pool")
         elif status == "dropped":
             if node.hosts == [node.name] and was_waiting and self._is_waiting(node, tx):

@@ -87,6 +87,11 @@ class NodeOfWorld:
         """Those that answer on its public port."""
         return [self.name]
 
+    @property
+    def knows_own_alone(self) -> bool:
+        """True if it says of no transaction that it waits which another has, a worker or a node of its fleet."""
+        return self.hosts == [self.name] and "bus_url" not in self._settings
+
     def seat(self) -> PrimarySeat | None:
         """Of the primary of a node with workers."""
         return None
