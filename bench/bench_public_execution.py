@@ -33,7 +33,7 @@ from fastnode.artifacts.store import ArtifactStore
 from fastnode.kernels import poseidon2
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
-from fastnode.protocol.tx_layout import PUBLIC_HASH_FIELDS
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.trace_answers import trace_json
@@ -88,7 +88,7 @@ def test_trace_what_is_decoded(benchmark: BenchmarkFixture, name: str, steps_max
 
 
 def test_baseline_the_kernel_on_the_fields_of_the_hash(benchmark: BenchmarkFixture) -> None:
-    fields = (7).to_bytes(32, "big") * (1 + PUBLIC_HASH_FIELDS)
+    fields = (7).to_bytes(32, "big") * (1 + USUAL.public_hash_fields)
     benchmark(lambda: poseidon2.hash_fields(fields))
 
 

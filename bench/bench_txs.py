@@ -41,7 +41,7 @@ from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.service import Mempool, MempoolOptions
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
-from fastnode.protocol.tx_layout import PRIVATE_HASH_FIELDS, PUBLIC_HASH_FIELDS
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
@@ -55,7 +55,7 @@ PATIENCE_S = 60.0
 
 PUBLIC = next(tx_hash for tx_hash in hashes("fresh") if len(recordings()[tx_hash]["tx"]["publicFunctionCalldata"]) == 1)
 BASES = {"public": PUBLIC, "private": private_base()}
-HASHED_FIELDS = {"public": PUBLIC_HASH_FIELDS, "private": PRIVATE_HASH_FIELDS}
+HASHED_FIELDS = {"public": USUAL.public_hash_fields, "private": USUAL.private_hash_fields}
 KINDS = list(BASES)
 
 

@@ -41,8 +41,8 @@ from tests.mempool.made import hash_of, made_txs
 from tests.mempool.recorded import recordings
 
 from fastnode.p2p.discovery.enr import NodeRecord
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.tx_layout import USUAL
 
 SPREAD_MAX_S = 1.0
 POLL_S = 0.02
@@ -196,13 +196,13 @@ def transactions(urls: list[str], count: int) -> list[dict[str, Any]]:
     found = []
     for tx in made_txs(count):
         data = bytearray(base64.b64decode(tx["data"]))
-        data[layout.ANCHOR_HEADER : layout.ANCHOR_HEADER + len(anchor)] = anchor
-        for offset, value in ((layout.CHAIN_ID, info["l1ChainId"]), (layout.VERSION, info["rollupVersion"])):
+        data[USUAL.anchor_header : USUAL.anchor_header + len(anchor)] = anchor
+        for offset, value in ((USUAL.chain_id, info["l1ChainId"]), (USUAL.version, info["rollupVersion"])):
             data[offset : offset + 32] = int(value).to_bytes(32, "big")
         expiration = int(header["globalVariables"]["timestamp"]) + 80_000
-        data[layout.EXPIRATION : layout.EXPIRATION + 8] = expiration.to_bytes(8, "big")
-        data[layout.MAX_FEES + 16 : layout.MAX_FEES + 32] = price.to_bytes(16, "big")
-        at = layout.HEAD_BYTES + layout.NULLIFIERS
+        data[USUAL.expiration : USUAL.expiration + 8] = expiration.to_bytes(8, "big")
+        data[USUAL.max_fees + 16 : USUAL.max_fees + 32] = price.to_bytes(16, "big")
+        at = USUAL.head_bytes + USUAL.nullifiers
         while any(data[at : at + 32]):
             # Of consecutive ones the builder of release 4.1.2 takes only the first to a block, from the 128th on.
             data[at + 8 : at + 32] = os.urandom(24)

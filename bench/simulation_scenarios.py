@@ -21,10 +21,10 @@ from tests.public_execution.vectors import (
 )
 
 from fastnode.kernels import encode
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import field_texts
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.releases import FOUR
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.public_execution.executor import BlockExecutor, programs_of
 
 Json = dict[str, Any]
@@ -74,7 +74,7 @@ def different_txs(step: Json, count: int) -> Iterator[Json]:
         for claimed, values in step["calldata"]
     ]
     for number in range(count):
-        data[layout.EXPIRATION : layout.HEAD_BYTES] = (1 << 40 | number).to_bytes(8, "big")
+        data[USUAL.expiration : USUAL.head_bytes] = (1 << 40 | number).to_bytes(8, "big")
         yield {
             "data": encode.to_base64(bytes(data)).decode(),
             "chonkProof": proof,

@@ -23,13 +23,13 @@ from fastnode.archiver.source import CheckpointRecord
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.messages.request_forms import write_txs
 from fastnode.p2p.node.options import StaticPeer
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.messages import in_hash
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.sources.chain_file import ChainFileSource
 
 VERSION = "00-31337-322813fd-3658137161-2672340d-1dd2644a"
@@ -174,7 +174,7 @@ def of_another_network(tx: Tx, offset: int) -> Tx:
     return Tx(TxData.from_buffer(bytes(data)), tx.proof, tx.class_logs, tx.calldata)
 
 
-@pytest.mark.parametrize("offset", [layout.CHAIN_ID, layout.PROTOCOL_CONTRACTS_HASH], ids=["chain", "contracts"])
+@pytest.mark.parametrize("offset", [USUAL.chain_id, USUAL.protocol_contracts_hash], ids=["chain", "contracts"])
 def test_transactions_of_another_network_in_proposals(gossiping: Callable[..., Gossip], offset: int) -> None:
     """No block with one is executed or forwarded, and the chain goes on from L1."""
     gossip = gossiping()

@@ -22,13 +22,13 @@ from tests.sources.made_chain import MadeChain
 
 from fastnode._twins.avm_instructions import U8, U32
 from fastnode.kernels import poseidon2
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import contract_class_id, public_bytecode_chunks, public_bytecode_commitment
 from fastnode.protocol.effects import ContractClassLog, TxEffect
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 
 #: The smallest bytecode that ends with a whole chunk of zeros.
 ZEROS_AT_END = b"\x26" + bytes(31)
@@ -72,10 +72,10 @@ def publishing(template: Tx, bytecode: bytes) -> tuple[Tx, bytes]:
     emitted = -(-len(published.rstrip(b"\0")) // 32)  # the registry leaves out the zero fields at the end
     published = published.ljust(len(log), b"\0")
     data = bytearray(template.data.buffer)
-    base = layout.NON_REVERTIBLE if template.data.is_public else layout.ACCUMULATED
-    struct.pack_into(">32sI", data, base + layout.CLASS_LOG_HASHES, poseidon2.hash_fields(published), emitted)
+    base = USUAL.non_revertible if template.data.is_public else USUAL.accumulated
+    struct.pack_into(">32sI", data, base + USUAL.class_log_hashes, poseidon2.hash_fields(published), emitted)
     # Another one than the recorded transaction.
-    data[base + layout.NULLIFIERS : base + layout.NULLIFIERS + 32] = class_id
+    data[base + USUAL.nullifiers : base + USUAL.nullifiers + 32] = class_id
     return replace(template, data=TxData.from_buffer(bytes(data)), class_logs=(published,)), class_id
 
 
@@ -175,8 +175,8 @@ def test_class_logs_that_publish_nothing(network: AttackedNode) -> None:
         log = tx.class_logs[0]
         forged = log[: 32 * field] + bytes(31) + b"\x09" + log[32 * field + 32 :]
         data = bytearray(tx.data.buffer)
-        base = layout.NON_REVERTIBLE if tx.data.is_public else layout.ACCUMULATED
-        data[base + layout.CLASS_LOG_HASHES : base + layout.CLASS_LOG_HASHES + 32] = poseidon2.hash_fields(forged)
+        base = USUAL.non_revertible if tx.data.is_public else USUAL.accumulated
+        data[base + USUAL.class_log_hashes : base + USUAL.class_log_hashes + 32] = poseidon2.hash_fields(forged)
         bad = replace(tx, data=TxData.from_buffer(bytes(data)), class_logs=(forged,))
         assert words in str(network.ask("node_sendTx", bad.to_json())), words
     goes_on(network)
@@ -195,10 +195,10 @@ def test_flags_that_are_neither_0_nor_1(network: AttackedNode, flag: int) -> Non
     header = BlockHeader.from_json(network.ask("node_getBlockHeader", "latest"))
     tx = valid_tx_running(program, header, network.ask("node_getVersion"), payer)
     data = bytearray(tx.data.buffer)
-    static = layout.REVERTIBLE + layout.CALL_REQUESTS + 64
-    data[layout.FOR_PUBLIC] = data[static] = 1
+    static = USUAL.revertible + USUAL.call_requests + 64
+    data[USUAL.for_public] = data[static] = 1
     plain = TxData.from_buffer(bytes(data)).tx_hash
-    data[layout.FOR_PUBLIC] = data[static] = flag
+    data[USUAL.for_public] = data[static] = flag
     sent = tx.to_json() | {"data": base64.b64encode(data).decode()}
     assert network.ask("node_isValidTx", sent)["result"] == "valid"
     assert network.ask("node_sendTx", sent) is None

@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.mempool.sample_tx import sample_tx
 
-from fastnode.protocol import tx_layout
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_layout import USUAL
 
-_NULLIFIER = tx_layout.HEAD_BYTES + tx_layout.NULLIFIERS
+_NULLIFIER = USUAL.head_bytes + USUAL.nullifiers
 
 
 def tx_of(number: int) -> dict[str, Any]:

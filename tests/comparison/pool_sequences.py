@@ -32,9 +32,9 @@ from fastnode.mempool.entries import TxState
 from fastnode.mempool.ledger import balance_slot
 from fastnode.mempool.pool import Origin, PoolOptions, TxPool
 from fastnode.mempool.pricing import claim_amount
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_layout import USUAL
 
 SLOT_S, FIRST_BLOCK, START = 36, 3, 1_000_000
 PAYERS: Final = tuple(word(1000 + index) for index in range(3))
@@ -47,7 +47,7 @@ PRIORITIES = (0, 10, 20, 30, 100, 110, 120, 200, 1000)
 @functools.cache
 def _anchors() -> list[bytes]:
     """Anchor headers, as bytes."""
-    headers = {tx.data.anchor_block_hash: tx.data.buffer[layout.ANCHOR_HEADER : layout.CHAIN_ID] for tx in bases()}
+    headers = {tx.data.anchor_block_hash: tx.data.buffer[USUAL.anchor_header : USUAL.chain_id] for tx in bases()}
     return list(headers.values())
 
 
@@ -66,17 +66,17 @@ def _pool_bases() -> list[Tx]:
 
 def pool_tx(description: Json) -> Tx:
     pieces = Pieces(_pool_bases()[description["base"]])
-    pieces.put(layout.ANCHOR_HEADER, _anchors()[description["anchor"]])
-    pieces.put(layout.MAX_PRIORITY_FEES + 16, description["priority"].to_bytes(16, "big"))
-    pieces.put(layout.MAX_FEES, bytes(16) + description["fee"].to_bytes(16, "big"))
-    pieces.put(layout.GAS_LIMITS, (96).to_bytes(4, "big") + description["gas"].to_bytes(4, "big"))
+    pieces.put(USUAL.anchor_header, _anchors()[description["anchor"]])
+    pieces.put(USUAL.max_priority_fees + 16, description["priority"].to_bytes(16, "big"))
+    pieces.put(USUAL.max_fees, bytes(16) + description["fee"].to_bytes(16, "big"))
+    pieces.put(USUAL.gas_limits, (96).to_bytes(4, "big") + description["gas"].to_bytes(4, "big"))
     if description["payer"] is not None:
-        pieces.put(layout.FEE_PAYER, PAYERS[description["payer"]])
-    pieces.put(layout.EXPIRATION, description["expires"].to_bytes(8, "big"))
+        pieces.put(USUAL.fee_payer, PAYERS[description["payer"]])
+    pieces.put(USUAL.expiration, description["expires"].to_bytes(8, "big"))
     for phase in pieces.phases:
-        pieces.put(phase + layout.NULLIFIERS, bytes(layout.MESSAGES - layout.NULLIFIERS))
+        pieces.put(phase + USUAL.nullifiers, bytes(USUAL.messages - USUAL.nullifiers))
     for place, nullifier in enumerate(description["nullifiers"]):
-        pieces.put(pieces.phases[0] + layout.NULLIFIERS + 32 * place, word(5000 + nullifier))
+        pieces.put(pieces.phases[0] + USUAL.nullifiers + 32 * place, word(5000 + nullifier))
     return Tx.from_buffer(pieces.buffer(), FOUR)
 
 

@@ -18,11 +18,11 @@ from tests.comparison.json_changes import change_json
 from tests.comparison.transaction_outcomes import ALLOWED, Json, bases
 
 from fastnode.kernels import hash_threads, poseidon2
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS, split_fields
 from fastnode.protocol.tx import CLASS_LOG_BYTES, SEPARATOR_PUBLIC_CALLDATA, Tx
 from fastnode.protocol.tx_data import SEPARATOR_PRIVATE_TX_HASH, SEPARATOR_PUBLIC_TX_HASH
+from fastnode.protocol.tx_layout import USUAL
 
 #: All bases expire late, so that most changes decide for themselves.
 LATE = 2_000_000_000
@@ -72,15 +72,15 @@ class Pieces:
         self.counts: dict[str, int] = {}
         self.tail, self.length = b"", -1
         self._pending: hash_threads.PendingHash | None = None
-        self.put(layout.EXPIRATION, LATE.to_bytes(8, "big"))
+        self.put(USUAL.expiration, LATE.to_bytes(8, "big"))
 
     @property
     def is_public(self) -> bool:
-        return self.data[layout.FOR_PUBLIC] != 0
+        return self.data[USUAL.for_public] != 0
 
     @property
     def phases(self) -> tuple[int, ...]:
-        return (layout.NON_REVERTIBLE, layout.REVERTIBLE) if self.is_public else (layout.ACCUMULATED,)
+        return (USUAL.non_revertible, USUAL.revertible) if self.is_public else (USUAL.accumulated,)
 
     def put(self, place: int, value: bytes) -> None:
         self.data[place : place + len(value)] = value
@@ -88,9 +88,9 @@ class Pieces:
     def start(self) -> None:
         """Let threads compute the hash, beside those of others."""
         plan, separator = (
-            (layout.PUBLIC_PLAN, SEPARATOR_PUBLIC_TX_HASH)
+            (USUAL.public_plan, SEPARATOR_PUBLIC_TX_HASH)
             if self.is_public
-            else (layout.PRIVATE_PLAN, SEPARATOR_PRIVATE_TX_HASH)
+            else (USUAL.private_plan, SEPARATOR_PRIVATE_TX_HASH)
         )
         if self.is_hashed:
             with contextlib.suppress(ValueError):
@@ -147,27 +147,27 @@ def _texts(fields: bytes | bytearray) -> list[str]:
 _U32_GAS, _U128_FEES = [value.to_bytes(4, "big") for value in GAS], [value.to_bytes(16, "big") for value in FEES]
 #: Numbers of the head: where, and what may stand there; None: any field.
 HEAD: Final[tuple[tuple[int, list[bytes] | None], ...]] = (
-    (layout.CHAIN_ID, None),
-    (layout.VERSION, None),
-    *((place, _U32_GAS) for place in range(layout.GAS_LIMITS, layout.MAX_FEES, 4)),
-    *((place, _U128_FEES) for place in range(layout.MAX_FEES, layout.VK_TREE_ROOT, 16)),
-    (layout.VK_TREE_ROOT, None),
-    (layout.PROTOCOL_CONTRACTS_HASH, None),
-    *((place, _U32_GAS) for place in (layout.GAS_USED, layout.GAS_USED + 4)),
-    (layout.FEE_PAYER, None),
-    (layout.EXPIRATION, [value.to_bytes(8, "big") for value in TIMES]),
-    (layout.ANCHOR_HEADER, None),
-    (layout.FOR_PUBLIC, [bytes([flag]) for flag in (0, 1, 2, 255)]),
+    (USUAL.chain_id, None),
+    (USUAL.version, None),
+    *((place, _U32_GAS) for place in range(USUAL.gas_limits, USUAL.max_fees, 4)),
+    *((place, _U128_FEES) for place in range(USUAL.max_fees, USUAL.vk_tree_root, 16)),
+    (USUAL.vk_tree_root, None),
+    (USUAL.protocol_contracts_hash, None),
+    *((place, _U32_GAS) for place in (USUAL.gas_used, USUAL.gas_used + 4)),
+    (USUAL.fee_payer, None),
+    (USUAL.expiration, [value.to_bytes(8, "big") for value in TIMES]),
+    (USUAL.anchor_header, None),
+    (USUAL.for_public, [bytes([flag]) for flag in (0, 1, 2, 255)]),
 )
 #: Arrays of a phase: where, bytes of an item, how many, and in an item where and which values.
 _WORDS = None
 _U32_LENGTHS = [value.to_bytes(4, "big") for value in LENGTHS]
 ARRAYS: Final[tuple[tuple[int, int, int, tuple[tuple[int, list[bytes] | None], ...]], ...]] = (
-    (layout.NOTE_HASHES, 32, 64, ((0, _WORDS), (0, [bytes(32)]))),
-    (layout.NULLIFIERS, 32, 64, ((0, _WORDS), (0, [bytes(32)]))),
-    (layout.MESSAGES, layout.MESSAGE_BYTES, 8, ((0, [bytes(20), b"\1" * 20]), (20, _WORDS), (52, _WORDS))),
-    (layout.PRIVATE_LOGS, layout.PRIVATE_LOG_BYTES, 64, ((0, _WORDS), (480, _WORDS), (512, _U32_LENGTHS))),
-    (layout.CLASS_LOG_HASHES, layout.CLASS_LOG_HASH_BYTES, 1, ((0, _WORDS), (32, _U32_LENGTHS), (36, _WORDS))),
+    (USUAL.note_hashes, 32, 64, ((0, _WORDS), (0, [bytes(32)]))),
+    (USUAL.nullifiers, 32, 64, ((0, _WORDS), (0, [bytes(32)]))),
+    (USUAL.messages, USUAL.message_bytes, 8, ((0, [bytes(20), b"\1" * 20]), (20, _WORDS), (52, _WORDS))),
+    (USUAL.private_logs, USUAL.private_log_bytes, 64, ((0, _WORDS), (480, _WORDS), (512, _U32_LENGTHS))),
+    (USUAL.class_log_hashes, USUAL.class_log_hash_bytes, 1, ((0, _WORDS), (32, _U32_LENGTHS), (36, _WORDS))),
 )
 
 
@@ -191,8 +191,8 @@ def _array(source: random.Random, tx: Pieces) -> None:
 
 
 def _nullifier_twice(source: random.Random, tx: Pieces) -> None:
-    first = source.choice(tx.phases) + layout.NULLIFIERS
-    place = source.choice(tx.phases) + layout.NULLIFIERS + FIELD_BYTES * source.randrange(64)
+    first = source.choice(tx.phases) + USUAL.nullifiers
+    place = source.choice(tx.phases) + USUAL.nullifiers + FIELD_BYTES * source.randrange(64)
     tx.put(place, bytes(tx.data[first : first + FIELD_BYTES]))
 
 
@@ -209,7 +209,7 @@ CALLS = (
 
 def _calldata(source: random.Random, tx: Pieces, selector: int, count: int) -> tuple[bytearray, bytes]:
     count = max(0, count + source.choice((0, 0, 0, 0, 1, -1, -2)))
-    payer = bytes(tx.data[layout.FEE_PAYER : layout.FEE_PAYER + FIELD_BYTES])
+    payer = bytes(tx.data[USUAL.fee_payer : USUAL.fee_payer + FIELD_BYTES])
     values = bytearray()
     if count:
         values += word(selector + source.choice((0, 0, 0, 1 << 32, 1 << 200)))
@@ -236,13 +236,13 @@ def _call(source: random.Random, tx: Pieces) -> None:
     values, value_hash = _calldata(source, tx, selector, count)
     contract = word(address)
     sender = source.choice((contract, contract, contract, bytes(32), word(MODULUS - 1), any_word(source)))
-    requests = source.choice(tx.phases) + layout.CALL_REQUESTS
-    width, used = layout.CALL_REQUEST_BYTES, 0
-    while used < layout.ENQUEUED_CALLS_PER_TX_MAX - 1 and any(tx.data[requests + used * width :][:width]):
+    requests = source.choice(tx.phases) + USUAL.call_requests
+    width, used = USUAL.call_request_bytes, 0
+    while used < USUAL.calls_max - 1 and any(tx.data[requests + used * width :][:width]):
         used += 1
     place = requests + width * (used if source.random() < 0.9 else source.randrange(32))
     if source.random() < 0.15:
-        place = layout.TEARDOWN_REQUEST
+        place = USUAL.teardown_request
     tx.put(place, sender + contract + bytes([source.choice((0, 0, 0, 1, 2))]) + value_hash)
     if source.random() < 0.1:  # as many entries as calls, none of which is this call's
         tx.calldata.append((bytearray(), word(1)))
@@ -253,8 +253,8 @@ def _call(source: random.Random, tx: Pieces) -> None:
 def _static_flag(source: random.Random, tx: Pieces) -> None:
     if not tx.is_public:
         return
-    first = source.choice(tx.phases) + layout.CALL_REQUESTS
-    tx.put(source.choice((first, layout.TEARDOWN_REQUEST)) + 64, bytes([source.choice((0, 1, 2, 255))]))
+    first = source.choice(tx.phases) + USUAL.call_requests
+    tx.put(source.choice((first, USUAL.teardown_request)) + 64, bytes([source.choice((0, 1, 2, 255))]))
 
 
 def _given_calldata(source: random.Random, tx: Pieces) -> None:
@@ -324,17 +324,15 @@ def _hash_class_log(tx: Pieces) -> None:
     except ValueError:
         return
     for phase in tx.phases:
-        place = phase + layout.CLASS_LOG_HASHES
-        if any(tx.data[place : place + layout.CLASS_LOG_HASH_BYTES]):
+        place = phase + USUAL.class_log_hashes
+        if any(tx.data[place : place + USUAL.class_log_hash_bytes]):
             tx.put(place, computed)
             return
 
 
 def _instance(source: random.Random, tx: Pieces) -> None:
     """A change of a deployment's log, or one that is made up."""
-    logs = [
-        phase + layout.PRIVATE_LOGS + index * layout.PRIVATE_LOG_BYTES for phase in tx.phases for index in range(64)
-    ]
+    logs = [phase + USUAL.private_logs + index * USUAL.private_log_bytes for phase in tx.phases for index in range(64)]
     deployed = [place for place in logs if tx.data[place : place + FIELD_BYTES] == INSTANCE_PUBLISHED_TAG]
     if deployed:
         place = source.choice(deployed)

@@ -26,11 +26,11 @@ from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import LocalNetworkOptions
 from fastnode.mempool.pool import Added
 from fastnode.mempool.service import Mempool, MempoolOptions
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.sources.sync_control import StopRequested, SyncControl
 from fastnode.view import Committed, View
@@ -203,12 +203,12 @@ def for_chain(
     """A recorded transaction, as it would be for a chain of this version, proven against the block ``anchor``."""
     header = BlockHeader.from_json(anchor)
     data = bytearray(base64.b64decode(recorded["data"]))
-    data[layout.ANCHOR_HEADER : layout.CHAIN_ID] = header.to_buffer()
-    data[layout.VERSION : layout.GAS_LIMITS] = version.to_bytes(32, "big")
+    data[USUAL.anchor_header : USUAL.chain_id] = header.to_buffer()
+    data[USUAL.version : USUAL.gas_limits] = version.to_bytes(32, "big")
     expiration = header.global_variables.timestamp + DAY - 1
-    struct.pack_into(">Q", data, layout.EXPIRATION, expiration)
-    struct.pack_into(">16s16s", data, layout.MAX_FEES, bytes(16), max_fee.to_bytes(16, "big"))
-    struct.pack_into(">16s16s", data, layout.MAX_PRIORITY_FEES, bytes(16), priority.to_bytes(16, "big"))
+    struct.pack_into(">Q", data, USUAL.expiration, expiration)
+    struct.pack_into(">16s16s", data, USUAL.max_fees, bytes(16), max_fee.to_bytes(16, "big"))
+    struct.pack_into(">16s16s", data, USUAL.max_priority_fees, bytes(16), priority.to_bytes(16, "big"))
     return recorded | {"data": base64.b64encode(data).decode("ascii")}
 
 

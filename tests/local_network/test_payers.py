@@ -12,9 +12,9 @@ from fastnode.errors import Refused
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.pricing import fee_limit
 from fastnode.mempool.validation import BALANCE_TOO_LOW
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_layout import USUAL
 
 
 def balance(chain: LocalChain, tx: Tx) -> int:
@@ -78,7 +78,7 @@ def test_two_txs_with_the_same_nullifier_are_not_both_in_the_chain(quiet_chain: 
     first = chain.tx()
     # The same content at another price: another hash, the same nullifiers.
     data = bytearray(first.data.buffer)
-    data[layout.MAX_PRIORITY_FEES + 31] = 5
+    data[USUAL.max_priority_fees + 31] = 5
     second = Tx.from_json(first.to_json() | {"data": base64.b64encode(data).decode()}, FOUR)
     assert second.hash != first.hash
     chain.send(first)

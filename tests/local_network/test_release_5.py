@@ -24,7 +24,6 @@ from fastnode.local_network.genesis import setup_of
 from fastnode.local_network.opening import BeginningChain, release_of
 from fastnode.mempool.ledger import ViewLedger
 from fastnode.mempool.validation import FEE_TOO_LOW
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.effects import PublicDataWrite
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.header import GasFees
@@ -32,6 +31,7 @@ from fastnode.protocol.releases import FIVE, FOUR
 from fastnode.protocol.siloing import public_leaf_slot
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 
 PAYER = b"\0" * 30 + b"\xfe\xed"
 FUNDS = 10**24
@@ -130,16 +130,16 @@ def reasons_of(chain: LocalChain, tx: Tx, **options: Any) -> tuple[str, tuple[st
 def test_what_breaks_a_rule_of_5_x_is_invalid_by_its_reason(chain: LocalChain) -> None:
     tx = tx_of(chain, WRITES, number=5)
     assert reasons_of(chain, tx) == ("valid", ())
-    log = layout.NON_REVERTIBLE + layout.PRIVATE_LOGS
-    registry = layout.NON_REVERTIBLE + layout.CLASS_LOG_HASHES + 36
+    log = USUAL.non_revertible + USUAL.private_logs
+    registry = USUAL.non_revertible + USUAL.class_log_hashes + 36
     for offset, value, reason in (
-        (layout.VK_TREE_ROOT, FOUR.vk_tree_root, "Incorrect verification keys tree root"),
-        (layout.PROTOCOL_CONTRACTS_HASH, FOUR.contracts_hash, "Incorrect protocol contracts hash"),
-        (layout.CHAIN_ID, field_from_int(1), "Incorrect L1 chain id"),
-        (layout.EXPIRATION, (1).to_bytes(8, "big"), "Invalid expiration timestamp"),
-        (layout.GAS_LIMITS, (786_433).to_bytes(4, "big"), "Gas limit is higher than the amount of gas that the AVM"),
-        (layout.GAS_LIMITS + 4, (539_999).to_bytes(4, "big"), "Gas limit is below the minimum fixed cost"),
-        (layout.MAX_FEES + 16, (10**30).to_bytes(16, "big"), "Insufficient fee payer balance"),
+        (USUAL.vk_tree_root, FOUR.vk_tree_root, "Incorrect verification keys tree root"),
+        (USUAL.protocol_contracts_hash, FOUR.contracts_hash, "Incorrect protocol contracts hash"),
+        (USUAL.chain_id, field_from_int(1), "Incorrect L1 chain id"),
+        (USUAL.expiration, (1).to_bytes(8, "big"), "Invalid expiration timestamp"),
+        (USUAL.gas_limits, (786_433).to_bytes(4, "big"), "Gas limit is higher than the amount of gas that the AVM"),
+        (USUAL.gas_limits + 4, (539_999).to_bytes(4, "big"), "Gas limit is below the minimum fixed cost"),
+        (USUAL.max_fees + 16, (10**30).to_bytes(16, "big"), "Insufficient fee payer balance"),
         (log + 64, field_from_int(1), "Failed to parse contract instance deployment log"),
         (log + 96, field_from_int(9), "Incorrect contract instance deployment address"),
     ):
@@ -152,7 +152,7 @@ def test_what_breaks_a_rule_of_5_x_is_invalid_by_its_reason(chain: LocalChain) -
 
 def test_a_price_that_is_too_low_is_invalid_in_5_x(chain: LocalChain) -> None:
     assert chain.mempool is not None
-    tx = edited(tx_of(chain, WRITES, number=6), (layout.MAX_FEES, bytes(32)))
+    tx = edited(tx_of(chain, WRITES, number=6), (USUAL.max_fees, bytes(32)))
     validator = chain.mempool.validator
     found = validator.validate(tx, ViewLedger(chain.view), GasFees(0, 1))
     assert (found.result, found.reasons) == ("invalid", (FEE_TOO_LOW,))
@@ -168,7 +168,7 @@ def test_random_damages_are_refused_with_a_reason_or_taken_and_nothing_else(chai
         buffer = bytearray(whole)
         for _ in range(rng.randrange(1, 3)):
             # The head and the first items of each kind: elsewhere most of it is zeros.
-            place = rng.choice((rng.randrange(32, 32 + layout.HEAD_BYTES), rng.randrange(len(buffer))))
+            place = rng.choice((rng.randrange(32, 32 + USUAL.head_bytes), rng.randrange(len(buffer))))
             buffer[place : place + 1] = rng.choice((b"\0", b"\1", b"\xff", rng.randbytes(1)))
         try:
             chain.send(Tx.from_buffer(bytes(buffer), FIVE))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.mempool.recorded import recordings
 
-from fastnode.protocol import tx_layout
+from fastnode.protocol.tx_layout import USUAL
 
 LABEL: Final = "token public transfer"
 _EXPIRATION: Final = 1 << 40
@@ -21,7 +21,7 @@ _EXPIRATION: Final = 1 << 40
 def sample_tx() -> dict[str, Any]:
     recorded: dict[str, Any] = next(row["tx"] for row in recordings().values() if row["label"] == LABEL)
     data = bytearray(base64.b64decode(recorded["data"]))
-    data[tx_layout.EXPIRATION : tx_layout.HEAD_BYTES] = _EXPIRATION.to_bytes(8, "big")
+    data[USUAL.expiration : USUAL.head_bytes] = _EXPIRATION.to_bytes(8, "big")
     # The hash follows from the data; wallets do not send it.
     members = ("chonkProof", "contractClassLogFields", "publicFunctionCalldata")
     return {"data": base64.b64encode(data).decode("ascii")} | {name: recorded[name] for name in members}

@@ -28,7 +28,6 @@ from fastnode.mempool.validation import (
     consistency_reason,
 )
 from fastnode.proofs.judge import NO_VERIFIER, open_judge
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import (
     INSTANCE_PUBLISHED_TAG,
     contract_class_id,
@@ -39,6 +38,7 @@ from fastnode.protocol.header import GasFees
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 
 MIN_FEES = GasFees(0, MIN_L2_FEE)
 ANSWERS = [row for row in rows("txs_answers") if row["method"] == "node_isValidTx" and "result" in row]
@@ -129,12 +129,12 @@ def test_expiration_is_compared_with_the_next_slot(
 ) -> None:
     next_slot = clock.next_slot_timestamp()
     for timestamp, expected in ((next_slot - 1, [validation.EXPIRED]), (next_slot, [])):
-        tx = _edited(recorded_tx(PRIVATE), (layout.EXPIRATION, timestamp.to_bytes(8, "big")))
+        tx = _edited(recorded_tx(PRIVATE), (USUAL.expiration, timestamp.to_bytes(8, "big")))
         assert _reasons(validator, chain_ledger, tx) == expected
 
 
 def test_the_first_block_may_include_what_has_expired(validator: TxValidator, chain_ledger: BookLedger) -> None:
-    tx = _edited(recorded_tx(PRIVATE), (layout.EXPIRATION, bytes(8)))
+    tx = _edited(recorded_tx(PRIVATE), (USUAL.expiration, bytes(8)))
     at_genesis = replace(chain_ledger, head=0)
     assert _reasons(validator, at_genesis, tx) == []
 
@@ -150,10 +150,10 @@ def test_a_tx_above_512_kib_is_too_large(validator: TxValidator, chain_ledger: B
 @pytest.mark.parametrize(
     ("offset", "reason"),
     [
-        (layout.CHAIN_ID, validation.WRONG_CHAIN),
-        (layout.VERSION, validation.WRONG_VERSION),
-        (layout.VK_TREE_ROOT, validation.WRONG_VK_ROOT),
-        (layout.PROTOCOL_CONTRACTS_HASH, validation.WRONG_CONTRACTS),
+        (USUAL.chain_id, validation.WRONG_CHAIN),
+        (USUAL.version, validation.WRONG_VERSION),
+        (USUAL.vk_tree_root, validation.WRONG_VK_ROOT),
+        (USUAL.protocol_contracts_hash, validation.WRONG_CONTRACTS),
     ],
 )
 def test_a_tx_of_another_network_is_refused(
@@ -186,7 +186,7 @@ def test_a_spent_nullifier_is_refused(validator: TxValidator, chain_ledger: Book
 
 def test_a_nullifier_twice_in_one_tx_is_refused(validator: TxValidator, chain_ledger: BookLedger) -> None:
     tx = recorded_tx(PRIVATE)
-    second = layout.ACCUMULATED + layout.NULLIFIERS + 32 * len(tx.data.nullifiers)
+    second = USUAL.accumulated + USUAL.nullifiers + 32 * len(tx.data.nullifiers)
     again = _edited(tx, (second, tx.data.nullifiers[0]))
     assert _reasons(validator, chain_ledger, again) == [validation.DUPLICATE_NULLIFIER]
 
@@ -261,10 +261,10 @@ def deployment() -> Tx:
 
 
 def _class_log_offset(tx: Tx) -> int:
-    empty = bytes(layout.CLASS_LOG_HASH_BYTES)
-    bases = (layout.NON_REVERTIBLE, layout.REVERTIBLE) if tx.data.is_public else (layout.ACCUMULATED,)
-    offsets = [base + layout.CLASS_LOG_HASHES for base in bases]
-    return next(at for at in offsets if tx.data.buffer[at : at + layout.CLASS_LOG_HASH_BYTES] != empty)
+    empty = bytes(USUAL.class_log_hash_bytes)
+    bases = (USUAL.non_revertible, USUAL.revertible) if tx.data.is_public else (USUAL.accumulated,)
+    offsets = [base + USUAL.class_log_hashes for base in bases]
+    return next(at for at in offsets if tx.data.buffer[at : at + USUAL.class_log_hash_bytes] != empty)
 
 
 def test_class_logs_must_be_as_many_as_their_hashes(registration: Tx) -> None:
@@ -289,8 +289,8 @@ def test_class_logs_must_stand_in_the_order_of_their_hashes(registration: Tx) ->
     entries = [struct.pack(">32sI32s", poseidon2.hash_fields(log), 3023, bytes(31) + b"\3") for log in logs]
     tx = _edited(
         public,
-        (layout.NON_REVERTIBLE + layout.CLASS_LOG_HASHES, entries[0]),
-        (layout.REVERTIBLE + layout.CLASS_LOG_HASHES, entries[1]),
+        (USUAL.non_revertible + USUAL.class_log_hashes, entries[0]),
+        (USUAL.revertible + USUAL.class_log_hashes, entries[1]),
         class_logs=logs,
     )
     assert validation.consistency_reason(tx) is None
@@ -379,7 +379,7 @@ def test_flags_of_an_entry_are_enforced(claim: Tx, validator: TxValidator, chain
     entry = AllowedCall(bytes.fromhex("e7f045ff"), address=fee_juice, only_self=True, reject_null_msg_sender=True)
     longer = _with_entries(validator, replace(entry, calldata_length=4))
     assert _setup_reasons(longer, chain_ledger, claim) == [validation.SETUP_CALLDATA_LENGTH]
-    sender_at = layout.NON_REVERTIBLE + layout.CALL_REQUESTS
+    sender_at = USUAL.non_revertible + USUAL.call_requests
     stranger = _edited(claim, (sender_at, bytes(31) + b"\x63"))
     assert _setup_reasons(_with_entries(validator, entry), chain_ledger, stranger) == [validation.SETUP_ONLY_SELF]
     hidden = _edited(claim, (sender_at, validation._NULL_SENDER))
@@ -421,7 +421,7 @@ def test_a_contract_deployed_by_the_tx_itself_is_known(deployment: Tx) -> None:
 def test_gas_limits_have_bounds(
     tx_hash: str, da_gas: int, l2_gas: int, expected: list[str], validator: TxValidator, chain_ledger: BookLedger
 ) -> None:
-    tx = _edited(recorded_tx(tx_hash), (layout.GAS_LIMITS, struct.pack(">II", da_gas, l2_gas)))
+    tx = _edited(recorded_tx(tx_hash), (USUAL.gas_limits, struct.pack(">II", da_gas, l2_gas)))
     assert _reasons(validator, chain_ledger, tx) == expected
     assert _reasons(validator, chain_ledger, tx, skip_fee_enforcement=True) == []
 
@@ -432,7 +432,7 @@ def test_operators_and_rollups_can_only_lower_the_caps() -> None:
 
 
 def test_a_low_price_is_skipped_not_invalid(validator: TxValidator, chain_ledger: BookLedger) -> None:
-    tx = _edited(recorded_tx(PRIVATE), (layout.MAX_FEES, struct.pack(">QQQQ", 0, 0, 0, MIN_L2_FEE - 1)))
+    tx = _edited(recorded_tx(PRIVATE), (USUAL.max_fees, struct.pack(">QQQQ", 0, 0, 0, MIN_L2_FEE - 1)))
     result = validator.validate(tx, chain_ledger, MIN_FEES)
     assert result.to_json() == {"result": "skipped", "reason": [validation.FEE_TOO_LOW]}
     assert not result.is_valid
@@ -440,8 +440,8 @@ def test_a_low_price_is_skipped_not_invalid(validator: TxValidator, chain_ledger
 
 
 def test_an_invalid_tx_with_a_low_price_is_invalid(validator: TxValidator, chain_ledger: BookLedger) -> None:
-    low = (layout.MAX_FEES, bytes(32))
-    tx = _edited(recorded_tx(PRIVATE), low, (layout.CHAIN_ID, bytes(32)))
+    low = (USUAL.max_fees, bytes(32))
+    tx = _edited(recorded_tx(PRIVATE), low, (USUAL.chain_id, bytes(32)))
     result = validator.validate(tx, chain_ledger, MIN_FEES)
     assert result == TxValidationResult("invalid", (validation.WRONG_CHAIN, validation.FEE_TOO_LOW))
 
@@ -476,8 +476,8 @@ def test_a_proof_is_looked_at_when_nothing_else_is_wrong(
 ) -> None:
     judge = open_judge(required=True)
     validator = TxValidator(rules, clock, judge)
-    wrong = _edited(recorded_tx(PRIVATE), (layout.CHAIN_ID, bytes(32)))
-    cheap = _edited(recorded_tx(PRIVATE), (layout.MAX_FEES, bytes(32)))
+    wrong = _edited(recorded_tx(PRIVATE), (USUAL.chain_id, bytes(32)))
+    cheap = _edited(recorded_tx(PRIVATE), (USUAL.max_fees, bytes(32)))
     assert _reasons(validator, chain_ledger, wrong) == [validation.WRONG_CHAIN]
     assert _reasons(validator, chain_ledger, cheap) == [validation.FEE_TOO_LOW]
     assert not judge.verdicts
@@ -490,10 +490,10 @@ def test_a_proof_is_looked_at_when_nothing_else_is_wrong(
 def test_reasons_come_in_the_order_of_the_rules(validator: TxValidator, chain_ledger: BookLedger) -> None:
     tx = _edited(
         recorded_tx(PRIVATE),
-        (layout.CHAIN_ID, bytes(32)),
-        (layout.EXPIRATION, bytes(8)),
-        (layout.ANCHOR_HEADER, bytes(32)),
-        (layout.GAS_LIMITS, bytes(8)),
+        (USUAL.chain_id, bytes(32)),
+        (USUAL.expiration, bytes(8)),
+        (USUAL.anchor_header, bytes(32)),
+        (USUAL.gas_limits, bytes(8)),
         class_logs=(bytes(3023 * 32),),
     )
     expected = [validation.EXPIRED, validation.WRONG_CHAIN, validation.UNKNOWN_ANCHOR]

@@ -12,7 +12,7 @@ from typing import Any
 from tests.mempool.made import hash_of, made_txs
 from tests.taking_node import start_taking
 
-from fastnode.protocol import tx_layout as layout
+from fastnode.protocol.tx_layout import USUAL
 
 #: Fees that nobody's fee juice covers.
 RICH = 10**30
@@ -20,7 +20,7 @@ RICH = 10**30
 
 def priced(tx: dict[str, Any], fee_per_l2_gas: int) -> dict[str, Any]:
     data = bytearray(base64.b64decode(tx["data"]))
-    struct.pack_into(">16s16s", data, layout.MAX_FEES, bytes(16), fee_per_l2_gas.to_bytes(16, "big"))
+    struct.pack_into(">16s16s", data, USUAL.max_fees, bytes(16), fee_per_l2_gas.to_bytes(16, "big"))
     return tx | {"data": base64.b64encode(data).decode("ascii")}
 
 

@@ -19,11 +19,11 @@ from tests.p2p.vectors import FOLDER, recorded
 from fastnode.p2p.gossip.topics import Topic, decompressed, unpack
 from fastnode.p2p.messages.proposals import BlockProposal, CheckpointProposal
 from fastnode.p2p.messages.request_forms import write_hashes, write_txs
-from fastnode.protocol import tx_layout
 from fastnode.protocol.checkpoint import CHECKPOINT_HEADER_BYTES, CheckpointHeader
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 from fastnode.protocol.fields import MODULUS
 from fastnode.protocol.header import HEADER_BYTES
+from fastnode.protocol.tx_layout import USUAL
 
 VERDICTS: Final = FOLDER / "verdicts.json"
 KEY: Final = PrivateKey((7).to_bytes(32, "big"))
@@ -263,8 +263,8 @@ def cases() -> Iterator[Case]:
     yield from _transactions()
 
 
-_FIRST_FLAG: Final = 32 + tx_layout.REVERTIBLE + tx_layout.CALL_REQUESTS + 64
-_TEARDOWN_FLAG: Final = 32 + tx_layout.TEARDOWN_REQUEST + 64
+_FIRST_FLAG: Final = 32 + USUAL.revertible + USUAL.call_requests + 64
+_TEARDOWN_FLAG: Final = 32 + USUAL.teardown_request + 64
 
 
 def _public_tx() -> bytes:

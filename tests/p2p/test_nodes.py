@@ -18,11 +18,11 @@ from fastnode.p2p.discovery.enr import NodeRecord
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.node.options import StaticPeer
 from fastnode.p2p.transport.identity import KEY_FILE, Identity
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 
 Start = Callable[..., Any]
 
@@ -44,7 +44,7 @@ def is_pending(node: Any, tx_hash: str) -> bool:
 def with_no_price(tx: Tx) -> Tx:
     """The same, paying nothing for its gas."""
     data = bytearray(tx.data.buffer)
-    data[layout.MAX_FEES : layout.MAX_FEES + 32] = bytes(32)
+    data[USUAL.max_fees : USUAL.max_fees + 32] = bytes(32)
     return Tx(TxData.from_buffer(bytes(data)), tx.proof, tx.class_logs, tx.calldata)
 
 

@@ -21,11 +21,11 @@ from fastnode.p2p.judging.node_host import NodeHost
 from fastnode.p2p.judging.proposal_txs import ProposalTxs
 from fastnode.proofs.judge import open_judge
 from fastnode.proofs.verdict import VALID, Verdict
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 
 #: All transactions here are of the network of this one.
 MADE = Tx.from_json(next(made_txs(1)), FOUR)
@@ -120,9 +120,7 @@ def test_what_was_not_asked_for_or_is_not_what_it_says_is_kept_nowhere(made: Txs
     assert made.txs.of([tx.hash]) is None
 
 
-@pytest.mark.parametrize(
-    "place", [layout.CHAIN_ID, layout.VERSION, layout.VK_TREE_ROOT, layout.PROTOCOL_CONTRACTS_HASH]
-)
+@pytest.mark.parametrize("place", [USUAL.chain_id, USUAL.version, USUAL.vk_tree_root, USUAL.protocol_contracts_hash])
 def test_a_transaction_of_another_network_is_kept_nowhere_and_no_block_with_it_is_executed(
     made: Txs, tx: Tx, place: int
 ) -> None:
@@ -138,7 +136,7 @@ def test_a_transaction_of_another_network_is_kept_nowhere_and_no_block_with_it_i
 
 def test_a_transaction_with_a_forged_instance_is_kept_nowhere(made: Txs, tx: Tx) -> None:
     buffer = bytearray(tx.data.buffer)
-    logs = (layout.NON_REVERTIBLE if tx.data.is_public else layout.ACCUMULATED) + layout.PRIVATE_LOGS
+    logs = (USUAL.non_revertible if tx.data.is_public else USUAL.accumulated) + USUAL.private_logs
     log = (INSTANCE_PUBLISHED_TAG + word(0xADD2E55) + word(1)).ljust(16 * 32, b"\0") + (15).to_bytes(4, "big")
     buffer[logs : logs + len(log)] = log
     forged = replace(tx, data=TxData.from_buffer(bytes(buffer)), claimed_hash=None)

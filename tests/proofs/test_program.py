@@ -73,7 +73,7 @@ class Checks:
         self._key = folder / "key"
 
     def verdict(self, made: Statement, key: bytes) -> Verdict:
-        if made.flaw(FOUR.proof_fields) is not None:
+        if made.flaw(FOUR) is not None:
             return INVALID  # what the verifier says to it unread
         self._key.write_bytes(key)
         with self._folder.proof_file(made) as path:

@@ -16,7 +16,6 @@ from tests.mempool.recorded import hashes, recorded_tx, recordings, rows
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import USING_TWINS
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import MODULUS_BYTES
 from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.tx import (
@@ -26,6 +25,7 @@ from fastnode.protocol.tx import (
     Tx,
 )
 from fastnode.protocol.tx_data import Gas, TxData
+from fastnode.protocol.tx_layout import USUAL
 
 # The hash takes 2,784 fields: on the twins a handful of transactions stands for all.
 SENT = hashes("sent")[:: 20 if USING_TWINS else 1]
@@ -239,14 +239,14 @@ def test_a_field_above_the_modulus_is_named(offset: int, name: str) -> None:
 
 def test_public_calls_must_stand_without_gaps() -> None:
     data = bytearray(base64.b64decode(_json(PUBLIC)["data"]))
-    last_request = layout.TEARDOWN_REQUEST - layout.CALL_REQUEST_BYTES
+    last_request = USUAL.teardown_request - USUAL.call_request_bytes
     data[last_request + 40] ^= 1
     _expect({"data": base64.b64encode(data).decode()}, "without gaps", tx_hash=PUBLIC)
 
 
 @pytest.mark.parametrize("flag", [2, 128, 255])
 @pytest.mark.parametrize(
-    "place", [layout.FOR_PUBLIC, layout.REVERTIBLE + layout.CALL_REQUESTS + 64, layout.TEARDOWN_REQUEST + 64]
+    "place", [USUAL.for_public, USUAL.revertible + USUAL.call_requests + 64, USUAL.teardown_request + 64]
 )
 def test_any_flag_but_zero_is_true_and_written_as_one(place: int, flag: int) -> None:
     """As the published node reads them: the same transaction, with the same hash."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from tests.mempool.recorded import made_up_proof, recordings
 
 from fastnode.kernels import encode, poseidon2
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.artifacts import Artifact
 from fastnode.protocol.constants import (
     CONTRACT_CLASS_LOG_FIELDS,
@@ -31,6 +30,7 @@ from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.siloing import silo_nullifier
 from fastnode.protocol.tx import Calldata, Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 
 REGISTRY = field_from_int(CONTRACT_INSTANCE_REGISTRY_ADDRESS)
 ADDRESS = field_from_int(0xADD2E55)
@@ -48,22 +48,22 @@ def tx_running(bytecode: bytes, *, l2_gas: int = 6_540_000, calls: int = 1, call
     class_log, class_id = _class_log(bytecode)
     template = next(row["tx"]["data"] for row in recordings().values() if row["tx"]["publicFunctionCalldata"])
     data = bytearray(encode.from_base64(template))
-    data[layout.NON_REVERTIBLE :] = bytes(layout.PUBLIC_DATA_BYTES - layout.NON_REVERTIBLE)
-    _put(data, layout.GAS_LIMITS, (786_432).to_bytes(4, "big") + l2_gas.to_bytes(4, "big"))
-    _put(data, layout.TEARDOWN_GAS_LIMITS, bytes(8))
-    _put(data, layout.MAX_FEES, ((1 << 128) - 1).to_bytes(16, "big") * 2)
-    _put(data, layout.MAX_PRIORITY_FEES, bytes(32))
-    _put(data, layout.GAS_USED, (96).to_bytes(4, "big") + (540_000).to_bytes(4, "big"))
-    _put(data, layout.FEE_PAYER, PENNILESS)
-    part = layout.NON_REVERTIBLE
-    _put(data, part + layout.NULLIFIERS, field_from_int(0xF125700) + silo_nullifier(REGISTRY, ADDRESS))
-    _put(data, part + layout.PRIVATE_LOGS, _instance_log(class_id))
+    data[USUAL.non_revertible :] = bytes(USUAL.public_data_bytes - USUAL.non_revertible)
+    _put(data, USUAL.gas_limits, (786_432).to_bytes(4, "big") + l2_gas.to_bytes(4, "big"))
+    _put(data, USUAL.teardown_gas_limits, bytes(8))
+    _put(data, USUAL.max_fees, ((1 << 128) - 1).to_bytes(16, "big") * 2)
+    _put(data, USUAL.max_priority_fees, bytes(32))
+    _put(data, USUAL.gas_used, (96).to_bytes(4, "big") + (540_000).to_bytes(4, "big"))
+    _put(data, USUAL.fee_payer, PENNILESS)
+    part = USUAL.non_revertible
+    _put(data, part + USUAL.nullifiers, field_from_int(0xF125700) + silo_nullifier(REGISTRY, ADDRESS))
+    _put(data, part + USUAL.private_logs, _instance_log(class_id))
     # The registry emits a log without the zero fields at its end.
     emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
     class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
-    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + FOUR.addresses.class_registry)
+    _put(data, part + USUAL.class_log_hashes, class_log_hash + FOUR.addresses.class_registry)
     request = field_from_int(42) + ADDRESS + b"\0" + CALLDATA_HASH
-    _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, request * calls)
+    _put(data, USUAL.revertible + USUAL.call_requests, request * calls)
     proof = encode.from_base64(made_up_proof("made"))[4:]
     assert len(proof) == FOUR.proof_fields * FIELD_BYTES
     return Tx(TxData.from_buffer(bytes(data)), proof, (class_log,), (Calldata(calldata, CALLDATA_HASH),))
@@ -90,21 +90,21 @@ def valid_tx_running(
     address, log = _valid_instance(class_id, release)
     calldata_hash = Calldata(calldata, ZERO_FIELD).computed_hash()
     data = bytearray(made.data.buffer)
-    part = layout.NON_REVERTIBLE
-    _put(data, layout.ANCHOR_HEADER, anchor.to_buffer())
-    _put(data, layout.VERSION, version.to_bytes(32, "big"))
-    _put(data, layout.MAX_FEES, bytes(16) + (10**8).to_bytes(16, "big"))
-    _put(data, layout.FEE_PAYER, payer)
-    _put(data, layout.EXPIRATION, (anchor.global_variables.timestamp + 3600).to_bytes(8, "big"))
-    _put(data, part + layout.NULLIFIERS, class_id + silo_nullifier(REGISTRY, address) + nullifier)
-    _put(data, part + layout.PRIVATE_LOGS, log)
+    part = USUAL.non_revertible
+    _put(data, USUAL.anchor_header, anchor.to_buffer())
+    _put(data, USUAL.version, version.to_bytes(32, "big"))
+    _put(data, USUAL.max_fees, bytes(16) + (10**8).to_bytes(16, "big"))
+    _put(data, USUAL.fee_payer, payer)
+    _put(data, USUAL.expiration, (anchor.global_variables.timestamp + 3600).to_bytes(8, "big"))
+    _put(data, part + USUAL.nullifiers, class_id + silo_nullifier(REGISTRY, address) + nullifier)
+    _put(data, part + USUAL.private_logs, log)
     emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
     class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
-    _put(data, part + layout.CLASS_LOG_HASHES, class_log_hash + release.addresses.class_registry)
-    _put(data, layout.VK_TREE_ROOT, release.vk_tree_root)
-    _put(data, layout.PROTOCOL_CONTRACTS_HASH, release.contracts_hash)
+    _put(data, part + USUAL.class_log_hashes, class_log_hash + release.addresses.class_registry)
+    _put(data, USUAL.vk_tree_root, release.vk_tree_root)
+    _put(data, USUAL.protocol_contracts_hash, release.contracts_hash)
     sender = field_from_int(42) if of is None else address
-    _put(data, layout.REVERTIBLE + layout.CALL_REQUESTS, sender + address + b"\0" + calldata_hash)
+    _put(data, USUAL.revertible + USUAL.call_requests, sender + address + b"\0" + calldata_hash)
     proof = made.proof[: release.proof_fields * FIELD_BYTES]
     arguments = (Calldata(calldata, calldata_hash),)
     return replace(made, data=TxData.from_buffer(bytes(data)), proof=proof, calldata=arguments)

@@ -15,12 +15,12 @@ from tests.public_execution.test_simulation import RECORDED_FEES, RECORDED_TIMES
 from fastnode._twins.avm_instructions import FF, U32, U64
 from fastnode.errors import DecodeError, ExecutionCancelled, TxExecutionError
 from fastnode.kernels import avm
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import ZERO_FIELD, field_from_int
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import Gas, TxData
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.public_execution.block import BlockLimits, execute_block
 from fastnode.public_execution.contracts import ProgramCache
 from fastnode.public_execution.executor import BlockExecutor, programs_of
@@ -211,7 +211,7 @@ def test_a_class_that_is_not_what_its_id_says_is_an_error() -> None:
 def test_a_log_longer_than_a_log_is_only_simulated(view: View) -> None:
     tx = tx_running(ENDLESS_LOOP)
     buffer = bytearray(tx.data.buffer)
-    end = layout.NON_REVERTIBLE + layout.PRIVATE_LOGS + layout.PRIVATE_LOG_BYTES
+    end = USUAL.non_revertible + USUAL.private_logs + USUAL.private_log_bytes
     buffer[end - 1] = 17
     overlong = Tx(TxData.from_buffer(bytes(buffer)), tx.proof, tx.class_logs, tx.calldata)
     with pytest.raises(DecodeError, match="emitted length 17, at most 16"):

@@ -22,11 +22,11 @@ from fastnode._twins.avm_instructions import U8, U32
 from fastnode.errors import DecodeError, ExecutionCancelled, Refused, TxExecutionError
 from fastnode.kernels import USING_TWINS
 from fastnode.mempool.clock import SlotClock
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.public_execution import simulation
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor, programs_of
@@ -258,8 +258,8 @@ def _damaged(tx: Tx, rng: random.Random) -> Tx:
     """The transaction with bits flipped and parts of its data in other places; DecodeError when that is none."""
     buffer = bytearray(tx.data.buffer)
     for _ in range(rng.randrange(5)):
-        source, target = (rng.randrange(layout.ACCUMULATED, len(buffer) - 516) for _ in range(2))
-        length = rng.choice([layout.MESSAGE_BYTES, layout.CALL_REQUEST_BYTES, layout.PRIVATE_LOG_BYTES, 32])
+        source, target = (rng.randrange(USUAL.accumulated, len(buffer) - 516) for _ in range(2))
+        length = rng.choice([USUAL.message_bytes, USUAL.call_request_bytes, USUAL.private_log_bytes, 32])
         if rng.random() < 0.5:
             buffer[target : target + length] = buffer[source : source + length]
         else:

@@ -10,10 +10,10 @@ from tests.mempool.made import made_txs
 from fastnode.archiver.source import GenesisRecord
 from fastnode.development.synthetic_chain import SyntheticChain
 from fastnode.mempool.ledger import balance_slot
-from fastnode.protocol import tx_layout
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
 from fastnode.protocol.releases import FOUR
+from fastnode.protocol.tx_layout import USUAL
 from fastnode.world_state.genesis import genesis_of
 
 __all__ = ["FundedChain"]
@@ -27,7 +27,7 @@ class FundedChain(SyntheticChain):
     def _make_genesis(self) -> GenesisRecord:
         record = super()._make_genesis().to_json()
         data = base64.b64decode(next(made_txs(1))["data"])
-        payer = data[tx_layout.FEE_PAYER : tx_layout.FEE_PAYER + FIELD_BYTES]
+        payer = data[USUAL.fee_payer : USUAL.fee_payer + FIELD_BYTES]
         funded = {
             "slot": hex_text(balance_slot(payer, FOUR.addresses.fee_juice)),
             "value": hex_text(_BALANCE.to_bytes(FIELD_BYTES, "big")),

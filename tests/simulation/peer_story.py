@@ -33,7 +33,7 @@ from tests.simulation.world import PORT, Violation
 from fastnode.errors import UpstreamError
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
-from fastnode.protocol import tx_layout
+from fastnode.protocol.tx_layout import USUAL
 
 __all__ = ["PEER_KINDS", "PEER_NODES_MAX", "PeerStory"]
 
@@ -162,7 +162,7 @@ class PeerStory(Story):
         """A valid one, another each time.  Its anchor does not tell the time: that of the genesis is 0."""
         made = for_chain(next(self._numbers), anchor, self.world.rollup_version, max_fee=_FEES)
         data = bytearray(base64.b64decode(made["data"]))
-        struct.pack_into(">Q", data, tx_layout.EXPIRATION, int(EPOCH + self.world.now) + DAY)
+        struct.pack_into(">Q", data, USUAL.expiration, int(EPOCH + self.world.now) + DAY)
         tx = made | {"data": base64.b64encode(data).decode("ascii")}
         return tx | {"txHash": hash_of(tx)}
 

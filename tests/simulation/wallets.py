@@ -25,8 +25,8 @@ from fastnode.mempool.handover import PoolHandover
 from fastnode.mempool.service import Mempool
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
-from fastnode.protocol import tx_layout
 from fastnode.protocol.tx_data import TxData
+from fastnode.protocol.tx_layout import USUAL
 
 __all__ = ["Wallets"]
 
@@ -174,7 +174,7 @@ class Wallets:
         made = for_chain(base, anchor, self._version, max_fee=_PRICE, priority=fee)
         data = bytearray(base64.b64decode(made["data"]))
         expiration = int(self._now()) + dice.choice([100, 600, 7_200, 7_200])
-        struct.pack_into(">Q", data, tx_layout.EXPIRATION, expiration)
+        struct.pack_into(">Q", data, USUAL.expiration, expiration)
         tx = made | {"data": base64.b64encode(data).decode("ascii")}
         tx |= {"txHash": hash_of(tx)}
         read = TxData.from_buffer(bytes(data))

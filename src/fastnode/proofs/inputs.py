@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from typing import Final, Self
+from typing import Self
 
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.compressed_proofs import decompressed
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, first_non_canonical
 from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Tx
 from fastnode.records import dataclass
 
-__all__ = ["INPUT_FIELDS", "Circuit", "Statement"]
+__all__ = ["Circuit", "Statement", "input_fields"]
 
 
 class Circuit(enum.Enum):
@@ -31,7 +30,10 @@ class Circuit(enum.Enum):
     TO_PUBLIC = "to public"
 
 
-INPUT_FIELDS: Final = {Circuit.TO_ROLLUP: layout.PRIVATE_HASH_FIELDS, Circuit.TO_PUBLIC: layout.PUBLIC_HASH_FIELDS}
+def input_fields(circuit: Circuit, release: Release) -> int:
+    """Number of the public inputs of a circuit."""
+    layout = release.tx_layout
+    return layout.public_hash_fields if circuit is Circuit.TO_PUBLIC else layout.private_hash_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,8 @@ class Statement:
     @classmethod
     def of_tx(cls, tx: Tx) -> Self:
         public = tx.data.is_public
-        plan = layout.PUBLIC_PLAN if public else layout.PRIVATE_PLAN
         # The plan is the hash's: the fields come after a separator.
-        inputs = plan.run(tx.data.buffer, ZERO_FIELD)[FIELD_BYTES:]
+        inputs = tx.data.layout.plan(public=public).run(tx.data.buffer, ZERO_FIELD)[FIELD_BYTES:]
         circuit = Circuit.TO_PUBLIC if public else Circuit.TO_ROLLUP
         return cls(circuit, inputs, tx.proof or tx.compressed_proof, bool(tx.compressed_proof))
 
@@ -64,15 +65,15 @@ class Statement:
         two proofs, as they are and compressed."""
         return hashlib.sha256(self.inputs + self.proof + (b"compressed" if self.is_compressed else b"")).digest()
 
-    def flaw(self, proof_fields: int) -> str | None:
-        """The reason why it is no statement at all, or None.  ``proof_fields``: of a proof of the release.
+    def flaw(self, release: Release) -> str | None:
+        """The reason why it is no statement of the release at all, or None.
 
         The verifier program reduces what is not below the modulus, so the same proof would have several spellings.
         """
-        expected = INPUT_FIELDS[self.circuit] * FIELD_BYTES
+        expected = input_fields(self.circuit, release) * FIELD_BYTES
         if len(self.inputs) != expected:
             return f"{len(self.inputs)} bytes of public inputs, expected {expected}"
-        expected = proof_fields * FIELD_BYTES
+        expected = release.proof_fields * FIELD_BYTES
         if len(self.proof) != expected and not self.is_compressed:
             return f"{len(self.proof)} bytes of proof, expected {expected}"
         position = first_non_canonical(self.inputs)

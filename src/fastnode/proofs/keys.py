@@ -13,11 +13,10 @@ The record of a release (data/releases) holds ``toRollup`` and ``toPublic`` (lea
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from fastnode.kernels import poseidon2
-from fastnode.proofs.inputs import INPUT_FIELDS, Circuit
+from fastnode.proofs.inputs import Circuit, input_fields
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.releases import Release
 from fastnode.records import dataclass
@@ -48,8 +47,8 @@ class VerificationKeys:
     def of_release(cls, release: Release) -> Self:
         """ValueError if they do not lead to the root that the record names: it is damaged."""
         record, separator = release.circuits, release.separators.node
-        to_rollup = _key(record, "toRollup", Circuit.TO_ROLLUP)
-        to_public = _key(record, "toPublic", Circuit.TO_PUBLIC)
+        to_rollup = _key(release, "toRollup", Circuit.TO_ROLLUP)
+        to_public = _key(release, "toPublic", Circuit.TO_PUBLIC)
         index = record["toRollup"]["index"]
         if index % 2 or record["toPublic"]["index"] != index + 1:
             raise ValueError("the two keys are no neighbours in the tree of verification keys")
@@ -61,12 +60,13 @@ class VerificationKeys:
         return cls(release.name, tuple(release.verifiers), to_rollup, to_public, root)
 
 
-def _key(record: Mapping[str, Any], name: str, circuit: Circuit) -> bytes:
+def _key(release: Release, name: str, circuit: Circuit) -> bytes:
+    record = release.circuits
     key, expected = base64.b64decode(record[name]["key"], validate=True), record["keyFields"] * FIELD_BYTES
     if len(key) != expected:
         raise ValueError(f"the key {circuit.value} has {len(key)} bytes, expected {expected}")
     inputs = int.from_bytes(key[FIELD_BYTES : 2 * FIELD_BYTES], "big")
-    if inputs != INPUT_FIELDS[circuit] + _OWN_INPUTS:
+    if inputs != input_fields(circuit, release) + _OWN_INPUTS:
         raise ValueError(f"the key {circuit.value} is for {inputs} public inputs")
     return key
 

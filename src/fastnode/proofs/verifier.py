@@ -24,7 +24,7 @@ from typing import Final
 
 from fastnode.errors import DecodeError
 from fastnode.proofs.folder import CheckFolder, SetupFolder
-from fastnode.proofs.inputs import INPUT_FIELDS, Circuit, Statement
+from fastnode.proofs.inputs import Circuit, Statement, input_fields
 from fastnode.proofs.keys import VerificationKeys
 from fastnode.proofs.program import INVALID_PROOF, CannotRun, VerifierProgram
 from fastnode.proofs.queue import CheckQueue, answered
@@ -231,7 +231,7 @@ class BbVerifier:
 
     def submit_statement(self, statement: Statement, client: str = "") -> Future[Verdict]:
         """The verdict on circuit, inputs and proof, to come."""
-        if (flaw := statement.flaw(_release_of(self._tree_root).proof_fields)) is not None:
+        if (flaw := statement.flaw(_release_of(self._tree_root))) is not None:
             logger.debug("a proof was refused unread: %s", flaw)
             self.checks[Judgement.INVALID] += 1
             self._queue.suspect(client)
@@ -346,17 +346,17 @@ def _make_ready(options: BbOptions, tree_root: bytes | None, given_keys: Verific
     setup.remember()
     folder = CheckFolder(options.working_directory.absolute(), keys)
     try:
-        _try_refusal(program, folder, release.proof_fields)
+        _try_refusal(program, folder, release)
     except BaseException:
         folder.close()
         raise
     return _Ready(program, setup, folder)
 
 
-def _try_refusal(program: VerifierProgram, folder: CheckFolder, proof_fields: int) -> None:
+def _try_refusal(program: VerifierProgram, folder: CheckFolder, release: Release) -> None:
     """A proof of zeros must be refused: the program runs, reads what it is given, and says no when it should."""
-    inputs = bytes(INPUT_FIELDS[Circuit.TO_ROLLUP] * FIELD_BYTES)
-    zeros = Statement(Circuit.TO_ROLLUP, inputs, bytes(proof_fields * FIELD_BYTES))
+    inputs = bytes(input_fields(Circuit.TO_ROLLUP, release) * FIELD_BYTES)
+    zeros = Statement(Circuit.TO_ROLLUP, inputs, bytes(release.proof_fields * FIELD_BYTES))
     with folder.proof_file(zeros) as path:
         verdict = program.check(path, folder.key_path(zeros.circuit))
     if verdict == VALID:

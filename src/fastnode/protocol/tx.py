@@ -23,7 +23,6 @@ from typing import Any, Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode, poseidon2
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.compressed_proofs import compressed_bytes
 from fastnode.protocol.constants import CONTRACT_CLASS_LOG_FIELDS
 from fastnode.protocol.fields import (
@@ -118,7 +117,7 @@ class Tx:
         class_logs = read_list(record, _CLASS_LOGS, path, maximum=CLASS_LOGS_DECODED_MAX)
         calldata = read_list(record, _CALLDATA, path, maximum=CALLDATA_ENTRIES_MAX)
         data_path, proof_path = join_path(path, _DATA), join_path(path, _PROOF)
-        data = _buffer(read_value(record, _DATA, path), data_path, layout.PUBLIC_DATA_BYTES)
+        data = _buffer(read_value(record, _DATA, path), data_path, release.tx_layout.public_data_bytes)
         proof = _buffer(read_value(record, _PROOF, path), proof_path, 4 + _proof_bytes_max(release))
         fields, compressed = _proof_from_buffer(proof, release, proof_path)
         return cls(
@@ -129,7 +128,7 @@ class Tx:
             ),
             calldata=_calldata_from_json(calldata, path),
             # Last, because it begins to hash.
-            data=TxData.from_buffer(data, data_path),
+            data=TxData.from_buffer(data, data_path, release.tx_layout),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -173,7 +172,7 @@ class Tx:
         reader = ByteReader(buffer, path)
         claimed_hash = reader.take(FIELD_BYTES)
         public = buffer[FIELD_BYTES : FIELD_BYTES + 1] not in (b"", b"\0")
-        data = reader.take(layout.PUBLIC_DATA_BYTES if public else layout.PRIVATE_DATA_BYTES)
+        data = reader.take(release.tx_layout.data_bytes(public=public))
         proof_path = join_path(path, _PROOF)
         counted = reader.take(4)
         counted += reader.take(_proof_bytes(int.from_bytes(counted, "big"), release, proof_path))
@@ -182,7 +181,9 @@ class Tx:
         class_logs = tuple([reader.fields(CONTRACT_CLASS_LOG_FIELDS) for _ in range(class_log_count)])
         calldata = tuple([_read_calldata(reader) for _ in range(reader.count(1, CALLDATA_ENTRIES_MAX, "calldata"))])
         reader.finish()
-        return cls(TxData.from_buffer(data, path), proof, class_logs, calldata, claimed_hash, compressed)
+        return cls(
+            TxData.from_buffer(data, path, release.tx_layout), proof, class_logs, calldata, claimed_hash, compressed
+        )
 
     def to_buffer(self) -> bytes:
         parts = [self.hash, self.data.buffer, self._counted_proof(), len(self.class_logs).to_bytes(1, "big")]
@@ -246,7 +247,7 @@ def _proof_bytes_max(release: Release) -> int:
     fields = release.proof_fields * FIELD_BYTES
     if not release.compressed_proof:
         return fields
-    return max(fields, compressed_bytes(release) + layout.PUBLIC_HASH_FIELDS * FIELD_BYTES)
+    return max(fields, compressed_bytes(release) + release.tx_layout.public_hash_fields * FIELD_BYTES)
 
 
 def _proof_bytes(count: int, release: Release, path: str) -> int:

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import hash_threads
-from fastnode.protocol import tx_layout as layout
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
 from fastnode.protocol.header import HEADER_BYTES, BlockHeader, GasFees
+from fastnode.protocol.tx_layout import USUAL, TxLayout
 from fastnode.records import dataclass
 
 SEPARATOR_PUBLIC_TX_HASH: Final = 1630108851
@@ -27,9 +27,8 @@ _PRIVATE_SEPARATOR: Final = field_from_int(SEPARATOR_PRIVATE_TX_HASH)
 _GAS: Final = struct.Struct(">II")
 _CALL_REQUEST: Final = struct.Struct(">32s32sB32s")
 _CLASS_LOG_HASH: Final = struct.Struct(">32sI32s")
-_STATIC_FLAG: Final = 2 * FIELD_BYTES
-_EMPTY_CALL_REQUEST: Final = bytes(layout.CALL_REQUEST_BYTES)
-_EMPTY_CLASS_LOG_HASH: Final = bytes(layout.CLASS_LOG_HASH_BYTES)
+_EMPTY_CALL_REQUEST: Final = bytes(TxLayout.call_request_bytes)
+_EMPTY_CLASS_LOG_HASH: Final = bytes(TxLayout.class_log_hash_bytes)
 
 
 class Gas(NamedTuple):
@@ -70,25 +69,26 @@ class TxData:
     buffer: bytes
     is_public: bool
     pending_hash: hash_threads.PendingHash = field(repr=False, compare=False)
+    layout: TxLayout = field(default=USUAL, repr=False, compare=False)
 
     @classmethod
-    def from_buffer(cls, buffer: bytes, path: str = "data") -> Self:
+    def from_buffer(cls, buffer: bytes, path: str = "data", layout: TxLayout = USUAL) -> Self:
         """Checks, and begins to hash.  DecodeError names the path and, where one field is wrong, its offset.
 
         Bytes after a private-only layout are dropped, up to the length of the public one: release
         4.x does not look at them either.  Any flag but 0 is true, as there, and written as 1.
         """
-        if len(buffer) > layout.PUBLIC_DATA_BYTES:
-            raise DecodeError(f"{path}: {len(buffer)} bytes, at most {layout.PUBLIC_DATA_BYTES} allowed")
+        if len(buffer) > layout.public_data_bytes:
+            raise DecodeError(f"{path}: {len(buffer)} bytes, at most {layout.public_data_bytes} allowed")
         if not buffer:
             raise DecodeError(f"{path}.forPublic: no bytes")
-        public = buffer[layout.FOR_PUBLIC] != 0
-        expected = layout.PUBLIC_DATA_BYTES if public else layout.PRIVATE_DATA_BYTES
+        public = buffer[layout.for_public] != 0
+        expected = layout.data_bytes(public=public)
         if len(buffer) < expected:
             kind = "public" if public else "private-only"
             raise DecodeError(f"{path}: {len(buffer)} bytes, a {kind} transaction has {expected}")
-        buffer = _with_plain_flags(buffer[:expected]) if public else bytes(buffer[:expected])
-        plan = layout.PUBLIC_PLAN if public else layout.PRIVATE_PLAN
+        buffer = _with_plain_flags(buffer[:expected], layout) if public else bytes(buffer[:expected])
+        plan = layout.plan(public=public)
         run = plan.run(buffer, _PUBLIC_SEPARATOR if public else _PRIVATE_SEPARATOR)
         position = first_non_canonical(run)
         if position is not None:
@@ -96,8 +96,8 @@ class TxData:
             name = layout.name_at(offset, public=public)
             raise DecodeError(f"{path}.{name}: the field at byte {offset} is not below the field modulus")
         if public:
-            _check_calls(buffer, path)
-        return cls(buffer, public, hash_threads.start_hash(run))
+            _check_calls(buffer, path, layout)
+        return cls(buffer, public, hash_threads.start_hash(run), layout)
 
     @property
     def tx_hash(self) -> bytes:
@@ -114,73 +114,75 @@ class TxData:
     @property
     def anchor_block_header(self) -> BlockHeader:
         """Header of the block whose state the transaction was proven against."""
-        return BlockHeader.from_buffer(self.buffer[layout.ANCHOR_HEADER : layout.ANCHOR_HEADER + HEADER_BYTES])
+        return BlockHeader.from_buffer(
+            self.buffer[self.layout.anchor_header : self.layout.anchor_header + HEADER_BYTES]
+        )
 
     @property
     def chain_id(self) -> int:
-        return int.from_bytes(self._field(layout.CHAIN_ID), "big")
+        return int.from_bytes(self._field(self.layout.chain_id), "big")
 
     @property
     def version(self) -> int:
-        return int.from_bytes(self._field(layout.VERSION), "big")
+        return int.from_bytes(self._field(self.layout.version), "big")
 
     @property
     def gas_limits(self) -> Gas:
-        return Gas(*_GAS.unpack_from(self.buffer, layout.GAS_LIMITS))
+        return Gas(*_GAS.unpack_from(self.buffer, self.layout.gas_limits))
 
     @property
     def teardown_gas_limits(self) -> Gas:
-        return Gas(*_GAS.unpack_from(self.buffer, layout.TEARDOWN_GAS_LIMITS))
+        return Gas(*_GAS.unpack_from(self.buffer, self.layout.teardown_gas_limits))
 
     @property
     def max_fees_per_gas(self) -> GasFees:
-        return self._gas_fees(layout.MAX_FEES)
+        return self._gas_fees(self.layout.max_fees)
 
     @property
     def max_priority_fees_per_gas(self) -> GasFees:
-        return self._gas_fees(layout.MAX_PRIORITY_FEES)
+        return self._gas_fees(self.layout.max_priority_fees)
 
     @property
     def vk_tree_root(self) -> bytes:
-        return self._field(layout.VK_TREE_ROOT)
+        return self._field(self.layout.vk_tree_root)
 
     @property
     def protocol_contracts_hash(self) -> bytes:
-        return self._field(layout.PROTOCOL_CONTRACTS_HASH)
+        return self._field(self.layout.protocol_contracts_hash)
 
     @property
     def gas_used(self) -> Gas:
-        return Gas(*_GAS.unpack_from(self.buffer, layout.GAS_USED))
+        return Gas(*_GAS.unpack_from(self.buffer, self.layout.gas_used))
 
     @property
     def fee_payer(self) -> bytes:
-        return self._field(layout.FEE_PAYER)
+        return self._field(self.layout.fee_payer)
 
     @property
     def expiration_timestamp(self) -> int:
         """Seconds; a block of a later timestamp must not include the transaction."""
-        return int.from_bytes(self.buffer[layout.EXPIRATION : layout.HEAD_BYTES], "big")
+        return int.from_bytes(self.buffer[self.layout.expiration : self.layout.head_bytes], "big")
 
     # ---- accumulated data ------------------------------------------------------------------
 
     @property
     def note_hashes(self) -> tuple[bytes, ...]:
         """Non-zero note hashes, non-revertible ones first."""
-        return self._non_zero_fields(layout.NOTE_HASHES, layout.NULLIFIERS)
+        return self._non_zero_fields(self.layout.note_hashes, self.layout.nullifiers)
 
     @property
     def nullifiers(self) -> tuple[bytes, ...]:
         """Non-zero nullifiers, non-revertible ones first."""
-        return self._non_zero_fields(layout.NULLIFIERS, layout.MESSAGES)
+        return self._non_zero_fields(self.layout.nullifiers, self.layout.messages)
 
     @property
     def private_logs(self) -> tuple[PrivateLogBytes, ...]:
         """Private logs of a non-zero emitted length, non-revertible ones first."""
         logs: list[PrivateLogBytes] = []
         for base in self._accumulated():
-            section = self.buffer[base + layout.PRIVATE_LOGS : base + layout.CLASS_LOG_HASHES]
-            for start in range(0, len(section), layout.PRIVATE_LOG_BYTES):
-                end = start + layout.PRIVATE_LOG_BYTES
+            section = self.buffer[base + self.layout.private_logs : base + self.layout.class_log_hashes]
+            for start in range(0, len(section), self.layout.private_log_bytes):
+                end = start + self.layout.private_log_bytes
                 emitted_length = int.from_bytes(section[end - 4 : end], "big")
                 if emitted_length:
                     logs.append(PrivateLogBytes(section[start : end - 4], emitted_length))
@@ -191,26 +193,26 @@ class TxData:
         """Contract class logs, non-revertible ones first; empty slots are left out."""
         hashes = []
         for base in self._accumulated():
-            start = base + layout.CLASS_LOG_HASHES
-            if self.buffer[start : start + layout.CLASS_LOG_HASH_BYTES] != _EMPTY_CLASS_LOG_HASH:
+            start = base + self.layout.class_log_hashes
+            if self.buffer[start : start + self.layout.class_log_hash_bytes] != _EMPTY_CLASS_LOG_HASH:
                 hashes.append(ClassLogHash(*_CLASS_LOG_HASH.unpack_from(self.buffer, start)))
         return tuple(hashes)
 
     @property
     def setup_calls(self) -> tuple[CallRequest, ...]:
         """Public calls that run before the fee is secured and cannot be reverted."""
-        return self._calls(layout.NON_REVERTIBLE) if self.is_public else ()
+        return self._calls(self.layout.non_revertible) if self.is_public else ()
 
     @property
     def app_calls(self) -> tuple[CallRequest, ...]:
         """Public calls of the revertible phase."""
-        return self._calls(layout.REVERTIBLE) if self.is_public else ()
+        return self._calls(self.layout.revertible) if self.is_public else ()
 
     @property
     def teardown_call(self) -> CallRequest | None:
-        if not self.is_public or self.buffer[layout.TEARDOWN_REQUEST :] == _EMPTY_CALL_REQUEST:
+        if not self.is_public or self.buffer[self.layout.teardown_request :] == _EMPTY_CALL_REQUEST:
             return None
-        return CallRequest(*_CALL_REQUEST.unpack_from(self.buffer, layout.TEARDOWN_REQUEST))
+        return CallRequest(*_CALL_REQUEST.unpack_from(self.buffer, self.layout.teardown_request))
 
     @property
     def public_calls(self) -> tuple[CallRequest, ...]:
@@ -219,7 +221,7 @@ class TxData:
         return self.setup_calls + self.app_calls + (() if teardown is None else (teardown,))
 
     def _accumulated(self) -> tuple[int, ...]:
-        return (layout.NON_REVERTIBLE, layout.REVERTIBLE) if self.is_public else (layout.ACCUMULATED,)
+        return (self.layout.non_revertible, self.layout.revertible) if self.is_public else (self.layout.accumulated,)
 
     def _non_zero_fields(self, start: int, end: int) -> tuple[bytes, ...]:
         found: list[bytes] = []
@@ -232,10 +234,10 @@ class TxData:
         return tuple(found)
 
     def _calls(self, base: int) -> tuple[CallRequest, ...]:
-        start = base + layout.CALL_REQUESTS
+        start = base + self.layout.call_requests
         calls = []
-        for offset in range(start, base + layout.PUBLIC_ACCUMULATED_BYTES, layout.CALL_REQUEST_BYTES):
-            if self.buffer[offset : offset + layout.CALL_REQUEST_BYTES] == _EMPTY_CALL_REQUEST:
+        for offset in range(start, base + self.layout.public_accumulated_bytes, self.layout.call_request_bytes):
+            if self.buffer[offset : offset + self.layout.call_request_bytes] == _EMPTY_CALL_REQUEST:
                 break
             calls.append(CallRequest(*_CALL_REQUEST.unpack_from(self.buffer, offset)))
         return tuple(calls)
@@ -250,21 +252,9 @@ class TxData:
         )
 
 
-#: Places of all flags: the kind of transaction, and the static flags of its public calls.
-_FLAGS: Final = (
-    layout.FOR_PUBLIC,
-    *(
-        phase + layout.CALL_REQUESTS + index * layout.CALL_REQUEST_BYTES + _STATIC_FLAG
-        for phase in (layout.NON_REVERTIBLE, layout.REVERTIBLE)
-        for index in range(layout.ENQUEUED_CALLS_PER_TX_MAX)
-    ),
-    layout.TEARDOWN_REQUEST + _STATIC_FLAG,
-)
-
-
-def _with_plain_flags(buffer: bytes) -> bytes:
+def _with_plain_flags(buffer: bytes, layout: TxLayout) -> bytes:
     """A public transaction whose flags are 0 or 1."""
-    bent = [place for place in _FLAGS if buffer[place] > 1]
+    bent = [place for place in layout.flags if buffer[place] > 1]
     if not bent:
         return bytes(buffer)
     written = bytearray(buffer)
@@ -273,14 +263,14 @@ def _with_plain_flags(buffer: bytes) -> bytes:
     return bytes(written)
 
 
-def _check_calls(buffer: bytes, path: str) -> None:
+def _check_calls(buffer: bytes, path: str, layout: TxLayout) -> None:
     """No request follows an empty one."""
-    for phase in (layout.NON_REVERTIBLE, layout.REVERTIBLE):
-        start = phase + layout.CALL_REQUESTS
-        end = phase + layout.PUBLIC_ACCUMULATED_BYTES
+    for phase in (layout.non_revertible, layout.revertible):
+        start = phase + layout.call_requests
+        end = phase + layout.public_accumulated_bytes
         empty_before = False
-        for offset in range(start, end, layout.CALL_REQUEST_BYTES):
-            request = buffer[offset : offset + layout.CALL_REQUEST_BYTES]
+        for offset in range(start, end, layout.call_request_bytes):
+            request = buffer[offset : offset + layout.call_request_bytes]
             if request == _EMPTY_CALL_REQUEST:
                 empty_before = True
                 continue

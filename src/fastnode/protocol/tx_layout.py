@@ -1,6 +1,7 @@
-"""Byte layout of a transaction's ``data`` buffer, and the fields its hash runs over.
+"""Byte layout of a transaction's ``data`` buffer, and the fields its hash runs over: a value of each release.
 
-All integers are big-endian; nothing is padded.  The head, 697 bytes, is the same for both kinds::
+The usual layout is drawn here; the record of a release may name other counts (releases/release.py).  All integers are
+big-endian; nothing is padded.  The head, 697 bytes, is the same for both kinds::
 
       0  forPublic            u8: 1 = public layout, 0 = private only
       1  anchor block header  440 bytes (drawn in header.py)
@@ -33,6 +34,8 @@ come last there, although they stand before the accumulated data here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from fastnode.kernels import field_runs
@@ -48,55 +51,27 @@ from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.header import HEADER
 from fastnode.records import dataclass
 
-ENQUEUED_CALLS_PER_TX_MAX: Final = 32
-
-FOR_PUBLIC: Final = 0
-ANCHOR_HEADER: Final = 1
-CHAIN_ID: Final = 441
-VERSION: Final = 473
-GAS_LIMITS: Final = 505
-TEARDOWN_GAS_LIMITS: Final = 513
-MAX_FEES: Final = 521
-MAX_PRIORITY_FEES: Final = 553
-VK_TREE_ROOT: Final = 585
-PROTOCOL_CONTRACTS_HASH: Final = 617
-GAS_USED: Final = 649
-FEE_PAYER: Final = 657
-EXPIRATION: Final = 689
-HEAD_BYTES: Final = 697
-
-MESSAGE_BYTES: Final = 20 + 2 * FIELD_BYTES
-PRIVATE_LOG_BYTES: Final = PRIVATE_LOG_FIELDS * FIELD_BYTES + 4
-CLASS_LOG_HASH_BYTES: Final = FIELD_BYTES + 4 + FIELD_BYTES
-CALL_REQUEST_BYTES: Final = 3 * FIELD_BYTES + 1
-
-NOTE_HASHES: Final = 0
-NULLIFIERS: Final = NOTE_HASHES + NOTE_HASHES_PER_TX_MAX * FIELD_BYTES
-MESSAGES: Final = NULLIFIERS + NULLIFIERS_PER_TX_MAX * FIELD_BYTES
-PRIVATE_LOGS: Final = MESSAGES + L2_TO_L1_MESSAGES_PER_TX_MAX * MESSAGE_BYTES
-CLASS_LOG_HASHES: Final = PRIVATE_LOGS + PRIVATE_LOGS_PER_TX_MAX * PRIVATE_LOG_BYTES
-CALL_REQUESTS: Final = CLASS_LOG_HASHES + CONTRACT_CLASS_LOGS_PER_TX_MAX * CLASS_LOG_HASH_BYTES
-PRIVATE_ACCUMULATED_BYTES: Final = CALL_REQUESTS
-PUBLIC_ACCUMULATED_BYTES: Final = CALL_REQUESTS + ENQUEUED_CALLS_PER_TX_MAX * CALL_REQUEST_BYTES
-
-ACCUMULATED: Final = HEAD_BYTES
-NON_REVERTIBLE: Final = HEAD_BYTES
-REVERTIBLE: Final = NON_REVERTIBLE + PUBLIC_ACCUMULATED_BYTES
-TEARDOWN_REQUEST: Final = REVERTIBLE + PUBLIC_ACCUMULATED_BYTES
-
-PRIVATE_DATA_BYTES: Final = ACCUMULATED + PRIVATE_ACCUMULATED_BYTES
-PUBLIC_DATA_BYTES: Final = TEARDOWN_REQUEST + CALL_REQUEST_BYTES
-
-PRIVATE_HASH_FIELDS: Final = 1281
-PUBLIC_HASH_FIELDS: Final = 2784
+__all__ = ["USUAL", "HashPlan", "TxLayout", "layout_of"]
 
 _U128: Final = 16
 _ETH: Final = 20
-#: Widths of the values of the anchor header, in order.
-#: The rest of the transaction's constants: context, vkTreeRoot, protocolContractsHash.
+#: Widths of the values in the order of the hash: behind the anchor header the rest of the transaction's constants
+#: (context, vkTreeRoot, protocolContractsHash), what comes last, a call request.
 _CONTEXT_WIDTHS: Final = (32, 32, 4, 4, 4, 4, _U128, _U128, _U128, _U128, 32, 32)
 _TAIL_WIDTHS: Final = (4, 4, 32, 8)
 _CALL_REQUEST_WIDTHS: Final = (32, 32, 1, 32)
+#: Place of the static flag in a call request.
+_STATIC_FLAG: Final = 2 * FIELD_BYTES
+
+#: Counts of one accumulated part, by their names in a record.
+_USUAL_COUNTS: Final = {
+    "noteHashes": NOTE_HASHES_PER_TX_MAX,
+    "nullifiers": NULLIFIERS_PER_TX_MAX,
+    "messages": L2_TO_L1_MESSAGES_PER_TX_MAX,
+    "privateLogs": PRIVATE_LOGS_PER_TX_MAX,
+    "privateLogFields": PRIVATE_LOG_FIELDS,
+    "calls": 32,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +90,115 @@ class HashPlan:
         return self.cuts.join(data, separator)
 
 
-def _accumulated_widths(*, public: bool) -> tuple[int, ...]:
-    widths = (
-        (FIELD_BYTES,) * (NOTE_HASHES_PER_TX_MAX + NULLIFIERS_PER_TX_MAX)
-        + (_ETH, FIELD_BYTES, FIELD_BYTES) * L2_TO_L1_MESSAGES_PER_TX_MAX
-        + ((FIELD_BYTES,) * PRIVATE_LOG_FIELDS + (4,)) * PRIVATE_LOGS_PER_TX_MAX
-        + (FIELD_BYTES, 4, FIELD_BYTES) * CONTRACT_CLASS_LOGS_PER_TX_MAX
-    )
-    return widths + _CALL_REQUEST_WIDTHS * ENQUEUED_CALLS_PER_TX_MAX if public else widths
+class TxLayout:
+    """Offsets, sizes and plans of one layout.  Those of an accumulated part are from its own start."""
+
+    # The head, the same in each.
+    for_public: Final = 0
+    anchor_header: Final = 1
+    chain_id: Final = 441
+    version: Final = 473
+    gas_limits: Final = 505
+    teardown_gas_limits: Final = 513
+    max_fees: Final = 521
+    max_priority_fees: Final = 553
+    vk_tree_root: Final = 585
+    protocol_contracts_hash: Final = 617
+    gas_used: Final = 649
+    fee_payer: Final = 657
+    expiration: Final = 689
+    head_bytes: Final = 697
+
+    message_bytes: Final = _ETH + 2 * FIELD_BYTES
+    class_log_hash_bytes: Final = FIELD_BYTES + 4 + FIELD_BYTES
+    call_request_bytes: Final = 3 * FIELD_BYTES + 1
+    note_hashes: Final = 0
+
+    def __init__(
+        self,
+        note_hashes: int,
+        nullifiers: int,
+        messages: int,
+        private_logs: int,
+        private_log_fields: int,
+        calls: int,
+    ) -> None:
+        self.private_log_fields = private_log_fields
+        self.private_log_bytes = private_log_fields * FIELD_BYTES + 4
+        self.calls_max = calls
+        self.nullifiers = note_hashes * FIELD_BYTES
+        self.messages = self.nullifiers + nullifiers * FIELD_BYTES
+        self.private_logs = self.messages + messages * self.message_bytes
+        self.class_log_hashes = self.private_logs + private_logs * self.private_log_bytes
+        self.call_requests = self.class_log_hashes + CONTRACT_CLASS_LOGS_PER_TX_MAX * self.class_log_hash_bytes
+        self.public_accumulated_bytes = self.call_requests + calls * self.call_request_bytes
+
+        self.accumulated = self.non_revertible = self.head_bytes
+        self.revertible = self.non_revertible + self.public_accumulated_bytes
+        self.teardown_request = self.revertible + self.public_accumulated_bytes
+        self.private_data_bytes = self.accumulated + self.call_requests
+        self.public_data_bytes = self.teardown_request + self.call_request_bytes
+        #: Places of all flags of a public transaction: its kind, and the static flags of its calls.
+        self.flags = (
+            self.for_public,
+            *(
+                phase + self.call_requests + index * self.call_request_bytes + _STATIC_FLAG
+                for phase in (self.non_revertible, self.revertible)
+                for index in range(calls)
+            ),
+            self.teardown_request + _STATIC_FLAG,
+        )
+
+        accumulated = (
+            (FIELD_BYTES,) * (note_hashes + nullifiers)
+            + (_ETH, FIELD_BYTES, FIELD_BYTES) * messages
+            + ((FIELD_BYTES,) * private_log_fields + (4,)) * private_logs
+            + (FIELD_BYTES, 4, FIELD_BYTES) * CONTRACT_CLASS_LOGS_PER_TX_MAX
+        )
+        constants, tail = (self.anchor_header, HEADER.widths + _CONTEXT_WIDTHS), (self.gas_used, _TAIL_WIDTHS)
+        phase = accumulated + _CALL_REQUEST_WIDTHS * calls
+        self.private_plan = _plan((constants, (self.accumulated, accumulated), tail))
+        self.public_plan = _plan(
+            (constants, (self.non_revertible, phase * 2), (self.teardown_request, _CALL_REQUEST_WIDTHS), tail)
+        )
+
+    def data_bytes(self, *, public: bool) -> int:
+        return self.public_data_bytes if public else self.private_data_bytes
+
+    def plan(self, *, public: bool) -> HashPlan:
+        return self.public_plan if public else self.private_plan
+
+    @property
+    def private_hash_fields(self) -> int:
+        return len(self.private_plan.offsets)
+
+    @property
+    def public_hash_fields(self) -> int:
+        return len(self.public_plan.offsets)
+
+    def name_at(self, offset: int, *, public: bool) -> str:
+        """Name of the member at a byte offset of ``data``, such as ``revertible.nullifiers[3]``; for messages only."""
+        if offset < self.head_bytes:
+            return next((name for start, name in reversed(_HEAD_NAMES) if start <= offset), "forPublic")
+        if not public:
+            return "accumulated." + self._accumulated_name(offset - self.accumulated)
+        if offset >= self.teardown_request:
+            return "publicTeardownCallRequest"
+        if offset >= self.revertible:
+            return "revertible." + self._accumulated_name(offset - self.revertible)
+        return "nonRevertible." + self._accumulated_name(offset - self.non_revertible)
+
+    def _accumulated_name(self, offset: int) -> str:
+        members = (
+            (self.note_hashes, "noteHashes", FIELD_BYTES),
+            (self.nullifiers, "nullifiers", FIELD_BYTES),
+            (self.messages, "l2ToL1Msgs", self.message_bytes),
+            (self.private_logs, "privateLogs", self.private_log_bytes),
+            (self.class_log_hashes, "contractClassLogsHashes", self.class_log_hash_bytes),
+            (self.call_requests, "publicCallRequests", self.call_request_bytes),
+        )
+        start, name, stride = next(entry for entry in reversed(members) if entry[0] <= offset)
+        return f"{name}[{(offset - start) // stride}]"
 
 
 def _plan(sections: tuple[tuple[int, tuple[int, ...]], ...]) -> HashPlan:
@@ -142,60 +218,38 @@ def _plan(sections: tuple[tuple[int, tuple[int, ...]], ...]) -> HashPlan:
     return HashPlan(field_runs.Cuts(cuts), tuple(offsets))
 
 
-_CONSTANTS: Final = (ANCHOR_HEADER, HEADER.widths + _CONTEXT_WIDTHS)
-_TAIL: Final = (GAS_USED, _TAIL_WIDTHS)
-
-PRIVATE_PLAN: Final = _plan((_CONSTANTS, (ACCUMULATED, _accumulated_widths(public=False)), _TAIL))
-PUBLIC_PLAN: Final = _plan(
-    (
-        _CONSTANTS,
-        (NON_REVERTIBLE, _accumulated_widths(public=True) * 2),
-        (TEARDOWN_REQUEST, _CALL_REQUEST_WIDTHS),
-        _TAIL,
-    )
+_HEAD_NAMES: Final = (
+    (TxLayout.anchor_header, "anchorBlockHeader"),
+    (TxLayout.chain_id, "txContext.chainId"),
+    (TxLayout.version, "txContext.version"),
+    (TxLayout.gas_limits, "txContext.gasSettings"),
+    (TxLayout.vk_tree_root, "vkTreeRoot"),
+    (TxLayout.protocol_contracts_hash, "protocolContractsHash"),
+    (TxLayout.gas_used, "gasUsed"),
+    (TxLayout.fee_payer, "feePayer"),
+    (TxLayout.expiration, "expirationTimestamp"),
 )
+
+
+def layout_of(counts: Mapping[str, int]) -> TxLayout:
+    """The layout with the counts that a record names, and the usual ones beside; one object for equal ones.  KeyError
+    for a name that is none."""
+    for name in counts:
+        _USUAL_COUNTS[name]
+    return _layout(tuple((_USUAL_COUNTS | dict(counts)).values()))
+
+
+@cache
+def _layout(counts: tuple[int, ...]) -> TxLayout:
+    return TxLayout(*counts)
+
+
+#: Layout of a release that says nothing else.
+USUAL: Final = layout_of({})
 
 # The drawing above and the plans must not drift apart.
-assert PRIVATE_DATA_BYTES == 38557
-assert PUBLIC_DATA_BYTES == 82722
-assert len(PRIVATE_PLAN.offsets) == PRIVATE_HASH_FIELDS
-assert len(PUBLIC_PLAN.offsets) == PUBLIC_HASH_FIELDS
-assert ANCHOR_HEADER + HEADER.width == CHAIN_ID
-
-_HEAD_NAMES: Final = (
-    (ANCHOR_HEADER, "anchorBlockHeader"),
-    (CHAIN_ID, "txContext.chainId"),
-    (VERSION, "txContext.version"),
-    (GAS_LIMITS, "txContext.gasSettings"),
-    (VK_TREE_ROOT, "vkTreeRoot"),
-    (PROTOCOL_CONTRACTS_HASH, "protocolContractsHash"),
-    (GAS_USED, "gasUsed"),
-    (FEE_PAYER, "feePayer"),
-    (EXPIRATION, "expirationTimestamp"),
-)
-_ACCUMULATED_NAMES: Final = (
-    (NOTE_HASHES, "noteHashes", FIELD_BYTES),
-    (NULLIFIERS, "nullifiers", FIELD_BYTES),
-    (MESSAGES, "l2ToL1Msgs", MESSAGE_BYTES),
-    (PRIVATE_LOGS, "privateLogs", PRIVATE_LOG_BYTES),
-    (CLASS_LOG_HASHES, "contractClassLogsHashes", CLASS_LOG_HASH_BYTES),
-    (CALL_REQUESTS, "publicCallRequests", CALL_REQUEST_BYTES),
-)
-
-
-def name_at(offset: int, *, public: bool) -> str:
-    """Name of the member at a byte offset of ``data``, such as ``revertible.nullifiers[3]``; for messages only."""
-    if offset < HEAD_BYTES:
-        return next((name for start, name in reversed(_HEAD_NAMES) if start <= offset), "forPublic")
-    if not public:
-        return "accumulated." + _accumulated_name(offset - ACCUMULATED)
-    if offset >= TEARDOWN_REQUEST:
-        return "publicTeardownCallRequest"
-    if offset >= REVERTIBLE:
-        return "revertible." + _accumulated_name(offset - REVERTIBLE)
-    return "nonRevertible." + _accumulated_name(offset - NON_REVERTIBLE)
-
-
-def _accumulated_name(offset: int) -> str:
-    start, name, stride = next(entry for entry in reversed(_ACCUMULATED_NAMES) if entry[0] <= offset)
-    return f"{name}[{(offset - start) // stride}]"
+assert USUAL.private_data_bytes == 38557
+assert USUAL.public_data_bytes == 82722
+assert USUAL.private_hash_fields == 1281
+assert USUAL.public_hash_fields == 2784
+assert USUAL.anchor_header + HEADER.width == USUAL.chain_id

@@ -7,19 +7,18 @@ from typing import Final, NamedTuple, Self
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import hash_threads
-from fastnode.protocol import tx_layout as layout
-from fastnode.protocol.constants import PRIVATE_LOG_FIELDS
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, split_fields
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
 from fastnode.protocol.tx_data import CallRequest, ClassLogHash, Gas, TxData
+from fastnode.protocol.tx_layout import TxLayout
 from fastnode.records import dataclass
 
 __all__ = ["ExecutableTx", "MessageToL1", "PrivateEffects"]
 
 _L1_ADDRESS_BYTES: Final = 20
-_EMPTY_MESSAGE: Final = bytes(layout.MESSAGE_BYTES)
+_EMPTY_MESSAGE: Final = bytes(TxLayout.message_bytes)
 
 
 class MessageToL1(NamedTuple):
@@ -94,11 +93,11 @@ class ExecutableTx:
         class_logs = iter(tx.class_logs)
         effects = []
         for part in parts:
-            hashes = _class_log_hash(part)
+            hashes = _class_log_hash(part, data.layout)
             logs = tuple(ContractClassLog(item.contract_address, next(class_logs), item.length) for item in hashes)
-            effects.append(_private_effects(part, logs))
+            effects.append(_private_effects(part, data.layout, logs))
         if not accepts_overlong_logs:
-            _refuse_overlong_logs(effects)
+            _refuse_overlong_logs(effects, data.layout.private_log_fields)
         return cls(
             pending_hash=data.pending_hash,
             gas_limits=data.gas_limits,
@@ -118,17 +117,18 @@ class ExecutableTx:
 
 def _accumulated_parts(data: TxData) -> list[bytes]:
     """The accumulated data of each phase, laid out as tx_layout.py draws it."""
+    layout = data.layout
     if not data.is_public:
-        return [data.buffer[layout.ACCUMULATED :]]
-    return [data.buffer[layout.NON_REVERTIBLE : layout.REVERTIBLE], data.buffer[layout.REVERTIBLE :]]
+        return [data.buffer[layout.accumulated :]]
+    return [data.buffer[layout.non_revertible : layout.revertible], data.buffer[layout.revertible :]]
 
 
-def _private_effects(part: bytes, class_logs: tuple[ContractClassLog, ...]) -> PrivateEffects:
+def _private_effects(part: bytes, layout: TxLayout, class_logs: tuple[ContractClassLog, ...]) -> PrivateEffects:
     return PrivateEffects(
-        _non_zero_fields(part[layout.NOTE_HASHES : layout.NULLIFIERS]),
-        _non_zero_fields(part[layout.NULLIFIERS : layout.MESSAGES]),
-        _messages(part[layout.MESSAGES : layout.PRIVATE_LOGS]),
-        _private_logs(part[layout.PRIVATE_LOGS : layout.CLASS_LOG_HASHES]),
+        _non_zero_fields(part[layout.note_hashes : layout.nullifiers]),
+        _non_zero_fields(part[layout.nullifiers : layout.messages]),
+        _messages(part[layout.messages : layout.private_logs]),
+        _private_logs(part[layout.private_logs : layout.class_log_hashes], layout),
         class_logs,
     )
 
@@ -148,8 +148,8 @@ def _messages(section: bytes) -> tuple[MessageToL1, ...]:
     if _is_empty(section):
         return ()
     messages = []
-    for start in range(0, len(section), layout.MESSAGE_BYTES):
-        message = section[start : start + layout.MESSAGE_BYTES]
+    for start in range(0, len(section), TxLayout.message_bytes):
+        message = section[start : start + TxLayout.message_bytes]
         if message != _EMPTY_MESSAGE:
             content_at = _L1_ADDRESS_BYTES
             contract_at = content_at + FIELD_BYTES
@@ -157,30 +157,30 @@ def _messages(section: bytes) -> tuple[MessageToL1, ...]:
     return tuple(messages)
 
 
-def _private_logs(section: bytes) -> tuple[PrivateLog, ...]:
+def _private_logs(section: bytes, layout: TxLayout) -> tuple[PrivateLog, ...]:
     if _is_empty(section):
         return ()
     logs = []
-    for start in range(0, len(section), layout.PRIVATE_LOG_BYTES):
-        end = start + layout.PRIVATE_LOG_BYTES
+    for start in range(0, len(section), layout.private_log_bytes):
+        end = start + layout.private_log_bytes
         emitted_length = int.from_bytes(section[end - 4 : end], "big")
         if emitted_length:
-            log_type = PrivateLog if emitted_length <= PRIVATE_LOG_FIELDS else OverlongPrivateLog
+            log_type = PrivateLog if emitted_length <= layout.private_log_fields else OverlongPrivateLog
             logs.append(log_type(split_fields(section[start : end - 4]), emitted_length))
     return tuple(logs)
 
 
-def _refuse_overlong_logs(effects: Iterable[PrivateEffects]) -> None:
+def _refuse_overlong_logs(effects: Iterable[PrivateEffects], fields_max: int) -> None:
     for part in effects:
         for log in part.private_logs:
             if isinstance(log, OverlongPrivateLog):
-                raise DecodeError(f"private log: emitted length {log.emitted_length}, at most {PRIVATE_LOG_FIELDS}")
+                raise DecodeError(f"private log: emitted length {log.emitted_length}, at most {fields_max}")
 
 
-def _class_log_hash(part: bytes) -> list[ClassLogHash]:
+def _class_log_hash(part: bytes, layout: TxLayout) -> list[ClassLogHash]:
     """The one class log hash of a phase, or nothing."""
-    start = layout.CLASS_LOG_HASHES
-    entry = part[start : start + layout.CLASS_LOG_HASH_BYTES]
+    start = layout.class_log_hashes
+    entry = part[start : start + layout.class_log_hash_bytes]
     if _is_empty(entry):
         return []
     length_at = FIELD_BYTES

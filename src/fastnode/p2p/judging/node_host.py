@@ -22,10 +22,10 @@ from fastnode.p2p.judging.tx_verdicts import judgement_of
 from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.messages.request_forms import StatusMessage, read_tx
 from fastnode.p2p.transport.limits import Budget
-from fastnode.protocol import tx_layout
 from fastnode.protocol.constants import NULLIFIER_TREE_ID
 from fastnode.protocol.header import HEADER_BYTES, BlockHeader
 from fastnode.protocol.tx import Tx
+from fastnode.protocol.tx_layout import TxLayout
 from fastnode.view import Committed, View
 
 __all__ = ["NodeHost"]
@@ -130,7 +130,7 @@ class NodeHost:
         """Seconds until peers know the block that a transaction, in its binary form, is anchored at."""
         if not self._new_until:
             return 0.0
-        begin = _HASH_BYTES + tx_layout.ANCHOR_HEADER
+        begin = _HASH_BYTES + TxLayout.anchor_header
         header = BlockHeader.from_buffer(tx[begin : begin + HEADER_BYTES])
         return max(0.0, self._new_until.get(header.hash(), 0.0) - time.monotonic())
 

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
 from fastnode.errors import DecodeError
-from fastnode.protocol import tx_layout
 from fastnode.protocol.reader import ByteReader
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import CLASS_LOG_BYTES
@@ -150,7 +149,7 @@ def take_txs(reader: ByteReader) -> list[bytes]:
 def _take_tx(reader: ByteReader) -> bytes:
     """See Tx.from_buffer, whose form this is; peers are of release 4.x alone."""
     tx_hash, flag = reader.field(), reader.take(1)
-    size = tx_layout.PRIVATE_DATA_BYTES if flag == b"\0" else tx_layout.PUBLIC_DATA_BYTES
+    size = FOUR.tx_layout.data_bytes(public=flag != b"\0")
     parts = [tx_hash, flag, reader.take(size - 1 + 4 + FOUR.proof_fields * HASH_BYTES)]
     count = reader.take(1)
     parts += [count, reader.take(count[0] * CLASS_LOG_BYTES)]

@@ -27,6 +27,8 @@ A record is JSON::
                            effects say 1 whichever part reverted, else 1 the app logic, 2 teardown, 3 both
     countsFees             whether headers of checkpoints end with the fees of their blocks
     lowPriceIsInvalid      whether a price below the current one makes a transaction invalid, else it may wait
+    transaction            counts of a transaction's data that are not the usual ones (protocol/tx_layout.py):
+                           noteHashes, nullifiers, messages, privateLogs, privateLogFields, calls; absent: all are
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof; compressedProof: runs of the parts of a compressed one,
                            such as 28s 17p (protocol/compressed_proofs.py); absent: every transaction has a whole proof;
@@ -45,6 +47,7 @@ from typing import Any, Final, Self
 import orjson
 
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.protocol.tx_layout import TxLayout, layout_of
 from fastnode.records import dataclass
 
 __all__ = [
@@ -186,6 +189,7 @@ class Release:
     counts_fees: bool
     #: True when a price below the current one makes a transaction invalid; else it may wait for prices to fall.
     low_price_is_invalid: bool
+    tx_layout: TxLayout
     #: Fields of a proof that is not compressed.
     proof_fields: int
     #: Lengths and kinds of the runs of a compressed proof; empty: no transaction may come with one, or without a proof.
@@ -221,6 +225,7 @@ class Release:
                 machine=MachineRules.from_record(record["machine"]),
                 counts_fees=bool(record["countsFees"]),
                 low_price_is_invalid=bool(record["lowPriceIsInvalid"]),
+                tx_layout=layout_of(record.get("transaction", {})),
                 proof_fields=int(record["circuits"]["proofFields"]),
                 compressed_proof=_runs(record["circuits"].get("compressedProof", "")),
                 circuits=record["circuits"],
