@@ -90,6 +90,13 @@ class _Door:
 class Hub:
     """``facts`` gives the present record; ``answers`` has a function for each question by name.
 
+        a worker: CONNECTED ── its number ──► COPYING ── it has a copy ──► REPORTED, told of all that is written
+                      │                          │  ▲                          │  │
+                      │                          │  └── it asks for a new one ─┘  │
+                      └── no number ──► GONE ◄───┴── no copy, its end, too slow ──┘   and comes again
+
+    A link has a thread of its own, in which these follow each other; a worker that is REPORTED is in ``_reports``.
+
     Questions of ``together`` are answered as many at a time as wait.
     ``on_counted`` is told of what a worker had counted before, None for a new one, and has counted now.
     """
