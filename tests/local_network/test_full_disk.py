@@ -40,6 +40,24 @@ def test_blocks_wait_for_room_and_are_built_when_there_is_some(
     assert caplog.messages.count(WAITS) == 1
 
 
+def test_a_disk_that_is_full_again_behind_the_same_block_is_told_of_again(
+    quiet_chain: LocalChain, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The block may be the newest one once more: those above it were taken back."""
+    monkeypatch.setattr("fastnode.local_network.network.ROOM_CHECK_S", 0.01)
+    real, tip = database.free_bytes, quiet_chain.tip
+    for count in (1, 2):
+        monkeypatch.setattr(database, "free_bytes", lambda path: 0)
+        quiet_chain.changes.set_interval(0.01)
+        wait_until(lambda count=count: caplog.messages.count(WAITS) == count)  # type: ignore[misc]
+        assert quiet_chain.tip == tip
+        monkeypatch.setattr(database, "free_bytes", real)
+        wait_until(lambda: quiet_chain.tip > tip)
+        quiet_chain.changes.set_interval(0)
+        quiet_chain.network.do(lambda: quiet_chain.network.undo_above(tip, keep_txs=False, force=True))
+        assert quiet_chain.tip == tip
+
+
 @pytest.mark.parametrize(
     "change",
     [
