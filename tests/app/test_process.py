@@ -63,7 +63,7 @@ class ShortNode:
         self.frozen_when_ready = -1
         self.frozen_before = gc.get_freeze_count()  # CPython 3.12 begins with some
         self.foundation = SimpleNamespace(budget=MemoryBudget(1 << 20))
-        self.reset = None
+        self.reset = SimpleNamespace(is_made=False, wait=asyncio.Event().wait)
         self.equipment = SimpleNamespace(public_port=PublicPort(core=None))
 
     async def start(self) -> ShortNode:

@@ -182,7 +182,11 @@ class L1Settings:
     )
 
     @property
+    def reads_l1(self) -> bool:
+        return self.l1_rpc_urls is not None
+
+    @property
     def derives_from_l1(self) -> bool:
         """True if the chain is read from L1: with a place of blobs, or without one if that is allowed."""
         has_place = any(getattr(self, place.replace("-", "_")) for place in _PLACES)
-        return self.l1_rpc_urls is not None and (has_place or self.blob_allow_empty_sources)
+        return self.reads_l1 and (has_place or self.blob_allow_empty_sources)

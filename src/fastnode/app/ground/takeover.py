@@ -18,7 +18,7 @@ from fastnode.records import dataclass
 if TYPE_CHECKING:
     from fastnode.storage.data_directory import DataDirectory
 
-__all__ = ["Resetting", "replace_process"]
+__all__ = ["FIRST_PROCESS", "FirstProcess", "Resetting", "replace_process", "taken_over"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -36,15 +36,6 @@ class Resetting:
     directory: Path
     is_temporary: bool
     back: tuple[str, ...] | None
-
-    @classmethod
-    def taken_over(cls) -> Resetting | None:
-        """None: this process was not begun by a reset.  Once; its own children are told nothing."""
-        text = os.environ.pop(_ENVIRONMENT, None)
-        if text is None:
-            return None
-        directory, is_temporary, back = orjson.loads(text)
-        return cls(Path(directory), is_temporary, None if back is None else tuple(back))
 
     def to_text(self) -> str:
         return orjson.dumps([str(self.directory), self.is_temporary, self.back]).decode()
@@ -74,6 +65,36 @@ class Resetting:
         assert self.back is not None
         settle(self.directory)
         replace_process(list(self.back), Resetting(self.directory, self.is_temporary, None))
+
+
+class FirstProcess:
+    """A process that was not begun by a reset: it takes over nothing, and there is no way back."""
+
+    adopted: Path | None = None
+
+    def is_unfinished(self) -> bool:
+        return False
+
+    def finish(self, directory: DataDirectory) -> None:
+        pass
+
+    def give_up(self) -> None:
+        pass
+
+    def go_back(self, reason: BaseException) -> None:
+        raise reason
+
+
+FIRST_PROCESS: Final = FirstProcess()
+
+
+def taken_over() -> Resetting | FirstProcess:
+    """Take the state that this process was begun with.  Once; its own children are told nothing."""
+    text = os.environ.pop(_ENVIRONMENT, None)
+    if text is None:
+        return FIRST_PROCESS
+    directory, is_temporary, back = orjson.loads(text)
+    return Resetting(Path(directory), is_temporary, None if back is None else tuple(back))
 
 
 def replace_process(arguments: list[str], resetting: Resetting) -> None:

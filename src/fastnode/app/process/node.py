@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.ground.start_wait import StartWait
+from fastnode.app.ground.takeover import FIRST_PROCESS, FirstProcess, Resetting
 from fastnode.app.process import service as service_stage
 from fastnode.app.process.reset import ResetRequest
 from fastnode.app.process.service import Service, serve
@@ -30,7 +31,6 @@ from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.view import View
 
 if TYPE_CHECKING:
-    from fastnode.app.ground.takeover import Resetting
     from fastnode.serving.webhooks import Hook
     from fastnode.workers.seat import PrimarySeat
 
@@ -46,12 +46,15 @@ class Node:
     equipment: Equipment
     service: Service
     #: Reset that a method of a local network asks for; None: there can be none.
-    reset: ResetRequest | None
+    reset: ResetRequest
     stack: AsyncExitStack
 
     @classmethod
     async def start(
-        cls, settings: Settings, seat: OwnSeat | PrimarySeat | None = None, resetting: Resetting | None = None
+        cls,
+        settings: Settings,
+        seat: OwnSeat | PrimarySeat | None = None,
+        resetting: Resetting | FirstProcess = FIRST_PROCESS,
     ) -> Node:
         """``seat``: it is the primary of a node with workers; ``resetting``: what a local network goes on with.
 

@@ -20,7 +20,7 @@ from fastnode import __version__, interpreter, kernels
 from fastnode.app.ground.heap import bound_heap, settle_memory, trim_after_bursts
 from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.ground.service_manager import READY, STOPPING, notify
-from fastnode.app.ground.takeover import Resetting
+from fastnode.app.ground.takeover import FIRST_PROCESS, taken_over
 from fastnode.app.process.node import Node
 from fastnode.app.process.ready_line import announce
 from fastnode.app.process.reset import ResetRequest
@@ -59,16 +59,15 @@ def run_node(settings: Settings, seat: OwnSeat | PrimarySeat) -> None:
     seat.begin()
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
-    resetting = Resetting.taken_over() if settings.local_network else None
+    resetting = taken_over() if settings.local_network else FIRST_PROCESS
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run_until_stopped(lambda: Node.start(settings, seat, resetting)))
     except Exception as error:
-        if resetting is None or not resetting.is_unfinished():
+        if not resetting.is_unfinished():
             raise
         resetting.go_back(error)
-    if resetting is not None:
-        resetting.give_up()
+    resetting.give_up()
 
 
 def allow_open_files(wanted: int) -> None:
@@ -126,10 +125,10 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
         await _first_of(asyncio.ensure_future(_first_end(node, reset)), stopping)
     finally:
         trimming.cancel()
-        if reset is None or not reset.is_made:
+        if not reset.is_made:
             notify(STOPPING)
         await node.stop()
-    if reset is not None and reset.is_made:
+    if reset.is_made:
         _say_stopped()
         reset.begin_anew(node)
 
@@ -143,13 +142,9 @@ def _say_stopped() -> None:
         logger.error("ended with a database that is not sealed", extra=log_facts(path=path, reason=reason))
 
 
-async def _first_end(node: Node, reset: ResetRequest | None) -> None:
+async def _first_end(node: Node, reset: ResetRequest) -> None:
     """Wait until a local network is reset; raises what ended ingestion."""
-    failure = asyncio.ensure_future(node.wait_for_failure())
-    if reset is None:
-        await failure
-    else:
-        await _first_of(failure, asyncio.ensure_future(reset.wait()))
+    await _first_of(asyncio.ensure_future(node.wait_for_failure()), asyncio.ensure_future(reset.wait()))
 
 
 def _has_terminal() -> bool:

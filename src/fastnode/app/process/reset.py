@@ -40,16 +40,17 @@ class ResetRequest:
         self._is_made: asyncio.Future[Fork] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    def of(cls, core: Core) -> ResetRequest | None:
-        """None for a node that is no local network, or does not run by the command.  Before the node serves."""
-        if sys.argv[1:2] != ["start"]:
-            return None
+    def of(cls, core: Core) -> ResetRequest:
+        """One that is never made for a node that is no local network, or does not run by the command.  Before the node
+        serves."""
         request, loop = cls(core), asyncio.get_running_loop()
 
         def make(fork: Fork) -> None:
             loop.call_soon_threadsafe(request._make, fork)
 
-        return request if core.local_network.let_reset(make) else None
+        if sys.argv[1:2] == ["start"]:
+            core.local_network.let_reset(make)
+        return request
 
     def _make(self, fork: Fork) -> None:
         if not self._is_made.done():

@@ -249,7 +249,7 @@ class Worker:
                 is_paused=lambda: replica.facts.is_paused,
                 questions=questions,
                 sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
-                outbox_roots=outbox_roots_over(link) if settings.l1_rpc_urls is not None else None,
+                outbox_roots=outbox_roots_over(link) if settings.reads_l1 else None,
                 own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,
             ),
         )

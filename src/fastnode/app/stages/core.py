@@ -240,8 +240,7 @@ def _open_local_network(
         foundation.settings, ingestor, data.state, data.directory.path, foundation.control, l1, mempool
     )
     beginning.set_up(network, ingestor)
-    if foundation.resetting is not None:
-        foundation.resetting.finish(data.directory)
+    foundation.resetting.finish(data.directory)
     return network
 
 

@@ -40,7 +40,7 @@ from fastnode.values.lineage import Lineage
 from fastnode.values.urls import without_secrets
 
 if TYPE_CHECKING:
-    from fastnode.app.ground.takeover import Resetting
+    from fastnode.app.ground.takeover import FirstProcess, Resetting
     from fastnode.app.stages.origins import Origins
     from fastnode.bus.connection import Bus
     from fastnode.snapshots.contents import Contents
@@ -96,7 +96,7 @@ class Foundation:
     #: Seat at the public port.
     seat: OwnSeat | PrimarySeat
     #: Directory and way back that this process took over from a local network that was reset; None: nothing.
-    resetting: Resetting | None = None
+    resetting: Resetting | FirstProcess
 
 
 async def open_node(
@@ -104,7 +104,7 @@ async def open_node(
     start_wait: StartWait,
     stack: AsyncExitStack,
     seat: OwnSeat | PrimarySeat,
-    resetting: Resetting | None = None,
+    resetting: Resetting | FirstProcess,
 ) -> Foundation:
     """StartError or DatabaseError; ``stack`` closes what was opened.  ``seat``: who answers on the public port.
     ``resetting``: what a local network goes on with."""
@@ -181,18 +181,18 @@ async def listen(server: HttpServer, port: int, prefix: str = "") -> None:
 # ---- databases -----------------------------------------------------------------------------------
 
 
-def _open_data(settings: Settings, stack: ExitStack, resetting: Resetting | None) -> tuple[ChainData, bool]:
+def _open_data(settings: Settings, stack: ExitStack, resetting: Resetting | FirstProcess) -> tuple[ChainData, bool]:
     """The databases, and whether they are those of the sample chain.  In a thread: LevelDB may have to read its log
     again.
     """
     directory, options = settings.data_directory, ChainOptions.of(settings)
-    if directory is not None and (resetting is None or not resetting.is_unfinished()):
+    if directory is not None and not resetting.is_unfinished():
         settle(directory)
     is_given = has_source(settings)
     if is_given or (directory is not None and has_databases(directory)):
-        data = ChainData.open(directory, options=options, adopted=None if resetting is None else resetting.adopted)
+        data = ChainData.open(directory, options=options, adopted=resetting.adopted)
         stack.callback(data.end)
-        if resetting is not None and not resetting.is_unfinished():
+        if not resetting.is_unfinished():
             resetting.finish(data.directory)
         if is_given or data.store.has_chain:
             logger.info("data directory", extra=log_facts(path=data.directory.path))
@@ -235,7 +235,7 @@ def _restore_snapshot(settings: Settings, start_wait: StartWait, bus: Bus | None
             urls,
             settings.data_directory,
             learn_network=lambda: _network_of_upstreams(settings, start_wait, bus, lineage),
-            confirm=None if settings.l1_rpc_urls is None else lambda contents: _ask_l1(settings, start_wait, contents),
+            confirm=(lambda contents: _ask_l1(settings, start_wait, contents)) if settings.reads_l1 else None,
             form=settings.snapshots_form,
             confirm_leaves=_confirmation_of_leaves(settings, start_wait, bus, lineage),
             is_stopped=start_wait.interruption.is_set,
@@ -270,7 +270,7 @@ def _confirmation_of_leaves(
     settings: Settings, start_wait: StartWait, bus: Bus | None, lineage: Lineage
 ) -> Callable[[Contents], None] | None:
     """L1 says whether the chain of a snapshot of leaves is its own, or else a followed node; None without either."""
-    if settings.l1_rpc_urls is not None:
+    if settings.reads_l1:
         return lambda contents: _ask_l1(settings, start_wait, contents)
     if settings.upstream_url is None and not settings.follows_bus:
         return None
@@ -334,7 +334,7 @@ def _open_origins(
 ) -> Origins | None:
     """``bus``: the followed one.  None: blocks come from nowhere, or from this node."""
     if not settings.follows:
-        if settings.l1_rpc_urls is not None and not settings.local_network and settings.chain_file is None:
+        if settings.reads_l1 and not settings.local_network and settings.chain_file is None:
             raise SettingError(
                 f"--l1-rpc-urls alone is no source of blocks: give {A_PLACE_OF_BLOBS}, or a node to follow "
                 "(--upstream-url)"

@@ -34,9 +34,8 @@ class NoLocalNetwork:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def let_reset(self, make: Callable[[Fork], None]) -> bool:
-        """Have ``make`` called when the network is to begin anew; False: there is none."""
-        return False
+    def let_reset(self, make: Callable[[Fork], None]) -> None:
+        """Have ``make`` called when the network is to begin anew."""
 
     def hold_of(self, condition: Condition) -> BlockHold | None:
         """Hold of the production of blocks; None: this node builds none."""
@@ -68,9 +67,8 @@ class LocalRole(NoLocalNetwork):
         super().__init__(settings)
         self.network = network
 
-    def let_reset(self, make: Callable[[Fork], None]) -> bool:
+    def let_reset(self, make: Callable[[Fork], None]) -> None:
         self.network.on_reset = make
-        return True
 
     def hold_of(self, condition: Condition) -> BlockHold:
         self.network.is_held = lambda: condition.holds_blocks
