@@ -19,7 +19,6 @@ from fastnode.app.stages.ingestion import IngestionThread
 from fastnode.app.stages.upkeep import Upkeep
 from fastnode.archiver.commit import ChainCommit
 from fastnode.jsonrpc.block_wait import BlockWait
-from fastnode.jsonrpc.methods import Method
 from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.records import dataclass
@@ -174,7 +173,7 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
         block_wait = BlockWait(settings.rpc_block_wait_ms / 1000)
         core.views.subscribe(block_wait.on_committed)
     methods = public_methods(settings, equipment.services)
-    public = _server(core, methods, settings.host, settings.port, headers, block_wait)
+    public = rpc_server(_parts(core), methods, settings.host, settings.port, headers, block_wait)
     reported = equipment.public_port.open(public, _parts(core), equipment.services)
     if settings.rpc_limits is not None:
         rate_limits.limit_clients(public, settings.rpc_limits, are_shared=settings.bus_share_limits)
@@ -188,7 +187,7 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
         core.local_network.hold_of(core.condition),
     )
     operator_methods += core.local_network.serve_with(public, methods)
-    admin = _server(core, operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
+    admin = rpc_server(_parts(core), operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
     key = admin_key_of(settings)
     guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
@@ -222,17 +221,6 @@ def _follow_network(core: Core, *servers: RpcServer) -> None:
 
     core.mempool.watch_network(on_changed)
     core.foundation.lineage.watch(on_changed)
-
-
-def _server(
-    core: Core,
-    methods: list[Method],
-    host: str,
-    port: int,
-    headers: list[tuple[str, str]],
-    block_wait: BlockWait | None,
-) -> RpcServer:
-    return rpc_server(_parts(core), methods, host, port, headers, block_wait)
 
 
 def _parts(core: Core) -> ServerParts:
@@ -304,7 +292,7 @@ async def _open_l1_clock(core: Core) -> RpcServer | None:
     settings, methods = core.foundation.settings, core.local_network.clock_methods(core.function_names)
     if methods is None or settings.l1_clock_port is None:
         return None
-    server = _server(core, methods, settings.host, settings.l1_clock_port, [], None)
+    server = rpc_server(_parts(core), methods, settings.host, settings.l1_clock_port, [], None)
     core.local_network.own(server)
     await listen(server, settings.l1_clock_port, "l1-clock-")
     logger.info("clock of L1", extra=log_facts(url=server.url))
