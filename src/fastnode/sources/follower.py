@@ -359,6 +359,7 @@ class Follower:
             self._set_trouble(self._l1_setbacks.reason or "")
             return _Outcome.REFUSED
         finally:
+            source.end_pass()
             self.source_tip = self._ingestor.view.tip_number + source.checkpoints_behind(self._ingestor.view)
         self._l1_setbacks.end()
         self._early_since = None

@@ -11,7 +11,7 @@ from typing import Final
 
 from fastnode.records import dataclass
 
-__all__ = ["PassRetries"]
+__all__ = ["PassRetries", "forget_frames"]
 
 PAUSE_MAX_S: Final = 8.0
 
@@ -50,3 +50,15 @@ class PassRetries:
 
     def on_success(self) -> None:
         self._failure = None
+
+    @property
+    def error(self) -> Exception | None:
+        """The last one, unless a pass was made since."""
+        return None if self._failure is None else self._failure.error
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Keep an error without the frames that it passed: they hold views, and these the databases open."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

@@ -50,7 +50,7 @@ from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_c
 from fastnode.sources.l1.log_ranges import BLOCKS_FIRST
 from fastnode.sources.l1.proposal_events import PlacedEvent, ProposalEvents
 from fastnode.sources.l1.proposals import EventPlace, Proposal
-from fastnode.sources.l1.retries import PassRetries
+from fastnode.sources.l1.retries import PassRetries, forget_frames
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.l1.state import CheckpointPlace, L1State, archives_of
@@ -230,6 +230,11 @@ class L1Source:
         if self._state is not None:
             self._retries.on_failure(error, _situation(view, self._state))
 
+    def end_pass(self) -> None:
+        """Let go of what a pass that failed holds by its errors, which are handled."""
+        for error in (self._retries.error, self.waiting_for):
+            forget_frames(error)
+
     def _pass(self, stored: Callable[[], ChainView], facts: RollupFacts, state: L1State) -> Iterator[Record]:
         view = stored()
         limit = state.proven if state.can_prune else state.pending
@@ -254,8 +259,10 @@ class L1Source:
         try:
             if limit > standing:
                 reached = yield from self._content(stored, facts, state, standing, limit)
-            elif not state.can_prune:
-                self._events.settled = state.head
+            else:
+                if not state.can_prune:
+                    self._events.settled = state.head
+                # Also what may be pruned, though the contract has it still: nobody waits for it any more.
                 self.invalid = None
                 self._derivation.waiting_for = None
         finally:

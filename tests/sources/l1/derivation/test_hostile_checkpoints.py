@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -258,6 +259,44 @@ def test_a_refused_checkpoint_may_have_any_content(
                 attested.publish(good)
             wait_for(node, chain)
             wait_for(late, chain)
+
+
+def test_a_refused_checkpoint_that_may_be_pruned_is_no_trouble(
+    tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey]
+) -> None:
+    """The contract has it still, and whoever proposes next gives it up with all that is not proven."""
+    publish_attested(chain, attested, committee, range(2))
+    bad, _ = signed_sheets(chain, attested, committee, 2)
+    with deriving(tmp_path / "on", attested) as node:
+        attested.publish(bad)
+        wait_for_refusal(node, 3)
+        attested.mine(proven=1, can_prune=True)
+        node.wait(lambda: node.tips.checkpointed.checkpoint.number == 1 and node.follower.trouble is None)
+        assert node.follower.invalid_checkpoint is None
+        attested.mine(can_prune=False)  # a proof came in time after all
+        wait_for_refusal(node, 3)
+
+
+@pytest.mark.parametrize("kind", ["content", "blobs"])
+def test_a_node_that_ends_while_it_refuses_a_checkpoint_leaves_its_data_free(
+    tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey], kind: str
+) -> None:
+    """The error that is told again and again holds no view of the databases."""
+    publish_attested(chain, attested, committee, range(2))
+    sheet = next_sheet(chain, attested, 2)
+    if kind == "content":
+        with_blobs_of_nothing(sheet)
+    else:
+        without_its_blobs(sheet)
+    sign(sheet, committee, (0, 1, 2, 3))
+    attested.publish(sheet)
+    gc.disable()
+    try:
+        for _ in range(3):
+            with deriving(tmp_path / "on", attested) as node:
+                node.wait(lambda: re.search("checkpoint 3", node.follower.trouble or ""))
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("of", [(0,), (1,), (0, 1), ()], ids=["first", "second", "first and second", "none"])
