@@ -161,7 +161,7 @@ class Answers:
                 tx = (
                     Tx.from_json(question["json"], FOUR)
                     if is_json
-                    else Tx.from_buffer(read_tx(of_base64(question["data"])), FOUR)
+                    else Tx.from_buffer(read_tx(of_base64(question["data"]), FOUR), FOUR)
                 )
                 return self._described(tx)
             return _ANSWERS[question["op"]](question)

@@ -17,12 +17,13 @@ from tests.mempool.recorded import recorded_tx, recordings
 from tests.p2p.vectors import FOLDER, recorded
 
 from fastnode.p2p.gossip.topics import Topic, decompressed, unpack
-from fastnode.p2p.messages.proposals import BlockProposal, CheckpointProposal
+from fastnode.p2p.messages.proposals import BlockProposal, CheckpointProposal, checkpoint_header_bytes
 from fastnode.p2p.messages.request_forms import write_hashes, write_txs
-from fastnode.protocol.checkpoint import CHECKPOINT_HEADER_BYTES, CheckpointHeader
+from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.protocol.ethereum import keccak_256, payload_digest, signed_digest
 from fastnode.protocol.fields import MODULUS
 from fastnode.protocol.header import HEADER_BYTES
+from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_layout import USUAL
 
 VERDICTS: Final = FOLDER / "verdicts.json"
@@ -70,8 +71,9 @@ def sign_message(message: bytes, form: str = "", key: PrivateKey = KEY) -> bytes
 
 FORMS: Final = ("high s", "v 0 or 1", "r=0", "s=0", "r big", "s big", "empty", *(f"v={value}" for value in RECOVERIES))
 
-BLOCK: Final = BlockProposal.from_buffer(_payload("block_proposal-1"))
-CHECKPOINT: Final = CheckpointProposal.from_buffer(_payload("checkpoint_proposal-last-block"))
+CHECKPOINT_HEADER_BYTES: Final = checkpoint_header_bytes(FOUR)
+BLOCK: Final = BlockProposal.from_buffer(_payload("block_proposal-1"), FOUR)
+CHECKPOINT: Final = CheckpointProposal.from_buffer(_payload("checkpoint_proposal-last-block"), FOUR)
 TX: Final = _payload("tx-1")
 RAW_BLOCK: Final = BLOCK.header.to_buffer()
 RAW_CHECKPOINT: Final = CHECKPOINT.header.to_buffer()

@@ -181,13 +181,16 @@ HASHES: Final = write_hashes([bytes([number]) * 32 for number in range(5)])
 SUBJECTS: Final[dict[str, Subject]] = {
     "status": (lambda data: _again(StatusMessage.from_buffer, data), _one_of(recorded("status-request.bin"))),
     "hashes": (read_hashes, _one_of(HASHES, HASHES[:4] + HASHES)),
-    "txs": (read_txs, _one_of((2).to_bytes(4, "big") + TX + TX[:200], (1).to_bytes(4, "big") + TX)),
+    "txs": (
+        lambda data: read_txs(data, FOUR),
+        _one_of((2).to_bytes(4, "big") + TX + TX[:200], (1).to_bytes(4, "big") + TX),
+    ),
     "block_txs request": (
-        BlockTxsRequest.from_buffer,
+        lambda data: BlockTxsRequest.from_buffer(data, FOUR),
         _one_of(recorded("block_txs-request.bin"), recorded("block_txs-request-of-node.bin")),
     ),
     "block_txs answer": (
-        BlockTxsResponse.from_buffer,
+        lambda data: BlockTxsResponse.from_buffer(data, FOUR),
         _one_of(
             BlockTxsResponse(bytes(32), (), (True, False)).to_buffer(),
             BlockTxsResponse(bytes(32), (TX,), ()).to_buffer(),
@@ -195,15 +198,15 @@ SUBJECTS: Final[dict[str, Subject]] = {
     ),
     "tx": (lambda data: Tx.from_buffer(data, FOUR), _one_of(TX)),
     "block proposal": (
-        lambda data: BlockProposal.from_buffer(data).signer(),
+        lambda data: BlockProposal.from_buffer(data, FOUR).signer(),
         _one_of(_payload("block_proposal-1"), _payload("block_proposal-9-txs")),
     ),
     "checkpoint proposal": (
-        lambda data: CheckpointProposal.from_buffer(data).signer(),
+        lambda data: CheckpointProposal.from_buffer(data, FOUR).signer(),
         _one_of(_payload("checkpoint_proposal-1"), _payload("checkpoint_proposal-last-block")),
     ),
     "attestation": (
-        lambda data: CheckpointAttestation.from_buffer(data).signer(),
+        lambda data: CheckpointAttestation.from_buffer(data, FOUR).signer(),
         _one_of(_payload("checkpoint_attestation-1")),
     ),
     "snappy": (_snappy, _one_of(*(compress(bytes(size)) for size in (0, 10, 5000, 6000)))),

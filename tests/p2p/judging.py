@@ -27,7 +27,7 @@ def verdict_here(case: Case) -> str:
     try:
         payload = unpack(case.data)
         if case.topic is Topic.TX:
-            tx = Tx.from_buffer(read_tx(payload), FOUR)
+            tx = Tx.from_buffer(read_tx(payload, FOUR), FOUR)
             written = (tx.claimed_hash or b"") + tx.to_buffer()[32:]
             return f"read {hashlib.sha256(written).hexdigest()[:8]}"
     except DecodeError:
@@ -37,8 +37,13 @@ def verdict_here(case: Case) -> str:
 
 def judged(case: Case, payload: bytes) -> Judgement:
     clock = SlotClock(0, SLOT_S, 12, lambda: case.slot * SLOT_S + 5.0)
-    judge = ProposalJudge(clock, 4, lambda epoch: [ADDRESS], lambda slot: ADDRESS, lambda block, peer: True)
-    host: Any = SimpleNamespace(judge_proposal=judge, is_ready=lambda: True, _remember=lambda block: None)
+    judge = ProposalJudge(
+        clock, 4, lambda epoch: [ADDRESS], lambda slot: ADDRESS, lambda block, peer: True, release=FOUR
+    )
+    mempool = SimpleNamespace(pool=SimpleNamespace(release=FOUR))
+    host: Any = SimpleNamespace(
+        judge_proposal=judge, is_ready=lambda: True, _remember=lambda block: None, _mempool=mempool
+    )
     host._judge_other = lambda topic, data, peer: NodeHost._judge_other(host, topic, data, peer)
     return NodeHost.judge(host, case.topic, payload, "peer")
 

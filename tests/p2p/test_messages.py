@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from fastnode.p2p.node.identify import read_identify
 from fastnode.p2p.transport.encoding import decompress
 from fastnode.p2p.transport.identity import Identity
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.releases import FOUR, Release, known
 from fastnode.protocol.tx import Tx
 
 
@@ -46,13 +48,13 @@ def test_a_recorded_transaction_has_the_hash_that_it_says() -> None:
     tx = Tx.from_buffer(payload("tx-1"), FOUR)
     assert tx.hash == tx.claimed_hash
     assert tx_buffer_of_json(tx.to_json_bytes()) == payload("tx-1")
-    assert read_txs(write_txs([payload("tx-1")] * 2)) == [payload("tx-1")] * 2
+    assert read_txs(write_txs([payload("tx-1")] * 2), FOUR) == [payload("tx-1")] * 2
 
 
 @pytest.mark.parametrize("count", [1, 9])
 def test_a_block_proposal_is_of_its_proposer(count: int) -> None:
     name = "block_proposal-1" if count == 1 else "block_proposal-9-txs"
-    proposal = BlockProposal.from_buffer(payload(name))
+    proposal = BlockProposal.from_buffer(payload(name), FOUR)
     assert len(proposal.tx_hashes) == (2 if count == 1 else 9)
     assert proposal.txs is None
     assert proposal.signer() is not None
@@ -69,7 +71,7 @@ def test_a_block_proposal_is_of_its_proposer(count: int) -> None:
     ],
 )
 def test_what_a_validator_tells_is_written_as_it_is_read(kind: Any, name: str) -> None:
-    read = kind.from_buffer(payload(name))
+    read = kind.from_buffer(payload(name), FOUR)
     assert read.to_buffer() == payload(name)
     if kind is not CheckpointAttestation:
         parts = (read.header, read.archive_root)
@@ -83,33 +85,33 @@ def test_what_a_validator_tells_is_written_as_it_is_read(kind: Any, name: str) -
 
 
 def test_proposals_and_attestations_of_a_checkpoint_name_each_other() -> None:
-    checkpoint = CheckpointProposal.from_buffer(payload("checkpoint_proposal-1"))
-    block = BlockProposal.from_buffer(payload("block_proposal-1"))
-    attestation = CheckpointAttestation.from_buffer(payload("checkpoint_attestation-1"))
+    checkpoint = CheckpointProposal.from_buffer(payload("checkpoint_proposal-1"), FOUR)
+    block = BlockProposal.from_buffer(payload("block_proposal-1"), FOUR)
+    attestation = CheckpointAttestation.from_buffer(payload("checkpoint_attestation-1"), FOUR)
     assert checkpoint.signer() is not None
     assert attestation.signer() is not None
     if attestation.header == checkpoint.header:
         assert attestation.proposer() == checkpoint.signer()
     assert block.slot > 0
-    last = CheckpointProposal.from_buffer(payload("checkpoint_proposal-last-block"))
+    last = CheckpointProposal.from_buffer(payload("checkpoint_proposal-last-block"), FOUR)
     assert last.last_block is not None
     assert last.signer() == last.last_block.signer()
 
 
 def test_a_signature_under_other_bytes_is_of_somebody_else() -> None:
     data = payload("block_proposal-1")
-    right = BlockProposal.from_buffer(data).signer()
+    right = BlockProposal.from_buffer(data, FOUR).signer()
     wrong = bytearray(data)
     wrong[443] ^= 1  # the index in the checkpoint
-    assert BlockProposal.from_buffer(bytes(wrong)).signer() != right
+    assert BlockProposal.from_buffer(bytes(wrong), FOUR).signer() != right
 
 
 def test_requests_for_transactions_of_a_block_are_read_and_written() -> None:
     for name in ("block_txs-request.bin", "block_txs-request-of-node.bin"):
-        assert BlockTxsRequest.from_buffer(recorded(name)).to_buffer() == recorded(name)
+        assert BlockTxsRequest.from_buffer(recorded(name), FOUR).to_buffer() == recorded(name)
     head, tail = recorded("block_txs-response-head.bin"), recorded("block_txs-response-tail.bin")
     count = int.from_bytes(head[32:], "big")
-    response = BlockTxsResponse.from_buffer(head + payload("tx-1") * count + tail)
+    response = BlockTxsResponse.from_buffer(head + payload("tx-1") * count + tail, FOUR)
     assert len(response.txs) == count
     assert response.held == (True,) * count
     assert response.to_buffer() == head + payload("tx-1") * count + tail
@@ -143,15 +145,19 @@ def test_a_recorded_node_record_is_read_and_another_is_signed() -> None:
         NodeRecord.from_bytes(bytes(spoiled))
 
 
+def reader_of(kind: Any, release: Release) -> Callable[[bytes], Any]:
+    return lambda data: kind.from_buffer(data, release)
+
+
 READERS: tuple[Any, ...] = (
     StatusMessage.from_buffer,
-    read_txs,
     read_hashes,
-    BlockTxsRequest.from_buffer,
-    BlockTxsResponse.from_buffer,
-    BlockProposal.from_buffer,
-    CheckpointProposal.from_buffer,
-    CheckpointAttestation.from_buffer,
+    *(partial(read_txs, release=release) for release in known()),
+    *(
+        reader_of(kind, release)
+        for kind in (BlockTxsRequest, BlockTxsResponse, BlockProposal, CheckpointProposal, CheckpointAttestation)
+        for release in known()
+    ),
 )
 SAMPLES = [path.read_bytes()[:2000] for path in sorted(Path(FOLDER).glob("*.bin"))] + [
     payload("block_proposal-1"),

@@ -220,7 +220,7 @@ def test_missing_transactions_of_a_block_are_fetched(start: Start) -> None:
     asker.wait_for_mesh(1)
     root, hashes = b"\7" * 32, [bytes([n]) * 32 for n in range(3)]
     private = 38557  # bytes of data
-    txs = [tx_hash + bytes(private) + bytes(4 + 1935 * 32) + b"\0\0" for tx_hash in hashes]
+    txs = [tx_hash + bytes(private) + (1935).to_bytes(4, "big") + bytes(1935 * 32) + b"\0\0" for tx_hash in hashes]
     holder.host.blocks[root] = hashes
     holder.host.txs = dict(zip(hashes[:2], txs[:2], strict=True))
     found = asker.network.fetch_txs(root, hashes, {hashes[0], hashes[1], hashes[2]}, None, 10)
@@ -229,7 +229,7 @@ def test_missing_transactions_of_a_block_are_fetched(start: Start) -> None:
 
 def test_a_peer_is_asked_again_until_it_has_given_all_that_is_missing(start: Start) -> None:
     host = FakeHost()
-    body = bytes(38557 + 4 + 1935 * 32) + b"\0\0"
+    body = bytes(38557) + (1935).to_bytes(4, "big") + bytes(1935 * 32) + b"\0\0"
     hashes = [number.to_bytes(32, "big") for number in range(1, 22)]
     host.blocks[b"a" * 32] = hashes
     host.txs = {tx_hash: tx_hash + body for tx_hash in hashes}

@@ -12,11 +12,12 @@ from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.judging.proposal_judge import ProposalJudge
 from fastnode.p2p.judging.standing import Penalty
 from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+from fastnode.protocol.releases import FOUR
 from fastnode.sentinel.offenses import OffenseType
 
-BLOCK = BlockProposal.from_buffer(payload("block_proposal-1"))
-CHECKPOINT = CheckpointProposal.from_buffer(payload("checkpoint_proposal-last-block"))
-ATTESTATION = CheckpointAttestation.from_buffer(payload("checkpoint_attestation-1"))
+BLOCK = BlockProposal.from_buffer(payload("block_proposal-1"), FOUR)
+CHECKPOINT = CheckpointProposal.from_buffer(payload("checkpoint_proposal-last-block"), FOUR)
+ATTESTATION = CheckpointAttestation.from_buffer(payload("checkpoint_attestation-1"), FOUR)
 MESSAGES = [BLOCK, CHECKPOINT, ATTESTATION]
 NAMES = ["block", "checkpoint", "attestation"]
 SLOT_S = 36
@@ -43,6 +44,7 @@ class Court:
             lambda epoch: self.committee,
             lambda slot: self.proposer,
             self.look_for,
+            release=FOUR,
             accuse=lambda *offense: self.accused.append(offense),
             on_block=self.executed.append,
             has_paused=lambda: self.has_paused,

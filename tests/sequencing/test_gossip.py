@@ -44,7 +44,7 @@ def told(txs: SignedTxs | None) -> BlockProposal:
     speaker.tell_block(block, in_hash, HASHES, signed(digest), txs)
     [(topic, payload)] = sent
     assert topic is Topic.BLOCK_PROPOSAL
-    return BlockProposal.from_buffer(payload)
+    return BlockProposal.from_buffer(payload, FOUR)
 
 
 def signed_txs(key: Any = KEY) -> SignedTxs:

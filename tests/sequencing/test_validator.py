@@ -26,6 +26,7 @@ from fastnode.outgoing.network import Network
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.messages.proposals import CheckpointAttestation, CheckpointProposal
 from fastnode.protocol.checkpoint import CheckpointHeader
+from fastnode.protocol.releases import FOUR
 from fastnode.publishing import digests
 from fastnode.publishing.signing import SigningDoor
 from fastnode.sequencing.attestation_pool import AttestationPool
@@ -62,9 +63,9 @@ class Told:
 
     def publish(self, topic: Topic, payload: bytes, _slot: int) -> None:
         if topic is Topic.CHECKPOINT_ATTESTATION:
-            self.attestations.append(CheckpointAttestation.from_buffer(payload))
+            self.attestations.append(CheckpointAttestation.from_buffer(payload, FOUR))
         else:
-            self.checkpoints.append(CheckpointProposal.from_buffer(payload))
+            self.checkpoints.append(CheckpointProposal.from_buffer(payload, FOUR))
 
     @property
     def signers(self) -> list[bytes | None]:

@@ -25,6 +25,7 @@ from fastnode.p2p.gossip.router import Gossip
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal, wire_signature
 from fastnode.protocol.ethereum import keccak_256, signed_digest
+from fastnode.protocol.releases import FOUR
 
 __all__ = ["Hostile"]
 
@@ -75,7 +76,7 @@ class Hostile:
         if topic is Topic.CHECKPOINT_ATTESTATION:
             return self._bent_attestation(payload)
         is_block = topic is Topic.BLOCK_PROPOSAL
-        proposal: Any = (BlockProposal if is_block else CheckpointProposal).from_buffer(payload)
+        proposal: Any = (BlockProposal if is_block else CheckpointProposal).from_buffer(payload, FOUR)
         match self._mischief:
             case "withheld":
                 return [] if is_block else [payload]
@@ -119,7 +120,7 @@ class Hostile:
         return bytes(made[:64]) + bytes([27 + made[64]])
 
     def _bent_attestation(self, payload: bytes) -> list[bytes]:
-        attestation = CheckpointAttestation.from_buffer(payload)
+        attestation = CheckpointAttestation.from_buffer(payload, FOUR)
         if self._mischief in ("withheld", "late"):
             return []
         if self._mischief == "unsigned":

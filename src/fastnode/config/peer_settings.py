@@ -32,6 +32,15 @@ class PeerSettings:
         flags=("--p2p.p2pEnabled",),
         packages=("cryptography", "cramjam"),
         whole_release=True,
+        untried="untried_peers",
+    )
+    untried_peers: bool = setting(
+        False,
+        Boolean(),
+        PEERS,
+        "Take part in the peer-to-peer network of release 5.x too: by its public source, as no published node of it "
+        "was tried. The start and the status warn of it.",
+        needs=needs.PEERS,
     )
     p2p_peer: tuple[str, ...] | None = setting(
         None,

@@ -76,7 +76,6 @@ class CheckpointHeader(Record):
 
 
 CHECKPOINT_HEADER: Final = of(CheckpointHeader)
-CHECKPOINT_HEADER_BYTES: Final = CHECKPOINT_HEADER.width
 
 
 def block_headers_hash(block_hashes: Sequence[bytes], separator: bytes = b"") -> bytes:

@@ -15,6 +15,7 @@ __all__ = [
     "payload_digest",
     "recover_signer",
     "signed_digest",
+    "typed_digest",
     "with_recovery_byte",
 ]
 
@@ -57,7 +58,8 @@ def _domain_separator(domain: SigningDomain) -> bytes:
     return keccak_256(kind + keccak_256(_DOMAIN_NAME) + keccak_256(_DOMAIN_VERSION) + chain_id + rollup)
 
 
-def _typed_digest(kind: bytes, payload: bytes, domain: SigningDomain) -> bytes:
+def typed_digest(kind: bytes, payload: bytes, domain: SigningDomain) -> bytes:
+    """Digest (32 bytes) that a key signs for a message from release 5.x on (EIP-712).  ``kind``: its type."""
     content = keccak_256(keccak_256(kind + b"(bytes32 payloadHash)") + keccak_256(payload))
     return keccak_256(b"\x19\x01" + _domain_separator(domain) + content)
 
@@ -74,7 +76,7 @@ def payload_digest(
         return keccak_256(_CHECKPOINT_ATTESTATION.to_bytes(_WORD_BYTES, "big") + payload)
     if domain is None:
         raise DecodeError("a checkpoint header that counts fees is signed for a chain and a rollup")
-    return _typed_digest(b"CheckpointAttestation", payload, domain)
+    return typed_digest(b"CheckpointAttestation", payload, domain)
 
 
 def attested_digest(header: CheckpointHeader, payload: bytes) -> bytes:

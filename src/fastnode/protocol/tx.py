@@ -175,7 +175,7 @@ class Tx:
         data = reader.take(release.tx_layout.data_bytes(public=public))
         proof_path = join_path(path, _PROOF)
         counted = reader.take(4)
-        counted += reader.take(_proof_bytes(int.from_bytes(counted, "big"), release, proof_path))
+        counted += reader.take(proof_bytes(int.from_bytes(counted, "big"), release, proof_path))
         proof, compressed = _proof_from_buffer(counted, release, proof_path)
         class_log_count = reader.count(1, CLASS_LOGS_DECODED_MAX, "contract class logs")
         class_logs = tuple([reader.fields(CONTRACT_CLASS_LOG_FIELDS) for _ in range(class_log_count)])
@@ -250,7 +250,7 @@ def _proof_bytes_max(release: Release) -> int:
     return max(fields, compressed_bytes(release) + release.tx_layout.public_hash_fields * FIELD_BYTES)
 
 
-def _proof_bytes(count: int, release: Release, path: str) -> int:
+def proof_bytes(count: int, release: Release, path: str) -> int:
     """Bytes that follow the number in front of a proof."""
     if count == release.proof_fields:
         return count * FIELD_BYTES
@@ -273,7 +273,7 @@ def _proof_from_buffer(buffer: bytes, release: Release, path: str) -> tuple[byte
     if len(buffer) < 4:
         raise DecodeError(f"{path}: {len(buffer)} bytes, its number alone has 4")
     count = int.from_bytes(buffer[:4], "big")
-    expected = 4 + _proof_bytes(count, release, path)
+    expected = 4 + proof_bytes(count, release, path)
     if len(buffer) != expected:
         raise DecodeError(f"{path}: {len(buffer)} bytes, expected {expected}")
     content = buffer[4:]

@@ -20,9 +20,7 @@ GIVEN = {
     "development/synthetic_chain.py": "chain files that the command makes",
     "local_network/opening.py": "a new network of which nobody says otherwise",
     "mempool/network.py": "values that neither L1 nor a node has said",
-    "p2p/judging/proposal_judge.py": "peers are of this release alone",
-    "p2p/messages/request_forms.py": "peers are of this release alone",
-    "p2p/node/options.py": "peers are of this release alone",
+    "p2p/node/options.py": "a network of peers of which nobody says otherwise",
     "proofs/verifier.py": "a tree root that the operator has named",
 }
 

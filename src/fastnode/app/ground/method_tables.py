@@ -15,6 +15,7 @@ from fastnode.api.contracts import methods as contract_methods
 from fastnode.api.fastnode import methods as fastnode_methods
 from fastnode.api.logs import methods as log_methods
 from fastnode.api.outbox_witness import OutboxRoots
+from fastnode.api.peers import Heard
 from fastnode.api.peers import methods as peer_methods
 from fastnode.api.receipts import FleetStanding, TxKnowledge
 from fastnode.api.rollup import methods as rollup_methods
@@ -98,6 +99,8 @@ class Services:
     own_record: Callable[[], str | None] | None = None
     #: Id and score of each peer that is connected; None where this process does not know them.
     connected_peers: Callable[[], Sequence[tuple[str, float]]] | None = None
+    #: Proposals and attestations of a slot that peers have sent; None: the node has no peers.
+    heard: Heard | None = None
 
     @property
     def known_txs(self) -> TxKnowledge:
@@ -131,7 +134,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *log_methods(services.known_tags, tags_max=settings.rpc_max_tags, logs_max=settings.archiver_max_logs),
         *tagged_log_methods(services.known_tags, tags_max=settings.rpc_max_tags),
         *rollup_methods(services.sync_status),
-        *peer_methods(services.connected_peers),
+        *peer_methods(services.connected_peers, services.heard),
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),

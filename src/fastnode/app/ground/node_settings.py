@@ -29,7 +29,7 @@ __all__ = [
     "log_bodies",
     "log_history",
     "memory_budget_of",
-    "untried_upstreams",
+    "untried_parts",
     "worker_count",
 ]
 
@@ -58,14 +58,17 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
 _NO_ACCOUNTS: Final = "the accounts and contracts of its test networks are not known: give fee juice with --prefund"
 
 
-def untried_upstreams(settings: Settings, release: Release) -> str | None:
-    """Warning that nodes of a release are followed that no published one was tried with; None: no such are."""
-    if release.limitation is None or not (settings.untried_upstreams and settings.upstream_url):
-        return None
-    return (
-        f"nodes of release {release.name} are followed, and handed transactions, by its public source: "
-        f"no published node of it was tried"
-    )
+def untried_parts(settings: Settings, release: Release) -> dict[str, str]:
+    """Warnings, by the part of the node, that it deals with nodes of a release that no published one was tried with."""
+    found: dict[str, str] = {}
+    if release.limitation is None:
+        return found
+    how = "by its public source: no published node of it was tried"
+    if settings.untried_upstreams and settings.upstream_url:
+        found["upstreams"] = f"nodes of release {release.name} are followed, and handed transactions, {how}"
+    if settings.untried_peers and settings.p2p_enabled:
+        found["peers"] = f"nodes of release {release.name} are peers, {how}"
+    return found
 
 
 def check_release(settings: Settings, chain: ChainInfo) -> None:
@@ -80,12 +83,13 @@ def check_release(settings: Settings, chain: ChainInfo) -> None:
             if not getattr(settings, row.untried):
                 flag = f"--{row.untried.replace('_', '-')}"
                 raise SettingError(f"{row.flag}: {release.limitation}; {flag} takes it as far as it is known")
-    untried = untried_upstreams(settings, release)
+    untried = untried_parts(settings, release)
     what, reason = "the chain is of a release that is followed from L1 alone", release.limitation
     if settings.local_network:
         what, reason = "the network is of a release that no published wallet was tried with", _NO_ACCOUNTS
-    elif untried is not None:
-        what, reason = "the chain is of a release that no published node was tried with", untried
+    elif untried:
+        what = "the chain is of a release that no published node was tried with"
+        reason = "; ".join(untried.values())
     logger.warning(what, extra=log_facts(release=release.name, reason=reason))
 
 

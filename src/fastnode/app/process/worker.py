@@ -251,6 +251,7 @@ class Worker:
                 sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
                 outbox_roots=outbox_roots_over(link) if settings.reads_l1 else None,
                 own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,
+                heard=(lambda *asked: link.ask("heard of peers", *asked)) if settings.p2p_enabled else None,
             ),
         )
         view = self._view

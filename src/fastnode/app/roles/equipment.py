@@ -111,4 +111,5 @@ def _services(core: Core, peers: Peers | None, fleet: Fleet | None) -> Services:
         local_network=core.local_network.network,
         own_record=None if peers is None else peers.record,
         connected_peers=None if peers is None else peers.connected,
+        heard=None if peers is None else peers.heard,
     )

@@ -19,6 +19,7 @@ from fastnode.p2p.discovery.enr import NodeRecord
 from fastnode.p2p.discovery.options import DiscoveryOptions
 from fastnode.p2p.gossip.topics import Topic, network_version
 from fastnode.p2p.gossip.wire import GossipOptions
+from fastnode.p2p.judging.heard import HeardMessages
 from fastnode.p2p.judging.network_time import NetworkTime, Pulse
 from fastnode.p2p.judging.node_host import NodeHost
 from fastnode.p2p.judging.proposal_judge import ProposalJudge
@@ -182,6 +183,10 @@ class Peers(Part):
         self._on_checkpoint: list[Callable[[CheckpointProposal], None]] = []
         self._on_attestation: list[Callable[[CheckpointAttestation], None]] = []
         self._pruned: PrunedEpochs | None = None
+        #: Proposals and attestations by their slots; None: nobody asks for those of this release, or none is judged.
+        self._heard: HeardMessages | None = None
+        if chain.release.messages.are_for_rollup and parts.l1 is not None:
+            self._heard = HeardMessages(parts.budget)
         self.proposed = parts.gossip.proposed
         self._host = NodeHost(
             version,
@@ -195,7 +200,7 @@ class Peers(Part):
             identity,
             version,
             self._host,
-            replace(options, folder=parts.directory, client=chain.node_version or options.client),
+            replace(options, folder=parts.directory, release=chain.release, client=chain.node_version or None),
             parts.budget,
             slot_s=chain.slot_duration,
             committee_size=int(chain.l1_constants.get("targetCommitteeSize", 0)),
@@ -238,11 +243,14 @@ class Peers(Part):
             committees.committee_of,
             committees.proposer_of,
             host.has_txs,
+            release=parts.chain.release,
+            domain=parts.chain.signing_domain,
             accuse=parts.accuse,
             on_block=self.proposed.offer,
             on_checkpoint=lambda checkpoint: _tell(self._on_checkpoint, checkpoint),
             on_attestation=lambda attestation: _tell(self._on_attestation, attestation),
             has_paused=lambda: self._pulse.has_paused,
+            keep=(lambda _message, _signer: None) if self._heard is None else self._heard.keep,
         )
 
         def on_fault(proposal: BlockProposal) -> None:
@@ -319,6 +327,8 @@ class Peers(Part):
             self._pruned.close()
         self._network.stop()
         self._host.txs.close()
+        if self._heard is not None:
+            self._heard.close()
 
     def on_committed(self, committed: Committed) -> None:
         self._host.on_committed(committed)
@@ -328,6 +338,10 @@ class Peers(Part):
     def connected(self) -> list[tuple[str, float]]:
         """Id and score of each peer, as of the last second."""
         return [(peer.peer_id, peer.score) for peer in self._network.snapshot.peers]
+
+    def heard(self, slot: int, payload_hash: bytes | None) -> Sequence[bytes]:
+        """Attestations and proposals of a slot as JSON (HeardMessages.of); empty where none are kept."""
+        return () if self._heard is None else self._heard.of(slot, payload_hash)
 
     def record(self) -> str | None:
         """This node's record as text, as of the last second; None before it listens."""

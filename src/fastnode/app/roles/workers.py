@@ -172,6 +172,7 @@ class _Answers:
             "hand on": self.hand_on,
             "question": self.question,
             "find at peers": self.find_at_peers,
+            "heard of peers": self.heard_of_peers,
             "validators stats": self.validators_stats,
             "validator stats": self.validator_stats,
             "outbox roots": self.outbox_roots,
@@ -210,6 +211,10 @@ class _Answers:
     def find_at_peers(self, tx_hash: bytes) -> list[bytes]:
         ask_peers = self._services.ask_peers
         return [] if ask_peers is None else list(ask_peers(tx_hash))
+
+    def heard_of_peers(self, slot: int, payload_hash: bytes | None) -> list[bytes]:
+        heard = self._services.heard
+        return [] if heard is None else list(heard(slot, payload_hash))
 
     def validators_stats(self) -> Any:
         return self._sentinel.validators_stats(self._view.chain)

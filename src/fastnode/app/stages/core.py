@@ -20,7 +20,7 @@ from fastnode.app.ground.node_settings import (
     log_block_budget,
     log_bodies,
     log_history,
-    untried_upstreams,
+    untried_parts,
 )
 from fastnode.app.ground.sample import NO_BLOCKS
 from fastnode.app.ground.views import Views
@@ -138,9 +138,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = _uploads_of(settings, data, operator)
     condition = Condition(views, foundation.control, mempool)
-    untried = untried_upstreams(settings, chain.release)
-    if untried is not None:
-        condition.missing["upstreams"] = untried
+    condition.missing.update(untried_parts(settings, chain.release))
     configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)
     validators = Validators(settings.key_store_directory, configuration)
@@ -321,8 +319,7 @@ def _way_out(foundation: Foundation, source: Source, peers: NoPeers) -> WayOut:
         return WayOut(NO_BLOCKS)
     settings = foundation.settings
     release = foundation.data.store.chain.release
-    is_untried = untried_upstreams(settings, release) is not None
-    if release.limitation is not None and not (settings.local_network or is_untried):
+    if release.limitation is not None and not (settings.local_network or untried_parts(settings, release)):
         return WayOut(release.limitation)
     builds = settings.local_network or (settings.sequencer and not settings.fisherman_mode)
     if builds or settings.is_in_fleet or source.other_nodes is not None:

@@ -57,7 +57,8 @@ class _Peer:
 
 
 class Gossip:
-    """Gossip of one node.  ``names``: the topics that it takes part in."""
+    """Gossip of one node.  ``names``: the topics that it takes part in.  ``frames_topic``: whether ids of messages
+    count the bytes of the topic."""
 
     def __init__(
         self,
@@ -67,7 +68,9 @@ class Gossip:
         options: GossipOptions | None = None,
         limits: Limits | None = None,
         dice: random.Random | None = None,
+        frames_topic: bool = False,
     ) -> None:
+        self._frames_topic = frames_topic
         self.options = options or GossipOptions()
         self.scores = scores
         self._limits = limits or Limits()
@@ -188,7 +191,7 @@ class Gossip:
             self.counts[topic.value, "invalid"] += 1
             self.scores.delivered_invalid((peer,), name)
             return None
-        identity = message_id(name, data)
+        identity = message_id(name, data, frames_topic=self._frames_topic)
         self._promises.pop(identity, None)
         if identity in self._seen:
             self._take_again(peer, identity, topic, now)
@@ -342,7 +345,7 @@ class Gossip:
         if name is None:
             return 0
         data, sent = pack(payload)
-        identity = message_id(name, data)
+        identity = message_id(name, data, frames_topic=self._frames_topic)
         if identity in self._seen:
             return None
         peers = self._publish_to(name)

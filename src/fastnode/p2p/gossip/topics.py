@@ -4,7 +4,8 @@ topic     /aztec/NAME/V
 V         00-L1 chain id-8 hex digits of the rollup's address-rollup version-8 of the protocol contracts' hash-8 of
           the root of the verification keys
 data      raw snappy of: u32 length | payload
-id        first 20 bytes of SHA-256 over the topic and the uncompressed data
+id        first 20 bytes of SHA-256 over the topic and the uncompressed data; from release 5.x on over the length of
+          the topic as u32, the topic and the uncompressed data
 """
 
 from __future__ import annotations
@@ -63,9 +64,11 @@ def topic_name(topic: Topic, version: str) -> str:
     return f"/aztec/{topic.value}/{version}"
 
 
-def message_id(name: str, data: bytes) -> bytes:
-    """``data``: uncompressed."""
-    return hashlib.sha256(name.encode() + data).digest()[:ID_BYTES]
+def message_id(name: str, data: bytes, *, frames_topic: bool = False) -> bytes:
+    """``data``: uncompressed.  ``frames_topic``: whether the length of the topic goes before it."""
+    topic = name.encode()
+    head = len(topic).to_bytes(_LENGTH_BYTES, "big") if frames_topic else b""
+    return hashlib.sha256(head + topic + data).digest()[:ID_BYTES]
 
 
 def pack(payload: bytes) -> tuple[bytes, bytes]:

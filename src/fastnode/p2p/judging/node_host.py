@@ -174,10 +174,11 @@ class NodeHost:
     # ---- what is gossiped -----------------------------------------------------------------------
 
     def judge(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
+        release = self._mempool.pool.release
         try:
             if topic is Topic.TX:
                 with interpreter.BUSY:
-                    tx = Tx.from_buffer(read_tx(payload), self._mempool.pool.release)
+                    tx = Tx.from_buffer(read_tx(payload, release), release)
                 judgement = self._judge_tx(tx, peer)
                 if judgement.verdict is not Verdict.ACCEPT:
                     return judgement
@@ -193,8 +194,9 @@ class NodeHost:
             return Judgement(Verdict.IGNORE, None, "the chain is not new enough here")
         if self._mempool.pool.is_waiting(tx.hash):
             return Judgement(Verdict.IGNORE, None, "known")
-        # Nodes that have seen another price forward it, and the price falls again.
-        result = self._mempool.validate(tx, view, may_wait_for_price=True, client=f"peer {peer}")
+        # Nodes that have seen another price forward it, and the price falls again: where it may wait, it is taken.
+        may_wait = not self._mempool.pool.release.low_price_is_invalid
+        result = self._mempool.validate(tx, view, may_wait_for_price=may_wait, client=f"peer {peer}")
         is_old = EXISTING_NULLIFIER in result.reasons and self._is_old_spend(tx, view)
         judgement = judgement_of(
             result, is_old_double_spend=is_old, is_anchor_excused=self._is_excused(tx) or _may_come(tx, view)
@@ -226,15 +228,16 @@ class NodeHost:
 
     def _judge_other(self, topic: Topic, payload: bytes, peer: str) -> Judgement:
         message: BlockProposal | CheckpointProposal | CheckpointAttestation
+        release = self._mempool.pool.release
         if topic is Topic.BLOCK_PROPOSAL:
-            message = block = BlockProposal.from_buffer(payload)
+            message = block = BlockProposal.from_buffer(payload, release)
             self._remember(block)
         elif topic is Topic.CHECKPOINT_PROPOSAL:
-            message = checkpoint = CheckpointProposal.from_buffer(payload)
+            message = checkpoint = CheckpointProposal.from_buffer(payload, release)
             if checkpoint.last_block is not None:
                 self._remember(checkpoint.last_block)
         else:
-            message = CheckpointAttestation.from_buffer(payload)
+            message = CheckpointAttestation.from_buffer(payload, release)
         if self.judge_proposal is None or not self.is_ready():
             return Judgement(Verdict.IGNORE, None, "not judged here")
         return self.judge_proposal(message, peer)

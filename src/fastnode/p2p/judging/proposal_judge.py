@@ -1,11 +1,15 @@
 """Verdicts on proposals and attestations: their slot, who has signed them, and whether that one may.
 
+    chain or rollup other than this one (from 5.x on)    reject, L
     slot other than the current or the next              reject, H; the previous one, at most half a second late: ignore
+    from 5.x on: before or after the time of its slot    ignore; more than a slot before or after: reject, H
+    signature that ends with 0 or 1 (from 5.x on)        ignore: not all nodes take it
     signature                                            reject, M; of an attestation L
     proposer other than the slot's                       reject, M; named by an attestation H
     attester that is not in the committee                reject, H
     second and third block at one position               accept: it is evidence; a fourth one: reject, H
     second to fifth checkpoint of one slot               accept: it is evidence; a sixth one: reject, H
+                                                         (from 5.x on two of each, and two attestations)
     last block of a checkpoint that is not the only one  reject, without points
     transactions in it that it does not list             reject, M; with another hash than they say: reject, L
     attestation of two others by one attester            accept: it is evidence; more than three: ignore
@@ -13,7 +17,12 @@
     committee not known here                             ignore
     transactions that no peer gives                      ignore: who forwards a proposal must hold them
 
-Release 4.x; facts of the network, section 3.
+Facts of the network, section 3.  From 5.x on a checkpoint is proposed ahead of its slot, and its messages come::
+
+    proposals       from one L1 slot before the slot before its own on, until one L1 slot before its own
+    attestations    from then on, until two L1 slots before the end of its own
+
+by the public source; published nodes end a block's time earlier with proposals, which is not known here.
 """
 
 from __future__ import annotations
@@ -28,9 +37,15 @@ from fastnode.mempool.clock import SlotClock
 from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.judging.host import Judgement
 from fastnode.p2p.judging.standing import Penalty
-from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
+from fastnode.p2p.messages.proposals import (
+    BlockProposal,
+    CheckpointAttestation,
+    CheckpointProposal,
+    has_plain_recovery,
+)
 from fastnode.p2p.messages.request_forms import HASH_BYTES
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.ethereum import SigningDomain
+from fastnode.protocol.releases import Release
 from fastnode.protocol.tx import Tx
 from fastnode.sentinel.offenses import OffenseType
 
@@ -39,14 +54,10 @@ __all__ = ["ProposalJudge"]
 _LATE_S: Final = 0.5
 #: Positions whose proposals are counted, and attesters of slots.
 _POSITIONS_MAX: Final = 8192
-#: Different proposals that are taken for one position, by their archive roots, and attestations of one attester for
-#: one slot.
-BLOCKS_MAX: Final = 3
-CHECKPOINTS_MAX: Final = 5
-_ATTESTATIONS_MAX: Final = 3
-
 _IGNORE: Final = Verdict.IGNORE
 _ACCEPT: Final = Judgement(Verdict.ACCEPT)
+
+_Message = BlockProposal | CheckpointProposal | CheckpointAttestation
 
 
 class _Place(NamedTuple):
@@ -56,15 +67,14 @@ class _Place(NamedTuple):
     number: int
 
 
-def _judge_own_txs(block: BlockProposal) -> Judgement | None:
-    """Judgement of the transactions that a proposal brings; None: nothing is wrong with them.  Peers are of
-    release 4.x alone.  DecodeError."""
+def _judge_own_txs(block: BlockProposal, release: Release) -> Judgement | None:
+    """Judgement of the transactions that a proposal brings; None: nothing is wrong with them.  DecodeError."""
     txs = () if block.txs is None else block.txs.txs
     if not {tx[:HASH_BYTES] for tx in txs} <= set(block.tx_hashes):
         return _reject(Penalty.MID_TOLERANCE, "it brings transactions that it does not list")
     for buffer in txs:
         with interpreter.BUSY:
-            tx = Tx.from_buffer(buffer, FOUR)
+            tx = Tx.from_buffer(buffer, release)
             if tx.hash != tx.claimed_hash:
                 return _reject(Penalty.LOW_TOLERANCE, "it brings a transaction with another hash than it says")
     return None
@@ -79,7 +89,9 @@ class ProposalJudge:
     transactions of a proposal are here, or come from the peer that has sent it; may take seconds.  ``accuse`` is told
     of who has signed two things for one place; ``on_block`` of each block that is the first of its place,
     ``on_checkpoint`` and ``on_attestation`` of what is said of whole checkpoints, once it is accepted.
-    ``has_paused``: whether this process did not run a moment ago, so that what is late may be so by its fault."""
+    ``has_paused``: whether this process did not run a moment ago, so that what is late may be so by its fault.
+    ``domain``: of this rollup, where messages of the ``release`` name it.  ``keep`` gets each message that is handed
+    on, with its signer."""
 
     def __init__(
         self,
@@ -89,12 +101,18 @@ class ProposalJudge:
         proposer_of: Callable[[int], bytes | None],
         has_txs: Callable[[BlockProposal, str], bool],
         *,
+        release: Release,
+        domain: SigningDomain | None = None,
         accuse: Callable[[OffenseType, bytes, int], None] = lambda kind, validator, slot: None,
         on_block: Callable[[BlockProposal], None] = lambda block: None,
         on_checkpoint: Callable[[CheckpointProposal], None] = lambda checkpoint: None,
         on_attestation: Callable[[CheckpointAttestation], None] = lambda attestation: None,
         has_paused: Callable[[], bool] = lambda: False,
+        keep: Callable[[BlockProposal | CheckpointProposal | CheckpointAttestation, bytes], None] = lambda *_: None,
     ) -> None:
+        self._release, self._rules = release, release.messages
+        self._domain = domain if self._rules.are_for_rollup else None
+        self._keep = keep
         self._clock = clock
         self._epoch_duration = epoch_duration
         self._committee_of, self._proposer_of, self._has_txs = committee_of, proposer_of, has_txs
@@ -103,10 +121,14 @@ class ProposalJudge:
         self._positions: OrderedDict[tuple[Hashable, ...], set[bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __call__(self, message: BlockProposal | CheckpointProposal | CheckpointAttestation, peer: str) -> Judgement:
-        wrong = self._judge_slot(message.slot)
+    def __call__(self, message: _Message, peer: str) -> Judgement:
+        if message.domain != self._domain:
+            return _reject(Penalty.LOW_TOLERANCE, "it is for another chain or rollup")
+        wrong = self._judge_time(message) if self._rules.are_ahead else self._judge_slot(message.slot)
         if wrong is not None:
             return wrong
+        if self._rules.plain_recovery and any(map(has_plain_recovery, message.signatures)):
+            return Judgement(_IGNORE, None, "a signature of it is in a form that not all nodes take")
         committee = self._committee_of(message.slot // self._epoch_duration)
         if not committee:
             return Judgement(_IGNORE, None, "the committee is not known here")
@@ -126,6 +148,21 @@ class ProposalJudge:
             return Judgement(_IGNORE, None, "it came while this process did not run")
         return _reject(Penalty.HIGH_TOLERANCE, f"it is for slot {slot}, and slot {current} is now")
 
+    def _judge_time(self, message: _Message) -> Judgement | None:
+        """The same where checkpoints are proposed ahead of their slots."""
+        clock = self._clock
+        now, slot_s, l1_slot_s = clock.now(), clock.slot_duration, clock.l1_slot_duration
+        own = clock.genesis_time + message.slot * slot_s
+        begin = own - slot_s - l1_slot_s
+        end = own + slot_s - 2 * l1_slot_s if isinstance(message, CheckpointAttestation) else own - l1_slot_s
+        if begin - _LATE_S <= now <= end + _LATE_S:
+            return None
+        reason = f"it is for slot {message.slot}, {now - own:+.1f} s from its begin"
+        is_near = begin - slot_s <= now <= end + slot_s
+        if is_near or (now > end and self._has_paused()):
+            return Judgement(_IGNORE, None, reason)
+        return _reject(Penalty.HIGH_TOLERANCE, reason)
+
     def _judge_proposal(self, message: BlockProposal | CheckpointProposal, peer: str) -> Judgement:
         signer = message.signer()
         if signer is None:
@@ -140,14 +177,14 @@ class ProposalJudge:
         return self._judge_checkpoint(message, signer, peer)
 
     def _judge_block(self, block: BlockProposal, signer: bytes, peer: str) -> Judgement:
-        wrong = _judge_own_txs(block)
+        wrong = _judge_own_txs(block, self._release)
         if wrong is not None:
             return wrong
         place = self._place(block, signer)
         if not place.is_new:
             return Judgement(_IGNORE, None, "it is known under another signature")
-        if place.number > BLOCKS_MAX:
-            return _reject(Penalty.HIGH_TOLERANCE, f"there are {BLOCKS_MAX} others at its position")
+        if place.number > self._rules.blocks:
+            return _reject(Penalty.HIGH_TOLERANCE, f"there are {self._rules.blocks} others at its position")
         if place.number > 1:
             return _ACCEPT  # so that others see it too; it is not executed
         return self._take_block(block, peer) or _ACCEPT
@@ -156,23 +193,25 @@ class ProposalJudge:
         """Its last block comes first, and is executed whatever becomes of the checkpoint."""
         block, missing = message.last_block, None
         if block is not None:
-            wrong = _judge_own_txs(block)
+            wrong = _judge_own_txs(block, self._release)
             if wrong is not None:
                 return wrong
             place = self._place(block, signer)
-            if place.is_new and place.number > BLOCKS_MAX:
+            if place.is_new and place.number > self._rules.blocks:
                 return _reject(
-                    Penalty.HIGH_TOLERANCE, f"there are {BLOCKS_MAX} others at the position of its last block"
+                    Penalty.HIGH_TOLERANCE, f"there are {self._rules.blocks} others at the position of its last block"
                 )
             if place.number > 1:
                 return Judgement(Verdict.REJECT, None, "its last block is one of several at its position")
             if place.is_new:
                 missing = self._take_block(block, peer)
-        place = self._count(("checkpoint", message.slot), message.archive_root, CHECKPOINTS_MAX)
+        most = self._rules.checkpoints
+        place = self._count(("checkpoint", message.slot), message.identity, most)
         if not place.is_new:
             return Judgement(_IGNORE, None, "it is known under another signature")
-        if place.number > CHECKPOINTS_MAX:
-            return _reject(Penalty.HIGH_TOLERANCE, f"there are {CHECKPOINTS_MAX} others of its slot")
+        if place.number > most:
+            return _reject(Penalty.HIGH_TOLERANCE, f"there are {most} others of its slot")
+        self._keep(message, signer)
         if place.number > 1:
             if place.number == 2:
                 self._accuse(OffenseType.DUPLICATE_PROPOSAL, signer, message.slot)
@@ -182,9 +221,11 @@ class ProposalJudge:
         return missing or _ACCEPT
 
     def _place(self, block: BlockProposal, signer: bytes) -> _Place:
-        place = self._count(("block", block.slot, block.index), block.archive_root, BLOCKS_MAX)
+        place = self._count(("block", block.slot, block.index), block.identity, self._rules.blocks)
         if place.is_new and place.number == 2:
             self._accuse(OffenseType.DUPLICATE_PROPOSAL, signer, block.slot)
+        if place.is_new and place.number <= self._rules.blocks:
+            self._keep(block, signer)
         return place
 
     def _take_block(self, block: BlockProposal, peer: str) -> Judgement | None:
@@ -219,10 +260,12 @@ class ProposalJudge:
             return _reject(Penalty.LOW_TOLERANCE, "its proposer's signature is wrong")
         if proposer is not None and named != proposer:
             return _reject(Penalty.HIGH_TOLERANCE, "it names another proposer than the slot's")
-        place = self._count(("attestation", message.slot, attester), message.archive_root, _ATTESTATIONS_MAX)
-        if not place.is_new or place.number > _ATTESTATIONS_MAX:
+        most = self._rules.attestations
+        place = self._count(("attestation", message.slot, attester), message.identity, most)
+        if not place.is_new or place.number > most:
             return Judgement(_IGNORE, None, "its attester has attested this, or enough others")
         if place.number == 2:
             self._accuse(OffenseType.DUPLICATE_ATTESTATION, attester, message.slot)
+        self._keep(message, attester)
         self._on_attestation(message)
         return _ACCEPT

@@ -6,6 +6,7 @@
     permission, size, metadata, setup, gas, data,
     deployments                                          reject, M
     double spend                                         reject, H; L when the nullifier was there long ago
+    a price below today's, from 5.x on                   ignore: in 4.x it is taken, as it may wait
     not taken by the pool, known                         ignore
     proof invalid                                        reject, L
     not judged here: no verifier, network not known      ignore: taken, not forwarded
@@ -59,6 +60,8 @@ _PENALTIES: Final[Mapping[str, Penalty | None]] = {
     validation.GAS_TOO_LOW: _M,
     validation.GAS_TOO_HIGH: _M,
     validation.BALANCE_TOO_LOW: _M,
+    # From release 5.x on; who has seen another price forwards it.
+    validation.FEE_TOO_LOW: None,
     # Checks of release 4.3: others do not know them.
     validation.MALFORMED_CLASS: None,
     validation.WRONG_CLASS_ID: None,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fastnode.p2p.discovery.options import DiscoveryOptions
 from fastnode.p2p.gossip.wire import GossipOptions
 from fastnode.p2p.transport.limits import Limits
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.records import dataclass
 
 __all__ = ["PeerOptions", "StaticPeer"]
@@ -34,8 +34,10 @@ class PeerOptions:
     #: Address in the node record; None: as other nodes see it, if they do.
     announced_ip: str | None = None
     announced_port: int | None = None
-    #: Version of the client, as the record says it.
-    client: str = FOUR.usual_version
+    #: Release of the chain, by which messages are read and written.
+    release: Release = FOUR
+    #: Version of the client, as the record says it; None: that of the release.
+    client: str | None = None
     #: Directory for this node's record, and the peers and back-offs it knows; None: nothing is kept.
     folder: Path | None = None
     #: None: only those peers are dialled that are named, or remembered.

@@ -70,6 +70,7 @@ class Overlay:
             answering,
             timeout_s=options.request_timeout_s,
             takes_transactions=options.takes_transactions,
+            release=options.release,
             penalize=self._penalize,
         )
         self.swarm = Swarm(
@@ -94,7 +95,13 @@ class Overlay:
         )
         self.scores = PeerScores(parameters, self.swarm.standing.score)
         self.swarm.score = self.scores.score
-        self.gossip = Gossip(names, self.scores, options=options.gossip, limits=options.limits)
+        self.gossip = Gossip(
+            names,
+            self.scores,
+            options=options.gossip,
+            limits=options.limits,
+            frames_topic=options.release.messages.frames_topic,
+        )
         self._back_offs = KnownBackOffs(options.folder)
         self._memory = PeerMemory(budget)
         self.version = version
@@ -176,6 +183,7 @@ class Overlay:
                     topic=incoming.topic.value,
                     begin=incoming.data[4:36],
                     verdict=judgement.verdict.value,
+                    reason=judgement.reason or None,
                     ms=round((now - came_at) * 1000, 1),
                     forwarded=count,
                 )
@@ -217,14 +225,14 @@ class Overlay:
     async def _ask_for_txs(
         self, peer: Peer, archive_root: bytes, hashes: Sequence[bytes], lacking: Sequence[bytes]
     ) -> Sequence[bytes]:
-        asked = lacking[:_TXS_AT_ONCE]
+        asked, release = lacking[:_TXS_AT_ONCE], self._options.release
         size = len(asked) * _TX_BYTES_MAX + 1024
         if Request.BLOCK_TXS.protocol in peer.protocols:
-            request = BlockTxsRequest.of(archive_root, hashes, asked).to_buffer()
+            request = BlockTxsRequest.of(archive_root, hashes, asked, release).to_buffer()
             with suppress(PeerUnavailable):
                 answer = await self.requests.ask(peer, Request.BLOCK_TXS, request, bytes_max=size)
-                return BlockTxsResponse.from_buffer(answer).txs
-        return read_txs(await self.requests.ask(peer, Request.TX, write_hashes(asked), bytes_max=size))
+                return BlockTxsResponse.from_buffer(answer, release).txs
+        return read_txs(await self.requests.ask(peer, Request.TX, write_hashes(asked), bytes_max=size), release)
 
     # ---- what others look at -------------------------------------------------------------------
 

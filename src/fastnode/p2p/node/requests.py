@@ -22,6 +22,7 @@ from fastnode.p2p.node.request_limits import Request, RequestLimits, RequestPace
 from fastnode.p2p.node.served import answer
 from fastnode.p2p.transport.encoding import compress, decompress
 from fastnode.p2p.transport.link import Stream
+from fastnode.protocol.releases import Release
 
 __all__ = ["Requests"]
 
@@ -43,17 +44,21 @@ class Requests:
         *,
         timeout_s: float,
         takes_transactions: bool,
+        release: Release,
         penalize: Callable[[str, Penalty, str], None],
     ) -> None:
         self._host = host
         self._executor = executor
         self._timeout_s = timeout_s
+        self._release = release
         self._penalize = penalize
         self._limits = RequestLimits()
         self._pace = RequestPace()
         self._places = asyncio.Semaphore(_SERVED_MAX)
         self._loop = asyncio.get_running_loop()
-        served = [Request.PING, Request.STATUS, Request.GOODBYE, Request.BLOCK]
+        served = [Request.PING, Request.STATUS, Request.GOODBYE]
+        if release.messages.serves_blocks:
+            served.append(Request.BLOCK)
         if host.has_validators:
             served.append(Request.AUTH)
         if takes_transactions:
@@ -150,7 +155,9 @@ class Requests:
         if request is Request.AUTH and not peer.is_protected:
             return Status.SUCCESS, b""  # only whom the operator named learns whose node this is
         async with self._places:
-            status, answered = await self._loop.run_in_executor(self._executor, answer, self._host, request, data)
+            status, answered = await self._loop.run_in_executor(
+                self._executor, answer, self._host, request, data, self._release
+            )
         if status is Status.BADLY_FORMED_REQUEST:
             self._penalize(peer.id, Penalty.LOW_TOLERANCE, f"its request for {request.value} makes no sense")
         return status, answered

@@ -199,7 +199,7 @@ class Swarm:
             self._version,
             ip=options.announced_ip,
             port=options.announced_port or port,
-            client=options.client,
+            client=options.client or options.release.usual_version,
             folder=options.folder,
         )
         records, dialled = self._known.load()

@@ -29,6 +29,13 @@ A record is JSON::
     lowPriceIsInvalid      whether a price below the current one makes a transaction invalid, else it may wait
     transaction            counts of a transaction's data that are not the usual ones (protocol/tx_layout.py):
                            noteHashes, nullifiers, messages, privateLogs, privateLogFields, calls; absent: all are
+    messages               of peers: areForRollup: whether proposals and attestations name the chain of L1 and the
+                           rollup that they are signed for; framesTopic: whether ids of messages count the bytes of the
+                           topic; servesBlocks: whether blocks may be asked for; commitsToTxs: whether who asks for
+                           transactions of a block says the hash of all of their hashes, and the answer does not repeat
+                           the block; areAhead: whether checkpoints are proposed in the slot before their own;
+                           plainRecovery: whether signatures may end with 0 or 1; how many different ones are handed on:
+                           blocks at one position, checkpoints of a slot, attestations of a member for one
     circuits               vkTreeRoot; the keys toRollup and toPublic with their index, siblings above them; keyFields
                            of a key, proofFields of a proof; compressedProof: runs of the parts of a compressed one,
                            such as 28s 17p (protocol/compressed_proofs.py); absent: every transaction has a whole proof;
@@ -54,6 +61,7 @@ __all__ = [
     "Addresses",
     "BlobSeparators",
     "MachineRules",
+    "MessageRules",
     "Release",
     "Separators",
     "shipped_contracts",
@@ -162,6 +170,39 @@ class MachineRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRules:
+    """Differences of gossip and of requests between peers."""
+
+    #: True when proposals and attestations name the chain and the rollup that they are signed for (EIP-712).
+    are_for_rollup: bool
+    frames_topic: bool
+    serves_blocks: bool
+    commits_to_txs: bool
+    #: True when a checkpoint is proposed in the slot before its own.
+    are_ahead: bool
+    #: True when the last byte of a signature may be the plain recovery id.
+    plain_recovery: bool
+    #: Different blocks at one position, checkpoints of a slot, and attestations of a member for it that are handed on.
+    blocks: int
+    checkpoints: int
+    attestations: int
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        return cls(
+            are_for_rollup=bool(record["areForRollup"]),
+            frames_topic=bool(record["framesTopic"]),
+            serves_blocks=bool(record["servesBlocks"]),
+            commits_to_txs=bool(record["commitsToTxs"]),
+            are_ahead=bool(record["areAhead"]),
+            plain_recovery=bool(record["plainRecovery"]),
+            blocks=int(record["blocks"]),
+            checkpoints=int(record["checkpoints"]),
+            attestations=int(record["attestations"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """The record of a release; roots are 32 bytes each."""
 
@@ -185,6 +226,7 @@ class Release:
     separators: Separators
     blob_separators: BlobSeparators
     machine: MachineRules
+    messages: MessageRules
     #: True when headers of checkpoints end with the fees of their blocks.
     counts_fees: bool
     #: True when a price below the current one makes a transaction invalid; else it may wait for prices to fall.
@@ -223,6 +265,7 @@ class Release:
                 separators=Separators.from_record(record["separators"]),
                 blob_separators=BlobSeparators.from_record(record["separators"]),
                 machine=MachineRules.from_record(record["machine"]),
+                messages=MessageRules.from_record(record["messages"]),
                 counts_fees=bool(record["countsFees"]),
                 low_price_is_invalid=bool(record["lowPriceIsInvalid"]),
                 tx_layout=layout_of(record.get("transaction", {})),

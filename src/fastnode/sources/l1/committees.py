@@ -56,13 +56,16 @@ class Committees:
     def refresh(self, endpoint: L1Endpoint, facts: RollupFacts, timestamp: int, *, has_multicall: bool) -> None:
         """Fetch some of what is missing at a time of L1.  UpstreamError, DecodeError.
 
-        The committee of an epoch is asked for a slot before it begins, as its first proposal is made earlier than that,
+        The committee of an epoch is asked for a slot before it begins, as its first proposal is made earlier than that
+        (two slots where checkpoints are proposed in the slot before their own),
         and again until it has begun: the first checkpoint of the epoch before may be published in that slot, and
         draws the proposers.
         """
         self._epoch_duration = facts.epoch_duration
         current = facts.slot_at(timestamp) // facts.epoch_duration
-        newest = facts.slot_at(timestamp + facts.slot_duration) // facts.epoch_duration
+        release = facts.release
+        ahead = 2 if release is not None and release.messages.are_ahead else 1
+        newest = facts.slot_at(timestamp + ahead * facts.slot_duration) // facts.epoch_duration
         wanted = range(newest, max(-1, newest - self._epochs), -1)
         missing = [epoch for epoch in wanted if epoch not in self._drawn or epoch in self._early]
         for epoch in missing[:EPOCHS_PER_LOOK]:
