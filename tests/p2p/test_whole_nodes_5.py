@@ -89,9 +89,8 @@ class Rollup:
             self.l1.publish(sheet)
 
     def begin_of(self, slot: int) -> int:
-        """First second at which messages of a slot may come."""
-        own = int(self.constants["l1GenesisTime"]) + slot * int(self.constants["slotDuration"])
-        return own - int(self.constants["slotDuration"]) - int(self.constants["ethereumSlotDuration"])
+        """Begin of the slot in which a checkpoint of this one is proposed."""
+        return int(self.constants["l1GenesisTime"]) + (slot - 1) * int(self.constants["slotDuration"])
 
 
 @pytest.fixture
@@ -194,8 +193,8 @@ def _propose(rollup: Rollup, network: RunningNetwork, nodes: tuple[AttackedNode,
     hashes = tuple(effect.tx_hash for effect in block.body.tx_effects)
     assert hashes == (tx.hash,)
     slot = checkpoint.header.slot_number
-    rollup.l1.mine(timestamp=rollup.begin_of(slot) + 5)
-    _set_time(rollup, nodes, rollup.begin_of(slot) + 5)
+    rollup.l1.mine(timestamp=rollup.begin_of(slot) + 1)
+    _set_time(rollup, nodes, rollup.begin_of(slot) + 1)
     by = Speaker(rollup.domain)
     root, in_hash = block.archive.root, checkpoint.header.in_hash
     speaker.host.blocks[root] = list(hashes)
@@ -208,7 +207,7 @@ def _propose(rollup: Rollup, network: RunningNetwork, nodes: tuple[AttackedNode,
     for node in nodes:  # the second has it, and its transaction, from the first
         node.wait(lambda node=node: node.ask("aztec_getBlockNumber") == block.number)
         assert node.ask("aztec_getBlockData", block.number)["blockHash"] == hex_text(block.hash())
-    _set_time(rollup, nodes, rollup.begin_of(slot) + 6)  # however long that took
+    _set_time(rollup, nodes, rollup.begin_of(slot) + 2)  # however long that took
     speaker.network.publish(Topic.CHECKPOINT_PROPOSAL, core)
     speaker.network.publish(Topic.CHECKPOINT_ATTESTATION, attestation)
     for node in nodes:

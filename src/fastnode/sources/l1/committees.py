@@ -57,8 +57,8 @@ class Committees:
         """Fetch some of what is missing at a time of L1.  UpstreamError, DecodeError.
 
         The committee of an epoch is asked for a slot before it begins, as its first proposal is made earlier than that
-        (two slots where checkpoints are proposed in the slot before their own),
-        and again until it has begun: the first checkpoint of the epoch before may be published in that slot, and
+        (two slots where checkpoints are proposed in the slot before their own), and again until it has begun: the
+        first checkpoint of the epoch before may be published in that slot, and
         draws the proposers.
         """
         self._epoch_duration = facts.epoch_duration
