@@ -306,18 +306,6 @@ def test_everything_that_names_a_version_names_this_one() -> None:
     assert release_version("--notes", "9.9.9").returncode == 1
 
 
-def test_a_release_says_where_the_project_is(tmp_path: Path) -> None:
-    (tmp_path / "scripts").mkdir()
-    script = shutil.copy(PROJECT / "scripts" / "release-version", tmp_path / "scripts")
-    shutil.copy(PROJECT / "pyproject.toml", tmp_path)
-    run(sys.executable, script, "--address", "https://code.example/us/fastnode/", cwd=tmp_path)
-    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
-    assert project["urls"]["Homepage"] == "https://code.example/us/fastnode"
-    assert project["urls"]["Changelog"].endswith("/CHANGELOG.md")
-    del project["urls"]
-    assert project == metadata()["project"]
-
-
 def test_a_tag_publishes_wheels_an_image_the_chart_and_the_document() -> None:
     workflow = yaml.safe_load((PROJECT / ".github" / "workflows" / "release.yaml").read_text())
     assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML takes `on` for true

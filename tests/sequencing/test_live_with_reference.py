@@ -4,7 +4,7 @@ the published node proposes and fastnode follows, and back.  After every checkpo
 What is not part of this project is named by the environment:
 
     FASTNODE_ANVIL             the program
-    FASTNODE_TEST_WALLET       a folder with ``node`` and ``node_modules`` of the published wallet (scripts/wallet.sh)
+    FASTNODE_TEST_WALLET       a folder with ``node`` and ``node_modules`` of the published wallet (tests/programs.py)
     FASTNODE_TEST_DEPLOY       a command that deploys the network's contracts; it is given --rpc URL --slot S
                                --l1-slot S --epoch SLOTS --proof-epochs N --realtime 1, and leaves an L1 on the clock
                                with a block each --l1-slot
