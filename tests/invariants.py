@@ -24,6 +24,8 @@ from typing import Any, Final
 _broken: Final[list[str]] = []
 _guarded: Final[set[type]] = set()
 _seen_modules: Final[set[str]] = set()
+#: Modules of any package at the last look in which all that were there had been read to their ends.
+_seen_count = 0
 _LOOKS_AGAIN: Final = 4
 _AGAIN_S: Final = 0.005
 
@@ -40,15 +42,21 @@ _steps: Final = _Steps()
 
 def guard_new_classes() -> None:
     """Guard classes of modules that were imported since the last call."""
+    global _seen_count
+    count, is_whole = len(sys.modules), True
+    if count == _seen_count:
+        return
     for name, module in list(sys.modules.items()):
         if name.startswith("fastnode.") and name not in _seen_modules:
             spec = getattr(module, "__spec__", None)
             if getattr(spec, "_initializing", False):
+                is_whole = False
                 continue
             _seen_modules.add(name)
             for found in list(vars(module).values()):
                 if isinstance(found, type) and found.__module__ == name and "invariant" in vars(found):
                     guard(found)
+    _seen_count = count if is_whole else 0
 
 
 def guard(cls: type) -> None:

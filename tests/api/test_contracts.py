@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serving import fixtures
+from tests.serving.fixtures import RECORDED_ALLOW_LIST
 
 from fastnode.api import contracts as contract_methods
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.store import ArchiverStore
 from fastnode.config.allow_list import parse_allow_list
-from fastnode.jsonrpc.engine import Engine, Reply
+from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.log_index import ChainIndexes
 from fastnode.log_index.function_names import FunctionNames, function_selector
@@ -24,10 +26,6 @@ from fastnode.mempool.allow_list import default_allow_list
 from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
-
-#: Calls that the operator of the recorded node allowed beside the defaults.
-TOKEN_CLASS = "0x01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee"
-RECORDED_ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9e5472:cl=5"
 
 
 @pytest.fixture(scope="module")
@@ -43,27 +41,24 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArchiverStore]:
         yield opened
 
 
-class Client:
-    def __init__(self, engine: Engine, function_names: FunctionNames) -> None:
-        self.engine = engine
+class Client(fixtures.Client):
+    """Its answers are without the envelope: ``result``, ``error``, or neither."""
+
+    def __init__(self, engine: Engine, runner: asyncio.Runner, function_names: FunctionNames) -> None:
+        super().__init__(engine, runner)
         self.function_names = function_names
 
     def call(self, method: str, *params: Any) -> dict[str, Any]:
-        """The response without the envelope: ``result``, ``error``, or neither."""
-        reply = self.engine.handle(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
-        if not isinstance(reply, Reply):
-            reply = asyncio.run(reply)
-        assert reply.body is not None
-        answer = json.loads(reply.text)
+        answer = super().call(method, *params)
         return {key: answer[key] for key in ("result", "error") if key in answer}
 
 
 @pytest.fixture(params=["release", "development", "both"])
-def client(request: pytest.FixtureRequest, store: ArchiverStore) -> Iterator[Client]:
+def client(request: pytest.FixtureRequest, store: ArchiverStore, loop_runner: asyncio.Runner) -> Iterator[Client]:
     names, allowed = FunctionNames(), (*default_allow_list(FOUR), *parse_allow_list(RECORDED_ALLOW_LIST))
     table = MethodTable(contract_methods.methods(names, lambda: allowed), request.param)
     with store.open_view() as view:
-        yield Client(Engine(table, lambda: View(view)), names)
+        yield Client(Engine(table, lambda: View(view)), loop_runner, names)
 
 
 def test_recorded_queries_are_answered_alike(client: Client, data_directory: Path) -> None:

@@ -25,12 +25,6 @@ def session_network() -> Iterator[RunningNetwork]:
 
 
 @pytest.fixture
-def network(session_network: RunningNetwork) -> Iterator[RunningNetwork]:
-    with session_network.rolled_back():
-        yield session_network
-
-
-@pytest.fixture
 def ask(network: RunningNetwork) -> Ask:
     url = network.l1_clock_url
     assert url is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.serving import fixtures
 
 from fastnode.api import logs as log_methods
 from fastnode.archiver.ingest import Ingestor, Verification
@@ -28,29 +29,13 @@ BUSY_TAG = "0x1a7e1badb79abdd38c684b3c8306ffe7ecb33c69e3380d9855730aaaa83a21a8"
 MODULUS = "0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001"
 
 
-class Client:
-    """Calls methods of one engine by name."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+class Client(fixtures.Client):
+    """Its answers are without the envelope: ``result``, ``error``, or neither."""
 
     def call(self, method: str, *params: Any) -> dict[str, Any]:
-        """The response without the envelope: ``result``, ``error``, or neither."""
         assert self.engine.table.get(method) is not None
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        reply = self.engine.handle(body)
-        if not isinstance(reply, Reply):
-            reply = asyncio.run(reply)
-        assert reply.body is not None
-        answer = json.loads(reply.text)
+        answer = super().call(method, *params)
         return {key: answer[key] for key in ("result", "error") if key in answer}
-
-    def result(self, method: str, *params: Any) -> Any:
-        return self.call(method, *params)["result"]
-
-    def error(self, method: str, *params: Any) -> dict[str, Any]:
-        error: dict[str, Any] = self.call(method, *params)["error"]
-        return error
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +54,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ArchiverSt
 
 
 @pytest.fixture(scope="module", params=["release", "development", "both"])
-def client(request: pytest.FixtureRequest, store: tuple[ArchiverStore, ChainIndexes]) -> Iterator[Client]:
+def client(
+    request: pytest.FixtureRequest, store: tuple[ArchiverStore, ChainIndexes], loop_runner: asyncio.Runner
+) -> Iterator[Client]:
     opened, indexes = store
     with opened.open_view() as view:
         table = MethodTable(log_methods.methods(indexes.known_tags), request.param)
-        yield Client(Engine(table, lambda: View(view)))
+        yield Client(Engine(table, lambda: View(view)), loop_runner)
 
 
 def recorded(data: Path, *methods: str) -> Iterator[dict[str, Any]]:
@@ -273,11 +260,11 @@ def test_recorded_range_queries_are_answered_alike_but_for_the_reference_skippin
 
 
 def test_going_on_behind_the_last_log_gives_every_log_once(
-    store: tuple[ArchiverStore, ChainIndexes], chain_logs: dict[str, ChainLogs]
+    store: tuple[ArchiverStore, ChainIndexes], chain_logs: dict[str, ChainLogs], loop_runner: asyncio.Runner
 ) -> None:
     with store[0].open_view() as view:
         table = MethodTable(log_methods.methods(store[1].known_tags, logs_max=7))
-        client = Client(Engine(table, lambda: View(view)))
+        client = Client(Engine(table, lambda: View(view)), loop_runner)
         for method, logs in chain_logs.items():
             found: list[dict[str, Any]] = []
             answer = client.result(method, {})
@@ -289,11 +276,12 @@ def test_going_on_behind_the_last_log_gives_every_log_once(
 
 
 def test_an_answer_that_would_be_too_large_is_cut_like_one_with_too_many_logs(
-    store: tuple[ArchiverStore, ChainIndexes], chain_logs: dict[str, ChainLogs]
+    store: tuple[ArchiverStore, ChainIndexes], chain_logs: dict[str, ChainLogs], loop_runner: asyncio.Runner
 ) -> None:
     with store[0].open_view() as view:
         table = MethodTable(log_methods.methods(store[1].known_tags))
-        client = Client(Engine(table, lambda: View(view), limits=Limits(response_bytes_max=1 << 20)))
+        engine = Engine(table, lambda: View(view), limits=Limits(response_bytes_max=1 << 20))
+        client = Client(engine, loop_runner)
         answer = client.result("node_getContractClassLogs", {})
         assert answer["maxLogsHit"] is True
         assert 1 < len(answer["logs"]) < len(chain_logs["node_getContractClassLogs"].logs)

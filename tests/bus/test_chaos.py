@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -87,8 +88,12 @@ class Handed:
 
 
 class World:
-    def __init__(self, directory: Path, sample_chain: Path, start: StartNode, stack: ExitStack) -> None:
+    """All of them have the recorded chain already, but for the last replica, which gets it over the bus."""
+
+    def __init__(self, directory: Path, sample_chain: Path, stored: Path, start: StartNode, stack: ExitStack) -> None:
         self.directory = directory
+        for name in (*PUBLISHERS, *REPLICAS[:-1]):
+            shutil.copytree(stored, directory / name)
         self._start = start
         self.chain = RecordedChain(directory / "recorded", sample_chain)
         stack.callback(self.chain.close)
@@ -213,9 +218,9 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, sample_chain: Path, start_node: StartNode) -> Iterator[World]:
+def world(tmp_path: Path, sample_chain: Path, chain_directory: Path, start_node: StartNode) -> Iterator[World]:
     with ExitStack() as stack:
-        yield World(tmp_path, sample_chain, start_node, stack)
+        yield World(tmp_path, sample_chain, chain_directory, start_node, stack)
 
 
 def survive(world: World, rounds: int, data_directory: Path, count: int) -> None:

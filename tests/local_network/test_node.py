@@ -32,12 +32,6 @@ def session_network() -> Iterator[RunningNetwork]:
         yield running
 
 
-@pytest.fixture
-def network(session_network: RunningNetwork) -> Iterator[RunningNetwork]:
-    with session_network.rolled_back():
-        yield session_network
-
-
 def txs_for(call: Callable[..., Any], count: int) -> list[dict[str, Any]]:
     """Valid transactions, proven against the newest block of a node."""
     header, version = call("node_getBlockHeader", "latest"), call("node_getVersion")

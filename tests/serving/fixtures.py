@@ -28,6 +28,7 @@ from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet, MethodTable
 from fastnode.serving import server as server_module
 from fastnode.sources.chain_file import bundled_chain
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.testing import RunningNetwork, local_network
 from fastnode.view import View
 
 T = TypeVar("T")
@@ -58,6 +59,20 @@ def view(chain_directory: Path) -> Iterator[View]:
         yield View(chain)
 
 
+@pytest.fixture(scope="module")
+def session_network() -> Iterator[RunningNetwork]:
+    """A local network that the tests of a module share."""
+    with local_network("--seed=test", "--metrics-port=0", in_process=True) as running:
+        yield running
+
+
+@pytest.fixture
+def network(session_network: RunningNetwork) -> Iterator[RunningNetwork]:
+    """The network of the module, which is rolled back behind each test."""
+    with session_network.rolled_back():
+        yield session_network
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -72,7 +87,8 @@ class Client:
 
     def send(self, body: bytes) -> Reply:
         answer = self.engine.handle(body)
-        return answer if isinstance(answer, Reply) else self._runner.run(answer)
+        # Not by ``run``: with the handler of Ctrl-C that it sets, asyncio writes out each result, megabytes at times.
+        return answer if isinstance(answer, Reply) else self._runner.get_loop().run_until_complete(answer)
 
     def call(self, method: str, *params: Any) -> dict[str, Any]:
         """The whole answer object."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar, cast
+from urllib.parse import urlsplit
 
 import orjson
 import uvloop
@@ -21,6 +22,7 @@ from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.methods import Context, Method, MethodTable, Parameter, common
 from fastnode.serving.server import RpcServer
+from fastnode.testing import RunningNetwork
 from fastnode.values.numbers import Integer
 
 T = TypeVar("T")
@@ -28,6 +30,13 @@ T = TypeVar("T")
 SMALL = Limits(body_bytes_max=10_000, head_bytes_max=2_000, headers_max=20)
 QUICK = Limits(head_time_s=0.3, body_time_s=0.3, idle_time_s=0.0, write_time_s=0.3)
 VERSION = ("x-aztec-packageVersion", "4.1.2")
+
+
+def port_of(network: RunningNetwork) -> int:
+    """The port of its calls."""
+    port = urlsplit(network.url).port
+    assert port is not None
+    return port
 
 
 #: The answer to :func:`call` as it stands.

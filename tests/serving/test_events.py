@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from tests.local_network.local_chain import for_chain
 from tests.mempool.made import hash_of, made_txs
 from tests.serving.event_client import EventClient, event_client, is_gone
-from tests.serving.sockets import Connection, RunningServer, request, wait_until
+from tests.serving.sockets import Connection, RunningServer, port_of, request, wait_until
 
 from fastnode.serving import event_streams, events
 from fastnode.serving.event_streams import QUERY_BYTES_MAX, EventStreams
 from fastnode.testing import RunningNetwork, local_network
 from fastnode.view import View
-
-
-@pytest.fixture(scope="module")
-def session_network() -> Iterator[RunningNetwork]:
-    with local_network("--seed=test", "--metrics-port=0", in_process=True) as running:
-        yield running
-
-
-@pytest.fixture
-def network(session_network: RunningNetwork) -> Iterator[RunningNetwork]:
-    with session_network.rolled_back():
-        yield session_network
-
-
-def port_of(network: RunningNetwork) -> int:
-    port = urlsplit(network.url).port
-    assert port is not None
-    return port
 
 
 def numbers(client: EventClient, name: str = "block") -> list[int]:

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 import pytest
 from tests.local_network.local_chain import for_chain
 from tests.mempool.made import hash_of, made_txs
 from tests.serving.push_client import Follower, PushClient, push_client
-from tests.serving.sockets import RunningServer, request, wait_until
+from tests.serving.sockets import RunningServer, port_of, request, wait_until
 from websockets.exceptions import InvalidStatus
 
 from fastnode.artifacts.naming import Naming
@@ -32,24 +31,6 @@ from fastnode.serving.push import SUBSCRIPTIONS_MAX, Push
 from fastnode.serving.seen_blocks import SeenBlocks
 from fastnode.testing import RunningNetwork, local_network
 from fastnode.view import View
-
-
-@pytest.fixture(scope="module")
-def session_network() -> Iterator[RunningNetwork]:
-    with local_network("--seed=test", "--metrics-port=0", in_process=True) as running:
-        yield running
-
-
-@pytest.fixture
-def network(session_network: RunningNetwork) -> Iterator[RunningNetwork]:
-    with session_network.rolled_back():
-        yield session_network
-
-
-def port_of(network: RunningNetwork) -> int:
-    port = urlsplit(network.url).port
-    assert port is not None
-    return port
 
 
 @pytest.fixture
