@@ -53,8 +53,7 @@ class Recipient(asyncio.BufferedProtocol):
         self._taken_bytes: int | None = None
         connection_socket = transport.get_extra_info("socket")
         self.file = connection_socket.fileno()
-        if connection_socket is not None:
-            connection_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        connection_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         transport.set_protocol(self)
 
     @property
