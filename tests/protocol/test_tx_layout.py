@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from importlib import resources
 from typing import Any
@@ -106,6 +107,12 @@ def test_a_record_says_which_layout_a_release_has(other: Release) -> None:
         assert Tx.from_json(tx.to_json(), other).hash == tx.hash
         with pytest.raises(DecodeError):
             Tx.from_buffer(bytes(32) + data + rest, FOUR)
+
+
+def test_a_release_that_another_process_has_sent_has_the_same_layout(other: Release) -> None:
+    for release in (FOUR, other):
+        assert pickle.loads(pickle.dumps(release)).tx_layout is release.tx_layout
+        assert pickle.loads(pickle.dumps(release)) == release
 
 
 def test_a_count_that_no_layout_has_is_refused() -> None:

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from fastnode.kernels import field_runs
 from fastnode.protocol.constants import (
@@ -91,7 +91,10 @@ class HashPlan:
 
 
 class TxLayout:
-    """Offsets, sizes and plans of one layout.  Those of an accumulated part are from its own start."""
+    """Offsets, sizes and plans of one layout.  Those of an accumulated part are from its own start.
+
+    There is one object for the same counts (:func:`layout_of`), also of one that another process has sent.
+    """
 
     # The head, the same in each.
     for_public: Final = 0
@@ -123,6 +126,7 @@ class TxLayout:
         private_log_fields: int,
         calls: int,
     ) -> None:
+        self._counts = note_hashes, nullifiers, messages, private_logs, private_log_fields, calls
         self.private_log_fields = private_log_fields
         self.private_log_bytes = private_log_fields * FIELD_BYTES + 4
         self.calls_max = calls
@@ -161,6 +165,9 @@ class TxLayout:
         self.public_plan = _plan(
             (constants, (self.non_revertible, phase * 2), (self.teardown_request, _CALL_REQUEST_WIDTHS), tail)
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _layout, (self._counts,)
 
     def data_bytes(self, *, public: bool) -> int:
         return self.public_data_bytes if public else self.private_data_bytes
