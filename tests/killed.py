@@ -75,20 +75,19 @@ def killed(command: Sequence[str], *, after: int, delay_s: float, ahead: int = 4
     """
     _, _, script, *arguments = command
     forker = _forker()
-    (given, wanted), (said, heard) = os.pipe(), os.pipe()
-    with os.fdopen(wanted, "wb") as stdin, os.fdopen(said, "rb") as stdout:
+    (given, feeding), (hearing, said) = os.pipe(), os.pipe()
+    with os.fdopen(feeding, "wb") as stdin, os.fdopen(hearing, "rb") as stdout:
         try:
-            pid = forker.start(script, arguments, [given, heard])
+            pid = forker.start(script, arguments, [given, said])
         finally:
             os.close(given)
-            os.close(heard)
+            os.close(said)
         stdin.write(b"." * (1 + after + ahead))
         stdin.flush()
-        begun = len(stdout.read(1 + after)) == 1 + after
-        if begun:
-            time.sleep(delay_s)
-            os.kill(pid, signal.SIGKILL)
+        said_at_all = stdout.read(1 + after)
+        time.sleep(delay_s)
+        os.kill(pid, signal.SIGKILL)
         code = forker.wait()
-    assert begun, "the process did not start"
+    assert said_at_all, "the process did not start"
     assert code in (0, -signal.SIGKILL)
     return code != 0
