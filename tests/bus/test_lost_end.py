@@ -17,6 +17,11 @@ from tests.bus.test_transactions import network as network
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
+from fastnode.bus.connection import Bus
+from fastnode.bus.options import BusOptions
+from fastnode.bus.upstream import BusUpstream
+from fastnode.outgoing.network import Network
+
 StartNode = Callable[..., Any]
 
 
@@ -70,3 +75,15 @@ def test_transactions_after_such_a_loss_reach_nodes_that_had_read_on(
     until(lambda: [pending(node) for node in (one, two)] == [4, 4])
     three = start_node("--data-directory", tmp_path / "three", *flags, "three").wait_until_serving()
     until(lambda: pending(three) == 4)
+
+
+def test_a_bus_that_is_connected_again_is_asked_at_once_but_for_one_that_gave_what_is_wrong() -> None:
+    bus = Bus(BusOptions(urls=("nats://nowhere:1",), name="one"))
+    with Network() as network:
+        upstream = BusUpstream(bus, network)
+        for refuse, rests in ((upstream.health.on_unavailable, False), (upstream.health.put_aside, True)):
+            refuse("it was away")
+            assert upstream.health.is_resting
+            bus._connected()
+            assert upstream.health.is_resting is rests
+    bus._loop.close()

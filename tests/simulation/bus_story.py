@@ -317,6 +317,9 @@ class Fleet:
             wrong = {name: reason for name, reason in part.troubles().items() if reason is not None}
             if wrong:
                 yield f"{node.name} says of the bus {wrong}"
+            health = getattr(part._upstream, "health", None)
+            if health is not None and not health.is_healthy:
+                yield f"{node.name} does not follow the bus: {health.reason}"
             pool = node.node.core.mempool.pool  # type: ignore[union-attr]
             waiting = [tx_hash.hex()[:8] for tx_hash in pool.unforwarded_hashes() if tx_hash not in self._handed_on]
             if hands_on and waiting:

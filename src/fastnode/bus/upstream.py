@@ -28,7 +28,7 @@ from fastnode.bus.subjects import PREFIX, Reference, Subjects, digest_of, read_v
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, Reply, RpcCall, decoded
-from fastnode.outgoing.health import Patience
+from fastnode.outgoing.health import EndpointState, Patience
 from fastnode.outgoing.network import Network
 from fastnode.sources.upstreams import Upstream, check_identity
 from fastnode.view import Committed
@@ -130,6 +130,8 @@ class BusUpstream(Upstream):
 
     def _on_connected(self) -> None:
         self._look_up_again()
+        if self.health.state is EndpointState.UNAVAILABLE:
+            self.health.end_pause()  # there is no more to wait for
         self.on_news()
 
     def _on_live(self, subject: str, headers: Mapping[str, str], data: bytes) -> None:
