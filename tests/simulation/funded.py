@@ -12,7 +12,6 @@ from fastnode.development.synthetic_chain import SyntheticChain
 from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData
-from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_layout import USUAL
 from fastnode.world_state.genesis import genesis_of
 
@@ -29,14 +28,14 @@ class FundedChain(SyntheticChain):
         data = base64.b64decode(next(made_txs(1))["data"])
         payer = data[USUAL.fee_payer : USUAL.fee_payer + FIELD_BYTES]
         funded = {
-            "slot": hex_text(balance_slot(payer, FOUR.addresses.fee_juice)),
+            "slot": hex_text(balance_slot(payer, self._release.addresses.fee_juice)),
             "value": hex_text(_BALANCE.to_bytes(FIELD_BYTES, "big")),
         }
         leaves = sorted([*record["prefilledPublicData"], funded], key=lambda leaf: str(leaf["slot"]))
         prefilled = [
             PrefilledPublicData(bytes.fromhex(leaf["slot"][2:]), bytes.fromhex(leaf["value"][2:])) for leaf in leaves
         ]
-        built = genesis_of(prefilled, FOUR.separators)
+        built = genesis_of(prefilled, self._release.separators)
         return GenesisRecord.from_json(
             record
             | {
