@@ -60,6 +60,8 @@ KINDS: Final = (
     *DISK_KINDS,
 )
 SLOT_BLOCKS: Final = 3
+#: Seconds that L1 has been there for when the nodes begin: what they follow is short without trouble of its own.
+BEGIN_S: Final = (0.0, 60.0, 150.0, 400.0)
 #: Seconds of a night, and the longest time until all nodes must be where L1 is once nothing disturbs them.
 NIGHT_S: Final = (120.0, 600.0)
 CALM_S: Final = 400.0
@@ -67,6 +69,11 @@ LOOK_S: Final = 4.0
 #: Without any source for so long a node must say so.
 ALONE_S: Final = 120.0
 EPOCHS: Final = 400
+
+
+def _with_plain_id(signature: bytes) -> bytes:
+    """As libraries give it, which no contract takes."""
+    return signature[:64] + bytes([signature[64] - 27])
 
 
 @dataclass(eq=False)
@@ -121,6 +128,9 @@ class Story:
         senders = [] if self._wallets is None else [partial(self._send, self._wallets, name) for name in "ab"]
         for actor in (self._live_l1, self._propose, self._prove, *senders, *carriers):
             threading.Thread(target=self._guarded(actor), name=getattr(actor, "__name__", "wallet")).start()
+        before_s = world.chance("begin").choice(BEGIN_S)
+        the_world().sleep(before_s)
+        self.end_s += before_s
         for node in world.nodes:
             node.start()
         try:
@@ -309,14 +319,18 @@ class Story:
             header = replace(published.checkpoint.header, coinbase=dice.randbytes(20))
             sheet.published = replace(published, checkpoint=replace(published.checkpoint, header=header))
         signers = (0, 2) if kind == "few" else (0, 1, 2)
-        sign(sheet, self._committee, signers, (lambda plain: plain[:64] + b"\0") if kind == "bent" else None)
+        sign(sheet, self._committee, signers, _with_plain_id if kind == "bent" else None)
         if kind:
             world.say("proposer", f"makes checkpoint {number} bad: {kind}")
             world.count(f"bad {kind}")
         if dice.random() < 0.12 and self._has("blobs"):
             self._hide(sheet, dice)
-        proposal = Proposal(unit, sheet, parent, not kind)
-        l1.deeds.append(lambda: self._publish(proposal))
+        proposals = [Proposal(unit, sheet, parent, not kind)]
+        if kind in ("few", "bent") and dice.random() < 0.5:  # its proposer sees that, and has the slot still
+            again = l1.sheet(unit.published)  # type: ignore[arg-type]
+            sign(again, self._committee, (0, 1, 2))
+            proposals.append(Proposal(unit, again, parent, True))
+        l1.deeds.extend([partial(self._publish, proposal) for proposal in proposals])
 
     def _hide(self, sheet: Sheet, dice: random.Random) -> None:
         hidden = set(sheet.hashes)
