@@ -17,8 +17,10 @@ from fastnode.protocol.tips import L2Tips
 
 __all__ = ["Checks"]
 
-#: Checkpoints whose answers are compared.
+#: Checkpoints, and blocks, whose answers are compared.
 NEWEST = 4
+#: Numbers of trees.
+_NULLIFIERS, _NOTE_HASHES = 0, 1
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
@@ -30,6 +32,23 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
             yield from _differences(left, right, f"{path}[{place}]")
     elif one != other:
         yield f"{path}: {str(one)[:140]} / {str(other)[:140]}"
+
+
+def _questions(block: Any, at: int) -> Iterator[tuple[str, list[Any]]]:
+    """About what a block has in it, from all that a node keeps of it: bodies, indexes, logs and trees."""
+    yield "node_getBlockByHash", ["0x" + block.hash().hex()]
+    for effect in block.body.tx_effects[-1:]:
+        yield "node_getTxEffect", ["0x" + effect.tx_hash.hex()]
+        yield "node_getTxReceipt", ["0x" + effect.tx_hash.hex()]
+        for tree, leaves in ((_NULLIFIERS, effect.nullifiers), (_NOTE_HASHES, effect.note_hashes)):
+            yield "node_findLeavesIndexes", [at, tree, ["0x" + leaf.hex() for leaf in leaves[:2]]]
+        for nullifier in effect.nullifiers[:1]:
+            yield "node_getNullifierMembershipWitness", [at, "0x" + nullifier.hex()]
+        for write in effect.public_data_writes[:1]:
+            yield "node_getPublicDataWitness", [at, "0x" + write.leaf_slot.hex()]
+        tags = ["0x" + log.fields[0].hex() for log in effect.private_logs[:2]]
+        if tags:
+            yield "node_getPrivateLogsByTags", [tags]
 
 
 class Checks:
@@ -172,7 +191,17 @@ class Checks:
         health = self._health(node)
         if health.failing or health.not_ready:
             return f"is where L1 is, and says {health.failing} {health.not_ready}"
+        lag = self._lag(node)
+        if lag:
+            return f"is where L1 is, and says that it is {lag} blocks behind"
         return None
+
+    @staticmethod
+    def _lag(node: NodeOfWorld) -> int | None:
+        """Blocks that a node says it does not have yet."""
+        assert node.node is not None
+        lag: int | None = (node.node.core.condition.sync_status() or {}).get("lagBlocks")
+        return lag
 
     def _places(self) -> dict[int, str]:
         """The block of L1 that has each checkpoint."""
@@ -203,8 +232,12 @@ class Checks:
         block, checkpoint = tips.proposed.number, tips.checkpointed.checkpoint.number
         calls: list[tuple[str, list[Any]]] = [("node_getL2Tips", []), ("node_getBlockNumber", [])]
         if block:
-            calls += [("node_getBlock", [block]), ("node_getBlockHeader", [block])]
+            first = max(1, block - NEWEST)
+            calls += [("node_getBlock", [block]), ("node_getBlockHeader", [block]), ("node_getBlocks", [first, NEWEST])]
             calls += [("node_getCheckpoints", [max(1, checkpoint - NEWEST), NEWEST])]
+            calls += [("node_getPublicLogs", [{"fromBlock": first, "toBlock": block + 1}])]
+        for number in range(max(1, block - NEWEST), block + 1):
+            calls += _questions(node.node.view.chain.load_block(number), block)
         with Network() as network:
             limits = ClientLimits(request_time_s=20)
             base = f"http://{host}:{PORT}"
