@@ -29,6 +29,7 @@ from typing import Final, NoReturn  # noqa: E402
 import click  # noqa: E402
 from tests.mempool.recorded import recordings  # noqa: E402
 from tests.simulation import coverage  # noqa: E402
+from tests.simulation.bugs import BUGS  # noqa: E402
 from tests.simulation.farm import Outcome, outcomes  # noqa: E402
 from tests.simulation.peer_story import PEER_KINDS, PEER_NODES_MAX, PeerStory  # noqa: E402
 from tests.simulation.peer_world import PeerWorld, put_peers_in_place  # noqa: E402
@@ -75,6 +76,8 @@ class Plan:
     kinds: tuple[str, ...] = KINDS
     network: str = "followers"
     release: Release = FOUR
+    #: A bug of bugs.py that is put back.
+    bug: str | None = None
 
     @classmethod
     def of(
@@ -95,6 +98,8 @@ class Plan:
             parts.append(f"--network {self.network}")
         if self.release is not FOUR:
             parts.append(f"--release {self.release.name}")
+        if self.bug is not None:
+            parts.append(f"--bug {self.bug}")
         if self.nodes is not None:
             parts.append(f"--nodes {self.nodes}")
         parts += [f"--without {kind}" for kind in NETWORKS[self.network][0] if kind not in self.kinds]
@@ -143,6 +148,8 @@ def _compile_classes() -> None:
 
 def play(plan: Plan, directory: Path, tell: Callable[[str], None]) -> bool:
     """One seed, in this process, which is of no use afterwards; False when something does not hold."""
+    if plan.bug is not None:
+        BUGS[plan.bug].put_back()
     world, story = _opened(plan, directory, tell)
     try:
         world.scheduler.run(story.run)
@@ -213,6 +220,9 @@ def _say(line: str) -> None:
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="So many seeds beside each other.")
 @click.option("--keep-going", is_flag=True, help="Go on after a seed that does not hold, and tell of all in the end.")
 @click.option("--here", is_flag=True, help="Play one seed in this process itself, for a debugger or a profiler.")
+@click.option(
+    "--bug", type=click.Choice(tuple(BUGS)), help="A bug that was real, put back: the simulation must find it."
+)
 @click.option("--quiet", is_flag=True, help="Tell of each seed only whether it held.")
 @click.option("--shrink/--no-shrink", default=True, help="Look for less that does not hold either.")
 def simulate(
@@ -229,6 +239,7 @@ def simulate(
     jobs: int,
     keep_going: bool,
     here: bool,
+    bug: str | None,
     quiet: bool,
     shrink: bool,
 ) -> None:
@@ -245,7 +256,7 @@ def simulate(
     prepare()
     numbers = count(seed) if forever else range(seed, seed + seeds)
     plans = (
-        replace(Plan.of(number, minutes, nodes, network, without, is_short=short), release=RELEASES[release])
+        replace(Plan.of(number, minutes, nodes, network, without, is_short=short), release=RELEASES[release], bug=bug)
         for number in numbers
     )
     if here:
