@@ -25,12 +25,12 @@ TX = NAMES[Topic.TX]
 class Table:
     """One gossip and what it says to its peers, by hand of a clock."""
 
-    def __init__(self, peers: int = 0, **options: object) -> None:
+    def __init__(self, peers: int = 0, *, frames_topic: bool = False, **options: object) -> None:
         self.application: dict[str, float] = {}
         parameters = parameters_of(NAMES, slot_s=36, heartbeat_s=0.7, committee_size=4)
         self.scores = PeerScores(parameters, lambda peer: self.application.get(peer, 0.0))
         made = GossipOptions(**options)  # type: ignore[arg-type]
-        self.gossip = Gossip(NAMES, self.scores, options=made, dice=random.Random(1))
+        self.gossip = Gossip(NAMES, self.scores, options=made, dice=random.Random(1), frames_topic=frames_topic)
         self.now = 1000.0
         for number in range(peers):
             self.add(f"peer {number}")
@@ -237,6 +237,20 @@ def test_what_a_peer_offers_is_asked_for_and_a_broken_promise_is_held_against_it
     table.hear("peer 1", sent(b"tx")[0])
     table.beat(6)
     assert table.scores.score("peer 1") == 0
+
+
+def test_ids_of_5_x_count_the_bytes_of_the_topic_in_what_is_offered_and_in_what_comes() -> None:
+    """Those of 4.x name no message there, and a message is known under the id that others offer it by."""
+    table = Table(2, frames_topic=True)
+    data, packed = pack(b"offered")
+    framed = message_id(TX, data, frames_topic=True)
+    table.hear("peer 0", wire.control(wire.ihave(TX, [framed])))
+    assert table.told("iwant") == {"peer 0": [framed]}
+    assert table.hear("peer 0", wire.message(TX, packed)) == [framed]
+    table.hear("peer 1", wire.control(wire.ihave(TX, [framed])))
+    assert table.told("iwant") == {}, "it is here"
+    table.hear("peer 1", wire.control(wire.ihave(TX, [message_id(TX, data)])))
+    assert table.told("iwant") == {"peer 1": [message_id(TX, data)]}
 
 
 def test_a_promise_is_not_broken_while_this_node_does_not_run() -> None:

@@ -69,7 +69,9 @@ class SimulationMethods:
         """Begins to hash, so that transactions that wait for their turn are hashed together meanwhile."""
         if overrides:
             raise ServerError(
-                f"overrides (parameter 3) are not applied here: {', '.join(overrides)}", data={"code": "NO_OVERRIDES"}
+                f"overrides (parameter 3) are not applied here, as no node of release 5.x was at hand to compare with: "
+                f"{', '.join(overrides)}",
+                data={"code": "NO_OVERRIDES"},
             )
         if self._simulation is None:
             raise ServerError(NOT_READY)

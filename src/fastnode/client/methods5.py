@@ -63,7 +63,7 @@ class SyncMethods5:
         return self.call(prepared5.get_checkpoint(checkpoint_parameter, options))
 
     def get_checkpoint_attestations_for_slot(self, slot: int, proposal_payload_hash: Field | None = None) -> list[records.CheckpointAttestation]:
-        """aztec_getCheckpointAttestationsForSlot: Attestations of a slot that peers have sent: refused, as this node keeps none."""
+        """aztec_getCheckpointAttestationsForSlot: Attestations of a slot that peers have sent, one of each member of its committee."""
         return self.call(prepared5.get_checkpoint_attestations_for_slot(slot, proposal_payload_hash))
 
     def get_checkpoint_number(self, tip: str | None = None) -> int:
@@ -179,7 +179,7 @@ class SyncMethods5:
         return self.call(prepared5.get_private_logs_by_tags(query))
 
     def get_proposals_for_slot(self, slot: int) -> records.ProposalsForSlot:
-        """aztec_getProposalsForSlot: Proposals of a slot that peers have sent: refused, as this node keeps none."""
+        """aztec_getProposalsForSlot: Proposals of a slot that peers have sent, in their binary form."""
         return self.call(prepared5.get_proposals_for_slot(slot))
 
     def get_protocol_contract_addresses(self) -> records.ProtocolContractAddresses:
@@ -369,7 +369,7 @@ class AsyncMethods5:
         return await self.call(prepared5.get_checkpoint(checkpoint_parameter, options))
 
     async def get_checkpoint_attestations_for_slot(self, slot: int, proposal_payload_hash: Field | None = None) -> list[records.CheckpointAttestation]:
-        """aztec_getCheckpointAttestationsForSlot: Attestations of a slot that peers have sent: refused, as this node keeps none."""
+        """aztec_getCheckpointAttestationsForSlot: Attestations of a slot that peers have sent, one of each member of its committee."""
         return await self.call(prepared5.get_checkpoint_attestations_for_slot(slot, proposal_payload_hash))
 
     async def get_checkpoint_number(self, tip: str | None = None) -> int:
@@ -485,7 +485,7 @@ class AsyncMethods5:
         return await self.call(prepared5.get_private_logs_by_tags(query))
 
     async def get_proposals_for_slot(self, slot: int) -> records.ProposalsForSlot:
-        """aztec_getProposalsForSlot: Proposals of a slot that peers have sent: refused, as this node keeps none."""
+        """aztec_getProposalsForSlot: Proposals of a slot that peers have sent, in their binary form."""
         return await self.call(prepared5.get_proposals_for_slot(slot))
 
     async def get_protocol_contract_addresses(self) -> records.ProtocolContractAddresses:

@@ -67,7 +67,7 @@ def get_checkpoint(checkpoint_parameter: int | str | Mapping[str, int], options:
 
 
 def get_checkpoint_attestations_for_slot(slot: int, proposal_payload_hash: Field | None = None) -> Call[list[records.CheckpointAttestation]]:
-    """aztec_getCheckpointAttestationsForSlot: Attestations of a slot that peers have sent: refused, as this node keeps none."""
+    """aztec_getCheckpointAttestationsForSlot: Attestations of a slot that peers have sent, one of each member of its committee."""
     return Call("aztec_getCheckpointAttestationsForSlot", (slot, proposal_payload_hash,))
 
 
@@ -212,7 +212,7 @@ def get_private_logs_by_tags(query: Mapping[str, Any]) -> Call[list[list[records
 
 
 def get_proposals_for_slot(slot: int) -> Call[records.ProposalsForSlot]:
-    """aztec_getProposalsForSlot: Proposals of a slot that peers have sent: refused, as this node keeps none."""
+    """aztec_getProposalsForSlot: Proposals of a slot that peers have sent, in their binary form."""
     return Call("aztec_getProposalsForSlot", (slot,))
 
 

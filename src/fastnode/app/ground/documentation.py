@@ -96,7 +96,7 @@ WITHOUT_EXAMPLE: Final = {
     "fastnode_getKeptTx": "needs kept transactions",
     "fastnode_registerArtifact": "an artifact has 100 kB and more; [names](public-execution.md#names) registers one",
     "fastnode_getGenesis": "the genesis record has 66 kB",
-    "node_getCheckpointAttestationsForSlot": "refused: this node keeps no attestations of peers of 5.x",
+    "node_getCheckpointAttestationsForSlot": "needs peers of 5.x (`--untried-peers`)",
     "node_getProposalsForSlot": "as `node_getCheckpointAttestationsForSlot`",
     "nodeAdmin_pauseSequencer": "needs a node that builds blocks",
     "nodeAdmin_resumeSequencer": "as `nodeAdmin_pauseSequencer`",

@@ -26,12 +26,13 @@ STATES: Final = {
 
 #: The same in the methods of 5.x, where it differs.
 STATES_OF_FIVE: Final = {
-    "node_sendTx": "on a local network, or with `--untried-upstreams`; else refused on a chain of 5.x: "
-    "`NO_TRANSACTIONS`",
+    "node_sendTx": "on a local network, or with `--untried-upstreams` or `--untried-peers`; else refused on a chain of "
+    "5.x: `NO_TRANSACTIONS`",
     "node_simulatePublicCalls": "without overrides",
     "node_getPeers": "those that are connected; none with workers",
-    "node_getCheckpointAttestationsForSlot": "refused: `NOT_KEPT`",
-    "node_getProposalsForSlot": "refused: `NOT_KEPT`",
+    "node_getCheckpointAttestationsForSlot": "with `--p2p-enabled`, `--untried-peers` and `--l1-rpc-urls`; else "
+    "refused: `NOT_KEPT`",
+    "node_getProposalsForSlot": "as `aztec_getCheckpointAttestationsForSlot`",
     "nodeAdmin_pauseSequencer": "where the node builds blocks",
     "nodeAdmin_resumeSequencer": "where the node builds blocks",
 }
