@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from tests.api.test_openrpc import Described
 from tests.p2p.fuzz import spoiled
 from tests.p2p.messages_5 import ADDRESS, OTHER, Message, Speaker, block_txs_request, listed, u32
 from tests.protocol.releases.txs_5 import made_txs, vectors
@@ -27,12 +29,14 @@ from fastnode.p2p.judging.proposal_judge import ProposalJudge
 from fastnode.p2p.judging.standing import Penalty
 from fastnode.p2p.messages.proposals import BlockProposal, CheckpointAttestation, CheckpointProposal
 from fastnode.p2p.messages.request_forms import BlockTxsRequest, BlockTxsResponse, read_txs, write_txs
+from fastnode.p2p.messages.tx_forms import tx_buffer_of_json
 from fastnode.p2p.node.request_limits import Request, Status
 from fastnode.p2p.node.served import answer
 from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.protocol.ethereum import SigningDomain
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.releases import FIVE
+from fastnode.protocol.tx import Tx
 
 DOMAIN: Final = SigningDomain(11155111, bytes(range(20)))
 SLOT_S, L1_SLOT_S = 72, 12
@@ -328,6 +332,24 @@ def test_what_was_heard_stays_within_its_bounds() -> None:
     assert heard.held_bytes == 0
 
 
+def test_what_was_heard_is_told_as_the_interface_describes_it() -> None:
+    slot = Slot(7)
+    court, described = slot.court(), Described("5.x")
+    for topic, payload in slot.honest():
+        court.judge(topic, payload)
+    court.judge(Topic.CHECKPOINT_ATTESTATION, slot.attestation())
+    attestations, proposals = map(json.loads, court.heard.of(slot.number, None))
+    (attestation,) = attestations
+    name = CheckpointAttestation.from_buffer(slot.attestation(), FIVE).identity
+    assert json.loads(court.heard.of(slot.number, name)[0]) == attestations
+    assert json.loads(court.heard.of(slot.number, bytes(32))[0]) == []
+    for method, result in (("AttestationsForSlot", attestations), ("ProposalsForSlot", proposals)):
+        method = f"aztec_getCheckpoint{method}" if method.startswith("A") else f"aztec_get{method}"
+        assert described.flaw_of_result(method, result) is None
+    assert len(attestation["signature"]) == 2 + 2 * 65
+    assert sum(map(len, proposals.values())) > 0
+
+
 def test_without_memory_nothing_is_kept_and_nothing_fails() -> None:
     heard = HeardMessages(MemoryBudget(3000))
     for number in range(5):
@@ -420,6 +442,11 @@ def test_damaged_requests_and_answers_are_read_or_refused(seed: int) -> None:
         except DecodeError:
             continue
     assert len(seen) == 2
+
+
+def test_a_transaction_of_the_pool_is_sent_with_its_proof_as_it_came() -> None:
+    for buffer in transactions():
+        assert tx_buffer_of_json(Tx.from_buffer(buffer, FIVE).to_json_bytes()) == buffer
 
 
 def test_transactions_with_each_form_of_a_proof_are_cut_where_they_end() -> None:
