@@ -183,6 +183,7 @@ class Sheet:
             hex_data(hashlib.sha256(data + checkpoint.archive.root).digest()),
             hex_data(to or self.rollup),
             hex_data(data),
+            checkpoint.header.slot_number,
         )
 
 

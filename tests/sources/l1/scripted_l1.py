@@ -51,6 +51,7 @@ class Published:
     tx_hash: str
     to: str
     input: str
+    slot: int = 0
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,7 @@ class ScriptedL1(ScriptedServer):
             ],
             contracts.COMMITTEE_AT: self._committee_at,
             contracts.ESCAPE_HATCH: lambda block: [0],
-            contracts.CHECKPOINT: lambda block, number: [0] * 6 + [number, 0, 0, 10**7, 0, 0],
+            contracts.CHECKPOINT: lambda block, number: [0] * 6 + [self._slot_of(block, number), 0, 0, 10**7, 0, 0],
             contracts.MANA_TARGET: lambda block: [10**8],
             contracts.MANA_LIMIT: lambda block: [int(constants["rollupManaLimit"])],
             contracts.PROVING_COST_PER_MANA: lambda block: [25_000_000],
@@ -380,6 +381,14 @@ class ScriptedL1(ScriptedServer):
                 lambda block, epoch: [dict(block.roots).get((epoch, count), bytes(WORD)) for count in range(1, 33)],
             ),
         }
+
+    def _slot_of(self, block: Block, number: int) -> int:
+        """The slot of a checkpoint; its number where nobody has said it."""
+        for earlier in reversed(self.blocks[: block.number + 1]):
+            for item in reversed(earlier.proposals):
+                if item.number == number:
+                    return item.slot or number
+        return number
 
     def _status(self, block: Block, number: int) -> list[Any]:
         archives = block.archives

@@ -35,6 +35,7 @@ from fastnode.errors import (
     MessagesUnavailable,
     UpstreamError,
     UpstreamFault,
+    UpstreamRejection,
     UpstreamUnavailable,
 )
 from fastnode.log import log_facts
@@ -45,8 +46,9 @@ from fastnode.protocol.tips import L2Tips, TipId
 from fastnode.records import dataclass
 from fastnode.sources.ahead import made_ahead
 from fastnode.sources.blobs.fetcher import BlobFetcher
+from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, DerivedCheckpoint
-from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_call
+from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.log_ranges import BLOCKS_FIRST
 from fastnode.sources.l1.proposal_events import PlacedEvent, ProposalEvents
 from fastnode.sources.l1.proposals import EventPlace, Proposal
@@ -346,16 +348,30 @@ class L1Source:
         ]
 
     def _without_expired(self, view: ChainView, facts: RollupFacts, state: L1State) -> Iterator[UndoRecord]:
-        """Proposed blocks whose slot is over will not be published any more."""
-        checkpointed = view.tips.checkpointed.block.number
-        first = view.block_info(checkpointed + 1)
-        if first is not None:
-            slot = facts.slot_at(self._reader.newest_timestamp + self._l1_slot_duration)
-            limit = state.proven if state.can_prune else state.pending
-            if first.slot_number < slot and limit <= view.tips.checkpointed.checkpoint.number:
-                shown = log_facts(first_block=first.number, its_slot=first.slot_number, slot=slot)
-                logger.info("proposed blocks are given up: their slot is over", extra=shown)
-                yield UndoRecord(checkpointed)
+        """Proposed blocks whose slot is over will not be published any more, if they are not of the next checkpoint."""
+        checkpointed = view.tips.checkpointed
+        first = view.block_info(checkpointed.block.number + 1)
+        if first is None:
+            return
+        slot = facts.slot_at(self._reader.newest_timestamp + self._l1_slot_duration)
+        if first.slot_number >= slot:
+            return
+        following = checkpointed.checkpoint.number + 1
+        limit = state.proven if state.can_prune else state.pending
+        # It may not be given for long: nobody has its blobs, or its content is none.
+        if limit < following or self._slot_of(facts, state, following) not in (None, first.slot_number):
+            shown = log_facts(first_block=first.number, its_slot=first.slot_number, slot=slot)
+            logger.info("proposed blocks are given up: their slot is over", extra=shown)
+            yield UndoRecord(checkpointed.block.number)
+
+    def _slot_of(self, facts: RollupFacts, state: L1State, number: int) -> int | None:
+        """The slot of a checkpoint on L1; None where the contract has forgotten it."""
+        call = contract_call(facts.rollup, contracts.CHECKPOINT, number, block=state.head.number)
+        answer = self._reader.ask(state.head, lambda endpoint: endpoint.answers([call])[0])
+        if isinstance(answer, UpstreamRejection):
+            return None
+        slot: int = contracts.CHECKPOINT.decode(answer)[contracts.CHECKPOINT_SLOT]
+        return slot
 
     def _tips(self, view: ChainView, state: L1State) -> Iterator[TipsRecord]:
         """Proven and final tips on L1, as far as they are stored.  What is final stays final."""

@@ -365,6 +365,35 @@ def test_proposed_blocks_go_when_their_slot_is_over(node: Deriving, chain: MadeC
     assert node.tips.proposed.number == unit.blocks[0].number - 1
 
 
+@without_messages
+@pytest.mark.parametrize("is_of_another_slot", [True, False], ids=["another slot", "the same slot"])
+def test_proposed_blocks_go_when_l1_has_a_checkpoint_of_another_slot_that_nobody_can_read(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, is_of_another_slot: bool
+) -> None:
+    """A crash in the middle of a checkpoint leaves some of its blocks, and L1 may have given it up since then."""
+    node.pass_()
+    chain.propose(2)
+    unit = chain.units[-1]
+    node.ingestor.add_block(unit.blocks[0], ())
+    begun = unit.blocks[0].number - 1
+    if is_of_another_slot:
+        chain.undo_to(begun)
+        chain._chain._slot += 1
+        chain.propose(2)
+    chain.publish()
+    published = PublishedCheckpoint.from_json(chain.units[-1].published)  # type: ignore[arg-type]
+    sheet = l1.sheet(published)
+    header = published.checkpoint.header
+    l1.publish(sheet, timestamp=header.timestamp + int(chain.chain_record["l1Constants"]["slotDuration"]))
+    l1.beacon.hidden = set(sheet.hashes)
+    with pytest.raises(BlobsUnavailable):
+        node.pass_()
+    assert node.tips.proposed.number == begun + (not is_of_another_slot)
+    l1.beacon.hidden = set()
+    node.pass_()
+    assert has(node, chain)
+
+
 def test_a_checkpoint_confirms_the_proposed_blocks_that_it_has(
     node: Deriving, chain: MadeChain, l1: PublishingL1
 ) -> None:
