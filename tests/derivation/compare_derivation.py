@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -32,6 +33,7 @@ from tests.derivation.followers import (
 from tests.derivation.l1 import ScenarioL1
 from tests.derivation.proposer import Proposer
 from tests.derivation.scenario import act, heal, kinds, scenario
+from tests.derivation.sequences import run_sequences
 from tests.sequencing.published_node import BLOBS_HERE, BLOBS_THERE, IS_THERE
 
 from fastnode.protocol.releases import FIVE, FOUR, Release
@@ -305,6 +307,12 @@ def _seeds(text: str) -> list[int]:
     help="Whose contracts and rules; the published node is of 4.x.",
 )
 @click.option("--alone", is_flag=True, help="Without the published node: only against what is right.")
+@click.option(
+    "--model",
+    "is_on_model",
+    is_flag=True,
+    help="Thousands of sequences on a model of the contracts of 5.x, with followers in this process.",
+)
 @click.option("--actions", metavar="FILE", help="A scenario from a file in place of seeds.")
 @click.option("--verbose", is_flag=True, help="Every action.")
 def main(
@@ -315,6 +323,7 @@ def main(
     patience: float,
     release: str,
     alone: bool,
+    is_on_model: bool,
     actions: str | None,
     verbose: bool,
 ) -> None:
@@ -323,6 +332,8 @@ def main(
     FASTNODE_ANVIL, FASTNODE_TEST_REFERENCE and FASTNODE_TEST_BLOBS name what is not part of this project, as
     tests/sequencing/published_node.py says.  Exits with 1 if anything differs.
     """
+    if is_on_model:
+        sys.exit(_run_on_model(_seeds(seeds), group, is_verbose=verbose))
     if not alone and not IS_THERE:
         raise click.UsageError("FASTNODE_TEST_REFERENCE and FASTNODE_TEST_BLOBS name the published node, or --alone")
     chosen = next(item for item in (FOUR, FIVE) if item.name == release)
@@ -340,6 +351,14 @@ def main(
             _run_alone(scenario(results.failed[-1]), terms, is_minimised)
     results.show()
     sys.exit(1 if results.failed else 0)
+
+
+def _run_on_model(seeds: Sequence[int], group: int, *, is_verbose: bool) -> int:
+    if not is_verbose:
+        logging.disable(logging.CRITICAL)
+    failed, counts = run_sequences(seeds, group, click.echo)
+    click.echo(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    return int(bool(failed))
 
 
 def _run_alone(found: list[dict[str, Any]], terms: Terms, is_minimised: bool) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.derivation.content import with_content
 from tests.derivation.hostile import (
     ATTESTATIONS,
     BAD,
@@ -30,6 +31,7 @@ from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import CheckpointHeader, accumulated_fees, block_headers_hash
+from fastnode.protocol.effects import Body
 from fastnode.protocol.ethereum import attested_digest, payload_digest
 from fastnode.protocol.fields import ZERO_FIELD, split_fields
 from fastnode.protocol.header import GasFees, GlobalVariables
@@ -106,6 +108,8 @@ class Proposer:
         self._store = FileStore(f"file://{blobs}", folder_of(CHAIN_ID, l1.version, l1.rollup), "store", is_written=True)
         self._store.sign_as_healthy()
         self._hidden: list[Built] = []
+        #: Takes blobs in the place of the store, if it does.
+        self.takes_blobs: Callable[[BlobBundle], bool] = lambda bundle: False
         #: Hashes of transactions and messages that were ever published.
         self.tx_hashes: list[bytes] = []
         self.message_hashes: list[bytes] = []
@@ -186,8 +190,8 @@ class Proposer:
             body = content.body()
             while index and not body.tx_effects:  # two empty blocks of one slot are the same block
                 body = content.body()
-            effects = body.tx_effects if wanted else ()
-            block = draft.seal_block(self._state, effects, content.mana(body) if effects else 0)
+            effects = with_content(body.tx_effects if wanted else (), action.get("content"), l1.release, rng)
+            block = draft.seal_block(self._state, effects, content.mana(Body(effects)) if effects else 0)
             self._state.commit(self._state.prepare(block, messages if index == 0 else ()))
         blocks = tuple(draft.blocks)
         earlier = [item.out_hash for item in parent.path()[1:] if item.slot // EPOCH_SLOTS == slot // EPOCH_SLOTS]
@@ -363,7 +367,8 @@ class Proposer:
         kind = rng.randrange(3)
         if kind == 0:
             return bytes(data[: rng.randrange(4, len(data))])
-        at = 4 + 32 * (rng.choice([16, 17, 18]) if kind == 1 else rng.randrange(20)) + 31
+        more = int(_header_of(built).accumulated_fees is not None)  # words of a header
+        at = 4 + 32 * (rng.choice([16, 17, 18]) + more if kind == 1 else rng.randrange(20 + more)) + 31
         data[at] ^= rng.randrange(1, 256)
         return bytes(data)
 
@@ -372,6 +377,14 @@ class Proposer:
     def deliver(self, built: Built, when: str, rng: random.Random) -> None:
         """Put a checkpoint's blobs where followers find them: now, later, or wrong ones first."""
         assert built.bundle is not None
+        hashes = set(built.bundle.versioned_hashes)
+        if any(
+            other is not built and other.bundle and hashes & set(other.bundle.versioned_hashes)
+            for other in self._known.values()
+        ):
+            # Two checkpoints of a slot without transactions have the same blob: it is where the other one's is.
+            self.reveal()
+            when = "now"
         if when == "now" or built.content != GOOD:
             self._upload(built)
             return
@@ -396,7 +409,11 @@ class Proposer:
 
     def _upload(self, built: Built) -> None:
         assert built.bundle is not None
-        for blob, commitment in zip(built.bundle.blobs, built.bundle.commitments, strict=True):
+        if not self.takes_blobs(built.bundle):
+            self.store(built.bundle)
+
+    def store(self, bundle: BlobBundle) -> None:
+        for blob, commitment in zip(bundle.blobs, bundle.commitments, strict=True):
             self._store.upload(versioned_hash(commitment), blob, commitment)
 
     # ---- other actions -----------------------------------------------------------------------------
@@ -418,30 +435,71 @@ class Proposer:
         self.l1.mine_waiting()
 
     def prove(self, action: Action) -> None:
-        """Some or all of the first epoch that is not proven; nothing while one of its checkpoints is not good."""
+        """Some or all of the first epoch that is not proven; nothing while one of its checkpoints is not good.
+
+        ``how``: less or the same once more, an epoch before its turn, or what is wrong; L1 says what comes of it.
+        """
         chain = self.chain()
         path = chain[-1].path()
-        proven = chain[0].number
+        proven, how = chain[0].number, action.get("how")
         if len(chain) == 1 or any(built.verdict != GOOD for built in chain[1:]):
             return
-        epoch = chain[1].slot // EPOCH_SLOTS
+        rng = random.Random(action["seed"])
+        epochs = sorted({built.slot // EPOCH_SLOTS for built in chain[1:]})
+        epoch = rng.choice(epochs) if how == "early" else epochs[0]
+        if how == "less" and proven:
+            epoch = chain[0].slot // EPOCH_SLOTS
         members = [built for built in path[1:] if built.slot // EPOCH_SLOTS == epoch]
-        start, wanted = members[0].number, [built for built in members if built.number > proven]
-        end = random.Random(action["seed"]).choice(wanted)
+        wanted = members if how == "less" else [built for built in members if built.number > proven]
+        end = rng.choice(wanted)
+        start = members[0].number
+        if how == "wrong":
+            start = max(1, start + rng.choice([-1, 1]))
+        if start > end.number:
+            return
         before = path[start - 1]
+        headers = [_header_of(built) for built in path[start : end.number + 1]]
+        end_archive, out_hash = end.archive, end.epoch_out_hash
+        if how == "wrong":
+            kind = rng.randrange(4)
+            end_archive = rng.choice(path).archive if kind == 1 else end_archive
+            out_hash = rng.randbytes(31).rjust(32, b"\0") if kind == 2 else out_hash
+            headers = rng.sample(headers, len(headers)) if kind == 3 else headers
         proof = EpochProof(
             start=start,
             end=end.number,
             previous_archive=before.archive,
-            end_archive=end.archive,
-            out_hash=end.epoch_out_hash,
-            prover_id=b"\x11" * 20,
+            end_archive=end_archive,
+            out_hash=out_hash,
+            prover_id=bytes([rng.choice([0x11, 0x12, 0x13])]) * 20 if how else b"\x11" * 20,
             fees=tuple((bytes(20), 0) for _ in range(start, end.number + 1)),
             blob_inputs=versioned_hash(_ZERO_POINT) + bytes(64) + _ZERO_POINT + _ZERO_POINT,
             attestations=end.attestations,
         )
-        headers = [_header_of(built) for built in path[start : end.number + 1]]
         self.l1.put(self.l1.rollup, proof_call(proof, headers))
+        self.l1.mine_waiting()
+
+    def prune(self) -> None:
+        """By a call of its own, which fails while there is nothing to prune."""
+        self.l1.put(self.l1.rollup, selector("prune()"))
+        self.l1.mine_waiting()
+
+    def invalidate_falsely(self, action: Action) -> None:
+        """Calls that would take back what nothing is wrong with, or name it wrongly; L1 says what comes of them."""
+        rng, chain = random.Random(action["seed"]), self.chain()
+        for _ in range(rng.randrange(1, 4)):
+            built = rng.choice([*chain[1:], *list(self._known.values())[-6:]] or [None])  # type: ignore[list-item]
+            if built is None:
+                return
+            committee = list(built.committee)
+            if rng.random() < 0.2:
+                rng.shuffle(committee)
+            bad = built.bad_place if rng.random() < 0.3 else rng.choice([None, *range(len(committee) + 1)])
+            number = built.number + rng.choice([0, 0, 0, 1, -1])
+            call = InvalidateCall(
+                number=max(0, number), attestations=built.attestations, committee=tuple(committee), bad=bad
+            )
+            self.l1.put(self.l1.rollup, call.call_data())
         self.l1.mine_waiting()
 
     def take_back(self, action: Action) -> None:

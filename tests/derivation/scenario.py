@@ -31,6 +31,52 @@ def scenario(seed: int) -> list[dict[str, Any]]:
     return actions
 
 
+#: What only a follower in this process can be asked for, beside what L1 and the proposer do.
+MORE = ("prune", "false invalidation", "odd proof", "content", "beacon", "pause", "kill", "lag")
+CONTENTS = ("classes", "classes", "many")
+
+
+def mixture(seed: int) -> list[dict[str, Any]]:
+    """As :func:`scenario`, with more kinds of trouble; ``during``: what goes on meanwhile."""
+    rng = random.Random(f"mixture {seed}")
+    actions: list[dict[str, Any]] = []
+    if rng.random() < 0.3:  # in the first block of L1 that anybody looks at
+        actions.append({"do": "messages", "count": rng.randrange(1, 4), "seed": rng.randrange(2**32)})
+    for _ in range(rng.randrange(3, 9)):
+        actions += _some(rng) if rng.random() < 0.6 else _more(rng)
+    if rng.random() < 0.3:  # in the last one
+        actions.append({"do": "messages", "count": rng.randrange(1, 4), "seed": rng.randrange(2**32)})
+    return actions
+
+
+def _more(rng: random.Random) -> list[dict[str, Any]]:
+    kind = rng.choices(MORE, [5, 8, 14, 14, 10, 6, 10, 6])[0]
+    seed = rng.randrange(2**32)
+    quiet = [{"do": "quiet"}] if rng.random() < 0.5 else []
+    if kind in ("prune", "false invalidation"):
+        return [{"do": kind, "seed": seed}, *quiet]
+    if kind == "odd proof":
+        return [{"do": "prove", "seed": seed, "how": rng.choice(["less", "early", "wrong", "usual"])}, *quiet]
+    if kind == "content":
+        content = "largest" if rng.random() < 0.02 else rng.choice(CONTENTS)
+        blocks = 2 if content == "largest" else rng.choice([1, 2])
+        action = {"do": "propose", "seed": seed, "txs": rng.choice([1, 2]), "blocks": blocks}
+        return [action | {"content": content, "attest": rng.choice(ATTESTATIONS[:2])}, *quiet]
+    if kind == "beacon":
+        return [{"do": "beacon", "how": rng.choice(["honest", "lies", "is away", "has nothing"])}, *quiet]
+    if kind == "lag":
+        return [{"do": "lag", "blocks": rng.randrange(1, 5), "during": _quiet_free(rng)}, *quiet]
+    return [{"do": kind, "during": _quiet_free(rng)}, *quiet]
+
+
+def _quiet_free(rng: random.Random) -> list[dict[str, Any]]:
+    """Some actions that wait for nobody."""
+    actions: list[dict[str, Any]] = []
+    for _ in range(rng.randrange(1, 4)):
+        actions += _some(rng)
+    return [action for action in actions if action["do"] not in ("quiet", "late", "restart")]
+
+
 def _some(rng: random.Random) -> list[dict[str, Any]]:
     kind = rng.choices(
         [
@@ -104,6 +150,10 @@ def act(proposer: Proposer, action: Action) -> None:
             proposer.let_expire()
         case "reveal":
             proposer.reveal()
+        case "prune":
+            proposer.prune()
+        case "false invalidation":
+            proposer.invalidate_falsely(action)
 
 
 def heal(proposer: Proposer) -> None:
