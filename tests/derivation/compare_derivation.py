@@ -32,7 +32,7 @@ from tests.derivation.followers import (
 )
 from tests.derivation.l1 import ScenarioL1
 from tests.derivation.proposer import Proposer
-from tests.derivation.scenario import act, heal, kinds, scenario
+from tests.derivation.scenario import act, heal, kinds, mixture, scenario, without_followers_in_this_process
 from tests.derivation.sequences import run_sequences
 from tests.sequencing.published_node import BLOBS_HERE, BLOBS_THERE, IS_THERE
 
@@ -180,6 +180,11 @@ class Terms:
     patience_s: float
     say: Say
     release: Release = FOUR
+    #: With what only the model has time for otherwise.
+    is_mixed: bool = False
+
+    def actions(self, seed: int) -> list[dict[str, Any]]:
+        return list(without_followers_in_this_process(mixture(seed))) if self.is_mixed else scenario(seed)
 
     def session(self, stack: ExitStack, name: str) -> Session:
         """A session of one L1; what does not start on a busy machine is tried again."""
@@ -254,7 +259,7 @@ def run_group(seeds: Sequence[int], terms: Terms, results: Results) -> int:
     with ExitStack() as stack:
         session = terms.session(stack, f"{terms.port}-{seeds[0]}-{os.getpid()}")
         for place, seed in enumerate(seeds):
-            actions, began = scenario(seed), time.monotonic()
+            actions, began = terms.actions(seed), time.monotonic()
             click.echo(f"scenario {seed} ({len(actions)} actions)")
             results.scenarios += 1
             results.kinds += kinds(actions)
@@ -307,6 +312,7 @@ def _seeds(text: str) -> list[int]:
     help="Whose contracts and rules; the published node is of 4.x.",
 )
 @click.option("--alone", is_flag=True, help="Without the published node: only against what is right.")
+@click.option("--mixtures", is_flag=True, help="Scenarios with more kinds of trouble, as the model plays them.")
 @click.option(
     "--model",
     "is_on_model",
@@ -323,6 +329,7 @@ def main(
     patience: float,
     release: str,
     alone: bool,
+    mixtures: bool,
     is_on_model: bool,
     actions: str | None,
     verbose: bool,
@@ -339,7 +346,7 @@ def main(
     chosen = next(item for item in (FOUR, FIVE) if item.name == release)
     if chosen is not FOUR and not alone:
         raise click.UsageError("the published node is of 4.x: --alone")
-    terms = Terms(port, not alone, patience, click.echo if verbose else _say_nothing, chosen)
+    terms = Terms(port, not alone, patience, click.echo if verbose else _say_nothing, chosen, mixtures)
     if actions is not None:
         sys.exit(_run_alone(json.loads(Path(actions).read_text()), terms, is_minimised))
     waiting, results = _seeds(seeds), Results()
@@ -348,7 +355,7 @@ def main(
         done = run_group(waiting[:group], terms, results)
         waiting = waiting[done:]
         if is_minimised and len(results.failed) > count:
-            _run_alone(scenario(results.failed[-1]), terms, is_minimised)
+            _run_alone(terms.actions(results.failed[-1]), terms, is_minimised)
     results.show()
     sys.exit(1 if results.failed else 0)
 

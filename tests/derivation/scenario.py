@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from tests.derivation.hostile import ATTESTATIONS, BLOBS, HEADERS, REFUSED
@@ -47,6 +48,15 @@ def mixture(seed: int) -> list[dict[str, Any]]:
     if rng.random() < 0.3:  # in the last one
         actions.append({"do": "messages", "count": rng.randrange(1, 4), "seed": rng.randrange(2**32)})
     return actions
+
+
+def without_followers_in_this_process(actions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A mixture as other followers can live through it: what is held or looked at in between is left out."""
+    for action in actions:
+        if "during" in action:
+            yield from without_followers_in_this_process(action["during"])
+        elif action["do"] != "beacon":
+            yield action
 
 
 def _more(rng: random.Random) -> list[dict[str, Any]]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tests.derivation.both_l1 import NAMES, BothL1
 from tests.derivation.proposer import Proposer
-from tests.derivation.scenario import act, heal, mixture
+from tests.derivation.scenario import act, heal, mixture, without_followers_in_this_process
 from tests.ports import free_port
 from tests.publishing.live_l1 import needs_anvil
 
@@ -20,15 +18,6 @@ SEEDS = range(60 if is_long else 4)
 #: Later than any clock on a wall, which would let everything expire.
 BEGIN = 1_900_000_000
 AN_L1 = 12
-
-
-def on_l1(actions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Actions without those that are about followers."""
-    for action in actions:
-        if "during" in action:
-            yield from on_l1(action["during"])
-        elif action["do"] not in ("quiet", "late", "restart", "beacon"):
-            yield action
 
 
 @needs_anvil
@@ -56,7 +45,7 @@ def play(l1: BothL1, seeds: range, directory: Path) -> None:
     proposer = Proposer(l1, directory / "made", directory / "blobs")
     try:
         for seed in seeds:
-            for action in on_l1(mixture(seed)):
+            for action in without_followers_in_this_process(mixture(seed)):
                 act(proposer, action)
             heal(proposer)
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastnode.archiver.source import ChainRecord, GenesisRecord
-from fastnode.errors import StartError, UpstreamRejection
+from fastnode.errors import SettingError, StartError, UpstreamRejection
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import Release, shipped_contracts
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
@@ -78,13 +78,16 @@ def chain_of_l1(
     """Chain and genesis of the rollup.  ``release``: None: that of the chain that comes with the package; ``version``:
     that the node goes by; None: the usual one of the release.
 
-    ``funding``: of the genesis, where no file has it.  StartError when it is unknown.
+    ``funding``: of the genesis, where no file has it.  StartError when it is unknown, SettingError for a version of
+    another release.
     """
     if genesis_file is not None:
         return _from_file(genesis_file, facts, l1_constants, release)
     with resources.as_file(bundled_chain()) as path, ChainFileSource(path) as source:
         sample, sample_genesis = source.chain, source.genesis
     release = release or sample.release
+    if version is not None and not release.has_version(version):
+        raise SettingError(f"--release {version}: the rollup on L1 is of release {release.name}")
     if release.contracts_file is None:
         named = sample.node_info["protocolContractAddresses"]
         classes = [item for _, item in sample_genesis.contract_classes]

@@ -383,6 +383,17 @@ def test_where_other_nodes_bring_the_chain_a_rollup_of_5_x_is_refused(l1: Publis
         on_l1.close()
 
 
+@pytest.mark.parametrize("version", ["4.1.2", "4.3.0"])
+def test_a_version_of_another_release_than_the_rollup_is_refused(l1: PublishingL1, version: str) -> None:
+    origins = Origins(Settings(**settings_of(l1), release=version), lambda: None)
+    try:
+        with pytest.raises(SettingError, match=rf"--release {version}: the rollup on L1 is of release 5\.x"):
+            origins.learn_chain()
+    finally:
+        origins.interrupt()
+        origins.close()
+
+
 # ---- the model of L1 against checkpoints that contracts of 5.x took --------------------------------------
 
 
