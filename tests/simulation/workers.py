@@ -276,7 +276,7 @@ class WorkerOfWorld:
     def health(self) -> Health | None:
         """None while it does not serve."""
         worker = self.worker
-        return None if worker is None or not worker._replica._on_facts else worker._health()
+        return None if worker is None or not worker.serves else worker._health()
 
     @property
     def tip(self) -> Any:

@@ -131,6 +131,8 @@ class Worker:
         )
         self._replica.function_names.link = self._link
         self._is_stopping = False
+        #: True from when its servers are made until it stops.
+        self.serves = False
         self._report_now = asyncio.Event()
         self._budget = MemoryBudget(memory_budget_of(settings))
         #: View that was new when the size of the copy and the delays of views were last measured.
@@ -165,6 +167,7 @@ class Worker:
             while self._seat.takes_over and self._replica.facts.health.not_ready is not None and not stopping.done():
                 await asyncio.sleep(_READY_LOOK_S)
             served = self._open()
+            self.serves = True
             self._replica.watch_facts(partial(self._on_facts, served))
             self._replica.on_changed = lambda: self._in_loop(self._report_now.set)
             server = served.server
@@ -186,7 +189,7 @@ class Worker:
             reporting = asyncio.ensure_future(self._report(served))
             self._stack.callback(reporting.cancel)
             await stopping
-            self._is_stopping = True
+            self._is_stopping, self.serves = True, False
             if self._settings.shutdown_delay_s:
                 await asyncio.sleep(self._settings.shutdown_delay_s)
         finally:
@@ -405,7 +408,7 @@ class Worker:
             self._link.renew()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return {
-            "serves": not self._is_stopping,
+            "serves": self.serves,
             "pid": os.getpid(),
             "tip": None if view is None else view.chain.tip_number,
             "connections": server.connection_count,
