@@ -6,14 +6,16 @@ import hashlib
 import multiprocessing
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
+from tests.clock import Clock
 
 from fastnode.errors import DutyAlreadySigned, DutyConflict, DutyError, DutyInProgress, DutyLockLost, HaDatabaseError
+from fastnode.ha import duties
 from fastnode.ha.connection import connect
 from fastnode.ha.duties import Duty, DutyLocks, DutyType
 
@@ -79,12 +81,15 @@ def test_another_message_for_a_begun_duty_is_a_conflict(open_node: Open, finishe
             node.take(attestation(1), OTHER_MESSAGE)
 
 
-def test_a_duty_that_another_node_is_signing_is_waited_for_and_then_given_up(open_node: Open) -> None:
+def test_a_duty_that_another_node_is_signing_is_waited_for_and_then_given_up(
+    open_node: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(0.0)
+    monkeypatch.setattr(duties, "time", SimpleNamespace(monotonic=clock, sleep=clock.go_on))
     open_node("a").take(attestation(1), MESSAGE)
-    begun = time.monotonic()
     with pytest.raises(DutyInProgress):
-        open_node("b", 0.2).take(attestation(1), MESSAGE)
-    assert time.monotonic() - begun >= 0.2
+        open_node("b", 20.0).take(attestation(1), MESSAGE)
+    assert clock.now == pytest.approx(20.0, abs=0.02)
 
 
 def test_a_duty_that_fails_goes_to_the_node_that_waits(open_node: Open, database: str) -> None:

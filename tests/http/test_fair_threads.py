@@ -11,6 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 
 from fastnode.http import fair_threads
@@ -44,16 +45,16 @@ def test_results_and_errors_are_the_callers() -> None:
     threads.shutdown()
 
 
-class Clock:
+class WorkClock(Clock):
     """The threads' time, which goes on when work says so: what the machine does besides is charged to nobody."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._now_ns = 0
-        monkeypatch.setattr(fair_threads, "time", SimpleNamespace(monotonic_ns=lambda: self._now_ns))
+        super().__init__(0.0)
+        monkeypatch.setattr(fair_threads, "time", SimpleNamespace(monotonic_ns=lambda: round(1e9 * self.now)))
 
     def work(self, done: list[str], name: str) -> None:
         """For a millisecond."""
-        self._now_ns += 1_000_000
+        self.go_on(0.001)
         done.append(name)
 
 
@@ -88,7 +89,7 @@ def test_an_error_goes_with_those_who_know_it() -> None:
 
 
 def test_a_party_that_asks_for_much_waits_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+    clock = WorkClock(monkeypatch)
     threads = FairThreads(1, name="test")
     gate, done = Gate(threads), list[str]()
     greedy, modest = Party(), Party()
@@ -104,7 +105,7 @@ def test_a_party_that_asks_for_much_waits_for_itself(monkeypatch: pytest.MonkeyP
 
 
 def test_the_connections_of_one_address_have_one_share_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+    clock = WorkClock(monkeypatch)
     threads = FairThreads(1, name="test")
     gate, done = Gate(threads), list[str]()
     work = partial(clock.work, done)

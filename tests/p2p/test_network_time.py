@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from tests.clock import Clock
+
 from fastnode.p2p.judging.network_time import NetworkTime, Pulse
 
 
 class Clocks:
     def __init__(self, l1: float, wall: float) -> None:
-        self.l1, self.wall, self.instant = l1, wall, 0.0
-        self.network = NetworkTime(lambda: self.l1, lambda: self.wall, lambda: self.instant)
+        self.l1, self.wall, self.instant = Clock(l1), Clock(wall), Clock(0.0)
+        self.network = NetworkTime(self.l1, self.wall, self.instant)
 
     def now(self) -> float:
         return self.network.now()
@@ -22,18 +24,18 @@ def test_where_l1_keeps_the_time_of_the_wall_that_counts() -> None:
 def test_where_it_does_not_time_goes_on_from_its_newest_block() -> None:
     clocks = Clocks(l1=1000, wall=500_000)
     clocks.now()
-    clocks.instant = 7
+    clocks.instant.now = 7
     assert clocks.now() == 1007
-    clocks.l1 = 1012
+    clocks.l1.now = 1012
     assert clocks.now() == 1012
-    clocks.instant = 9
+    clocks.instant.now = 9
     assert clocks.now() == 1014
 
 
-class Time:
+class Time(Clock):
     def __init__(self) -> None:
-        self.now = 0.0
-        self.pulse = Pulse(lambda: self.now)
+        super().__init__(0.0)
+        self.pulse = Pulse(self)
 
     def beat(self, count: int = 1) -> None:
         for _ in range(count):

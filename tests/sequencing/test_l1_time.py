@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from tests.clock import Clock
+
 from fastnode.sequencing.l1_time import L1Time
 
 
 class Clocks:
     def __init__(self) -> None:
         self.newest = 1_000
-        self.wall = 1_003.0
-        self.monotonic = 50.0
+        self.wall = Clock(1_003.0)
+        self.monotonic = Clock(50.0)
 
     def time(self) -> L1Time:
-        return L1Time(lambda: self.newest, 12, wall=lambda: self.wall, monotonic=lambda: self.monotonic)
+        return L1Time(lambda: self.newest, 12, wall=self.wall, monotonic=self.monotonic)
 
 
 def test_between_two_blocks_the_clock_on_the_wall_tells_the_time() -> None:
@@ -23,7 +25,7 @@ def test_between_two_blocks_the_clock_on_the_wall_tells_the_time() -> None:
 
 def test_an_l1_that_has_stopped_has_the_time_of_its_newest_block() -> None:
     clocks = Clocks()
-    clocks.wall = 1_000 + 4 * 12 + 1
+    clocks.wall.now = 1_000 + 4 * 12 + 1
     assert clocks.time().now() == 1_000
     assert not clocks.time().is_in_step
 
@@ -36,7 +38,7 @@ def test_an_l1_whose_clock_was_moved_has_its_own_time() -> None:
 
 def test_a_clock_that_is_a_little_behind_l1_does_not_bring_its_time_back() -> None:
     clocks = Clocks()
-    clocks.wall = 995.0
+    clocks.wall.now = 995.0
     assert clocks.time().now() == 1_000
 
 
@@ -45,7 +47,7 @@ def test_where_time_stands_still_a_slot_counts_from_the_first_look_at_it() -> No
     clocks.newest = 90_000
     time = clocks.time()
     assert time.since(89_000) == 0.0
-    clocks.monotonic += 3
+    clocks.monotonic.now += 3
     assert time.since(89_000) == 3.0
     assert time.since(89_100) == 0.0
 

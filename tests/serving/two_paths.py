@@ -10,6 +10,8 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
+from tests.clock import Clock
+
 from fastnode.api import chain as chain_methods
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.connection import HttpConnection
@@ -81,14 +83,8 @@ class _AtOnce(Executor):
         return done
 
 
-class _Clock:
-    """A loop whose time stands still."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def time(self) -> float:
-        return self.now
+class _Loop(Clock):
+    """One whose time stands still."""
 
     def create_task(self, coroutine: Any) -> asyncio.Task[Any]:
         return asyncio.get_running_loop().create_task(coroutine)
@@ -172,7 +168,7 @@ class Side:
         self.application = RpcApplication(self.engine, headers=[("x-chain", "7")], error_status=400)
         self.application._executor = _AtOnce()
         self.writer = writer
-        self.clock = _Clock()
+        self.clock = _Loop(100.0)
         self.tasks: set[asyncio.Task[Any]] = set()
         # Long turns: nothing is left for a later one.
         self.turns = Turns(slice_ns=10**15, round_ns=10**15)
