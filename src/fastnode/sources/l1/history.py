@@ -7,8 +7,6 @@ rollup; state of L1's final block, some 100 blocks back.
 
 from __future__ import annotations
 
-import orjson
-
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import UpstreamFault, UpstreamRejection
 from fastnode.records import dataclass
@@ -17,24 +15,29 @@ from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
 from fastnode.sources.l1.log_ranges import LogRanges
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 from fastnode.sources.l1.rollup import RollupFacts
+from fastnode.sources.l1.state import CheckpointPlace
 
 __all__ = ["HistoryNeed", "missing_logs", "missing_state"]
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryNeed:
-    """Logs from L1 block ``first_block`` on, in which ``checkpoint`` was proposed; 0: there was none yet."""
+    """Logs from L1 block ``first_block`` on, in which ``checkpoint`` was proposed; 0: there was none yet.
+
+    ``block_hash``: of that block, when the checkpoint was stored.
+    """
 
     first_block: int
     checkpoint: int = 0
+    block_hash: bytes = b""
 
     @classmethod
     def of(cls, view: ChainView, facts: RollupFacts) -> HistoryNeed:
         number = view.tips.checkpointed.checkpoint.number
-        newest = view.checkpoint(number)
-        if newest is None:
+        place = CheckpointPlace.of(view, number)
+        if place is None:
             return cls(facts.deployment_block)
-        return cls(int(orjson.loads(newest.l1_json)["blockNumber"]), number)
+        return cls(place.block_number, number, place.block_hash)
 
 
 def missing_logs(endpoint: L1Endpoint, facts: RollupFacts, need: HistoryNeed) -> str | None:
@@ -47,8 +50,8 @@ def missing_logs(endpoint: L1Endpoint, facts: RollupFacts, need: HistoryNeed) ->
         return f"it does not give the logs of L1 block {block}, from which on they are needed: {error}"
     if need.checkpoint == 0 or logs:
         return None
-    final = endpoint.block("finalized")
-    if final is None or final.number < block:  # the block may have been replaced
+    there = endpoint.block(block)
+    if there is None or there.hash != need.block_hash:  # it was replaced, while nobody looked
         return None
     return f"it has dropped the logs of L1 block {block}, in which checkpoint {need.checkpoint} was proposed"
 

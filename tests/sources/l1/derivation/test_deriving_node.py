@@ -98,6 +98,25 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path, chain: MadeChain, l1: Pu
     assert sum("/blobs/" in path for path in l1.beacon.requests) == 1
 
 
+@pytest.mark.parametrize("comes_again", [True, False], ids=["again", "given up"])
+def test_a_node_that_was_down_while_its_newest_checkpoint_moved_starts_again(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, comes_again: bool
+) -> None:
+    """Its L1 block is long final when the node comes back, and has no logs: it is another block."""
+    with deriving(tmp_path / "node", l1) as node:
+        wait_for(node, chain)
+    place = max(block.number for block in l1.blocks if block.proposals)
+    l1.reorg(l1.head.number - place + 1)
+    l1.mine(2)
+    if comes_again:
+        publish(l1, chain.units[-1])
+    else:
+        chain.undo_to(chain.units[-2].blocks[-1].number)
+    l1.mine(l1.finality + 3)
+    with deriving(tmp_path / "node", l1) as node:
+        wait_for(node, chain)
+
+
 def test_proposed_blocks_come_early_from_the_other_node(
     tmp_path: Path, chain: MadeChain, l1: PublishingL1, upstream: ScriptedUpstream
 ) -> None:
