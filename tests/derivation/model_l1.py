@@ -200,11 +200,12 @@ class Logged:
 
 @dataclass(frozen=True)
 class ModelBlock(Block):
-    """``checkpoints`` from number 0 on; ``seeds``: by epoch, from which its committee is drawn; ``shares``: epochs,
-    lengths and provers of proofs; ``traces``: by hash of a transaction.
+    """``checkpoints``: a ring, in which a pruned one may still stand for an earlier one; ``seeds``: by epoch, from
+    which its committee is drawn; ``shares``: epochs, lengths and provers of proofs; ``traces``: by hash of a
+    transaction.
     """
 
-    checkpoints: tuple[Logged, ...] = (Logged(),)
+    checkpoints: tuple[Logged, ...] = (Logged(),) * KEPT
     seeds: tuple[tuple[int, bytes], ...] = ()
     shares: frozenset[tuple[int, int, bytes]] = frozenset()
     traces: tuple[tuple[str, Json], ...] = ()
@@ -369,7 +370,7 @@ class ModelL1(PublishingL1):
         return int.from_bytes(self.ask_contract(signature, *words)[:WORD], "big")
 
     def checkpoint(self, number: int) -> tuple[bytes, bytes]:
-        return self.head.archives[number], self.state.checkpoints[number].attestations
+        return self.head.archives[number], self.state.checkpoints[number % KEPT].attestations
 
     def messages(self, checkpoint: int) -> tuple[bytes, ...]:
         return tuple(item.hash for item in self.head.sent if item.checkpoint == checkpoint)
@@ -469,7 +470,7 @@ class ModelL1(PublishingL1):
 
     def _logged(self, state: ModelBlock, number: int) -> Logged:
         need(number <= state.pending < number + KEPT, "its log is not there")
-        return state.checkpoints[number]
+        return state.checkpoints[number % KEPT]
 
     def is_prunable(self, state: ModelBlock, time: int) -> bool:
         if state.pending == state.proven:
@@ -481,7 +482,7 @@ class ModelL1(PublishingL1):
         return state.proven if self.is_prunable(state, time) else state.pending
 
     def _cut(self, state: ModelBlock, number: int) -> ModelBlock:
-        return replace(state, archives=state.archives[: number + 1], checkpoints=state.checkpoints[: number + 1])
+        return replace(state, archives=state.archives[: number + 1])
 
     def _pruned_by_call(self, state: ModelBlock, _sending: Sending, _given: Arguments) -> ModelBlock:
         need(self.is_prunable(state, state.timestamp), "nothing to prune")
@@ -530,7 +531,9 @@ class ModelL1(PublishingL1):
         return replace(
             state,
             archives=(*state.archives, archive),
-            checkpoints=(*state.checkpoints, logged),
+            checkpoints=tuple(
+                logged if place == number % KEPT else item for place, item in enumerate(state.checkpoints)
+            ),
             proposals=(*state.proposals, published),
             in_progress=max(state.in_progress, number + LAG + 1),
         )
@@ -559,7 +562,7 @@ class ModelL1(PublishingL1):
         need(any(header.coinbase), "no coinbase")
         need(header.total_mana_used <= MANA_LIMIT, "more mana than there may be")
         need(header.last_archive_root == state.archives[-1], "behind another checkpoint")
-        need(header.slot_number > state.checkpoints[-1].slot, "its slot is taken")
+        need(header.slot_number > self._logged(state, state.pending).slot, "its slot is taken")
         need(header.slot_number == slot, "of another slot")
         need(header.timestamp == self.start_of(slot), "another time")
         need(header.blobs_hash == blobs_hash(hashes), "other blobs")

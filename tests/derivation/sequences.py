@@ -323,20 +323,28 @@ def run_sequences(seeds: Sequence[int], group: int, say: Callable[[str], None]) 
     """Mixtures of all kinds on the model, ``group`` of them on one L1; seeds of those that failed, and counts."""
     failed, counts, waiting = list[int](), Counter[str](), list(seeds)
     while waiting:
-        with ExitStack() as stack:
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sequences-")))
-            sequences, run = Sequences(stack, directory), list[int]()
-            try:
-                for seed in waiting[:group]:
-                    run.append(seed)
-                    sequences.run(mixture(seed))
-                # Working out again all that is stored takes as long as the rest.
-                sequences.compare_with_a_fresh_one(is_checked=not run[0] % CHECKED_EACH)
-            except (AssertionError, FastnodeError, OSError) as error:
-                failed.append(run[-1])
-                say(f"FAILED seed {run[-1]}, behind {run[:-1]}: {error!r:.2000}\n{json.dumps(mixture(run[-1]))}")
-            counts += sequences.counts
-            counts["sequences"] += len(run)
+        run = list[int]()
+        try:
+            _run_group(waiting[:group], run, counts)
+        except (AssertionError, FastnodeError, OSError) as error:  # also of a node that has ended, when it is closed
+            failed.append(run[-1])
+            say(f"FAILED seed {run[-1]}, behind {run[:-1]}: {error!r:.2000}\n{json.dumps(mixture(run[-1]))}")
+        counts["sequences"] += len(run)
         say(f"{counts['sequences']} sequences, newest seed {run[-1]}, failed {failed}")
         waiting = waiting[len(run) :]
     return failed, counts
+
+
+def _run_group(seeds: Sequence[int], run: list[int], counts: Counter[str]) -> None:
+    """``run``: those that were begun."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sequences-")))
+        run.append(seeds[0])
+        sequences = Sequences(stack, directory)
+        for seed in seeds:
+            if seed != seeds[0]:
+                run.append(seed)
+            sequences.run(mixture(seed))
+        # Working out again all that is stored takes as long as the rest.
+        sequences.compare_with_a_fresh_one(is_checked=not seeds[0] % CHECKED_EACH)
+        counts.update(sequences.counts)
