@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.small_disk import mounted
 
 from fastnode.storage.database import open_leveldb
 
@@ -203,16 +204,8 @@ def test_a_disk_that_takes_no_more_ends_the_node_and_keeps_whole_blocks(tmp_path
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 300 kB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("a small file system needs root")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(path)], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip("this machine allows no mounts")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
+    with mounted(tmp_path / "disk", 300_000) as disk:
+        yield disk
 
 
 def test_a_full_disk_is_named(small_disk: Path, sample_chain: Path) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import resource
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import orjson
 import pytest
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.mempool.made import hash_of, made_txs
+from tests.small_disk import mounted
 from tests.taking_node import start_taking
 
 from fastnode.app.process.node import Node
@@ -141,15 +141,9 @@ def test_the_pool_goes_on_after_writes_that_the_disk_refused(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with little more room than a node asks for; skips where it cannot be made."""
-    disk = tmp_path / "data"
-    disk.mkdir()
-    size = database.ROOM_BYTES + (64 << 20)
-    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], capture_output=True)
-    if mounting.returncode != 0:
-        pytest.skip("no file system can be made here: only root can")
-    yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True)
+    """One with little more room than a node asks for."""
+    with mounted(tmp_path / "data", database.ROOM_BYTES + (64 << 20)) as disk:
+        yield disk
 
 
 def test_the_pool_waits_for_room_and_goes_on(small_disk: Path, pool_node: NodeProcess) -> None:

@@ -18,27 +18,16 @@ from tests.ports import free_port
 from tests.taking_node import start_taking
 
 from fastnode.app.ground.way_out import NO_NETWORK, NO_PEER
-from fastnode.chain_data import ChainData
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 Start = Callable[..., Any]
 SAMPLE_TIP = 106
 WARNING = "transactions that are sent here are refused"
 
 
-@pytest.fixture(scope="module")
-def stored(sample_chain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample chain as an imported one, to be copied."""
-    directory = tmp_path_factory.mktemp("stored") / "data"
-    with ChainData.open(directory) as data:
-        adopt_chain_file(data.store, sample_chain)
-        import_chain_file(data.open_ingestor(verify=False), sample_chain)
-    return directory
-
-
 @pytest.fixture
-def directory(stored: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(stored, tmp_path / "data"))
+def directory(chain_directory: Path, tmp_path: Path) -> Path:
+    """The sample chain as an imported one."""
+    return Path(shutil.copytree(chain_directory, tmp_path / "data"))
 
 
 def said_everywhere(node: Any, tx: dict[str, Any]) -> dict[str, str | None]:
@@ -96,10 +85,10 @@ def test_the_receipt_of_a_transaction_that_was_kept_says_that_it_goes_nowhere(
 
 
 def test_a_node_that_only_has_peers_takes_transactions_as_soon_as_there_is_one(
-    start_node: Start, stored: Path, tmp_path: Path
+    start_node: Start, chain_directory: Path, tmp_path: Path
 ) -> None:
     def start(name: str, *arguments: object) -> Any:
-        shutil.copytree(stored, tmp_path / name)
+        shutil.copytree(chain_directory, tmp_path / name)
         return start_node("--data-directory", tmp_path / name, *ON_NETWORK, *arguments).wait_until_serving()
 
     tx = next(made_txs(1))

@@ -22,7 +22,7 @@ from fastnode.log_index.check import check_indexes
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
 from fastnode.log_index.tag_queries import private_logs_by_tags, public_logs_by_tags
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.sources.chain_import import import_chain_file
 
 Entries = dict[bytes, bytes]
 
@@ -31,13 +31,10 @@ LOGS = b"".join((log_layout.PRIVATE_PAGE, log_layout.PUBLIC_PAGE, log_layout.PUB
 
 
 @pytest.fixture(scope="module")
-def new(sample_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def new(chain_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded chain as this version stores it."""
     path = tmp_path_factory.mktemp("new") / "data"
-    with ChainData.open(path) as data:
-        adopt_chain_file(data.store, sample_path)
-        import_chain_file(data.open_ingestor(verify=False), sample_path)
-    return path
+    return Path(shutil.copytree(chain_directory, path))
 
 
 @pytest.fixture(scope="module")

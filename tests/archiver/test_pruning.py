@@ -30,7 +30,7 @@ from fastnode.log_index.layout import TagCount
 from fastnode.log_index.range_queries import AnswerLimits, find_class_logs, find_public_logs, span_of_blocks
 from fastnode.log_index.tag_queries import private_logs_by_tags, public_logs_by_tags
 from fastnode.sources.chain_export import export_chain_file
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
+from fastnode.sources.chain_import import import_chain_file
 from fastnode.sources.rollback import SyncOperator
 from fastnode.sources.sync_control import SyncControl
 from fastnode.storage import giving_back
@@ -41,13 +41,10 @@ LIMITS = AnswerLimits(logs=1 << 20, size=1 << 30)
 
 
 @pytest.fixture(scope="module")
-def whole(sample_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(chain_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded chain with everything."""
     path = tmp_path_factory.mktemp("whole") / "data"
-    with ChainData.open(path) as data:
-        adopt_chain_file(data.store, sample_path)
-        import_chain_file(data.open_ingestor(verify=False), sample_path)
-    return path
+    return Path(shutil.copytree(chain_directory, path))
 
 
 @pytest.fixture(scope="module")

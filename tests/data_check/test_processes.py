@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import PATIENCE_S
+from tests.small_disk import mounted
 
 from fastnode.archiver import layout as chain_layout
 from fastnode.archiver.check import CheckReport
@@ -274,15 +275,10 @@ def test_a_signal_ends_the_check_and_leaves_what_is_verified_alone(directory: Pa
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A small file system; skips where it cannot be made."""
+    """One of which no node needs any room for itself."""
     monkeypatch.setattr(database, "ROOM_BYTES", 0)
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={64 << 20}", "none", disk], capture_output=True)
-    if mounting.returncode != 0:
-        pytest.skip("no file system can be made here: only root can")
-    yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True)
+    with mounted(tmp_path / "disk", 64 << 20) as disk:
+        yield disk
 
 
 def fill(disk: Path) -> None:

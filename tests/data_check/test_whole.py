@@ -20,7 +20,6 @@ from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.store import PoolStore, entry_key, json_key
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.storage.database import KEY_BYTES_MAX, SharedDatabase, open_leveldb
 from fastnode.storage.side_database import open_side_database
 from fastnode.world_state.layout import BLOCK, u32
@@ -28,19 +27,9 @@ from fastnode.world_state.layout import BLOCK, u32
 TIP = 106
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory, sample_chain: Path) -> Path:
-    """A data directory with the sample chain; not to be written to."""
-    path = tmp_path_factory.mktemp("loaded")
-    with ChainData.open(path) as data:
-        adopt_chain_file(data.store, sample_chain)
-        import_chain_file(data.open_ingestor(verify=False), sample_chain)
-    return path
-
-
 @pytest.fixture
-def directory(loaded: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(loaded, tmp_path / "data")
+def directory(chain_directory: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(chain_directory, tmp_path / "data")
 
 
 def check(directory: Path) -> CheckReport:
@@ -83,12 +72,12 @@ def test_a_state_that_is_behind_is_a_note_and_no_fault(directory: Path) -> None:
     assert report.notes == [f"the state is at block {TIP - 1}, the chain at {TIP}; the next start brings it there"]
 
 
-def test_a_state_that_is_ahead_is_a_note_and_no_fault(directory: Path, loaded: Path) -> None:
+def test_a_state_that_is_ahead_is_a_note_and_no_fault(directory: Path, chain_directory: Path) -> None:
     """An older backup of the chain was put back."""
     with ChainData.open(directory) as data:
         data.open_ingestor(verify=False).undo_above(TIP - 3)
     shutil.rmtree(directory / "world_state")
-    shutil.copytree(loaded / "world_state", directory / "world_state")
+    shutil.copytree(chain_directory / "world_state", directory / "world_state")
     report = check(directory)
     assert report.clean
     assert report.notes == [f"the state is at block {TIP}, the chain at {TIP - 3}; the next start brings it there"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.local_network.local_chain import DAY, NOW, LocalChain, opened
+from tests.small_disk import mounted
 
 from fastnode.archiver.check import check_database
 from fastnode.errors import Refused, ValueRefused
@@ -263,15 +263,10 @@ def test_options_can_be_changed_for_the_next_block(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Temporary files lie on a file system of 16 kB; skips where it cannot be made."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True)
-    if mounting.returncode != 0:
-        pytest.skip("no file system can be made here: only root can")
-    monkeypatch.setattr("tempfile.tempdir", str(disk))
-    yield
-    subprocess.run(["umount", "--lazy", disk], check=True)
+    """Temporary files lie on a file system of 16 kB."""
+    with mounted(tmp_path / "disk", 16 << 10) as disk:
+        monkeypatch.setattr("tempfile.tempdir", str(disk))
+        yield
 
 
 def test_a_state_that_the_disk_does_not_take_is_refused(quiet_chain: LocalChain, full_disk: None) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.mempool.chain import SAMPLE_CHAIN
 
 from fastnode.chain_data import ChainData
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
 
 @pytest.fixture(scope="session")
-def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+def view(chain_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     """The recorded chain at its tip; its state can be read after every block."""
-    with ChainData.open(tmp_path_factory.mktemp("executed_chain")) as data:
-        adopt_chain_file(data.store, SAMPLE_CHAIN)
+    directory = shutil.copytree(chain_directory, tmp_path_factory.mktemp("executed_chain") / "data")
+    with ChainData.open(directory, create=False) as data:
         ingestor = data.open_ingestor(verify=False)
-        import_chain_file(ingestor, SAMPLE_CHAIN)
+        ingestor.catch_up()
         assert data.state is not None
         yield View(ingestor.view, data.state.view)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from tests.publishing.live_l1 import needs_anvil
 from tests.sequencing.network import ProposingNetwork, checkpointed, wait_until, warm_up
 from tests.sequencing.played import Played, published
+from tests.small_disk import mounted
 
 from fastnode.storage.database import ROOM_BYTES, free_bytes
 
@@ -18,15 +18,9 @@ pytestmark = [needs_anvil, pytest.mark.long]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with little more room than a node asks for; skips where it cannot be made."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    size = ROOM_BYTES + (64 << 20)
-    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], capture_output=True)
-    if mounting.returncode != 0:
-        pytest.skip("no file system can be made here: only root can")
-    yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True)
+    """One with little more room than a node asks for."""
+    with mounted(tmp_path / "disk", ROOM_BYTES + (64 << 20)) as disk:
+        yield disk
 
 
 @pytest.mark.parametrize("left", [0, ROOM_BYTES - 1], ids=["nothing", "too little for a database"])

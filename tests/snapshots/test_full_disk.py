@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from tests.small_disk import mounted
 from tests.snapshots.test_commands import run
 from tests.snapshots.test_restore import newest_block
 
@@ -24,15 +24,10 @@ SIZE = 16 << 20
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A small file system, of which no node needs any for itself; skips where it cannot be made."""
+    """One of which no node needs any room for itself."""
     monkeypatch.setattr(database, "ROOM_BYTES", 0)
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", disk], capture_output=True)
-    if mounting.returncode != 0:
-        pytest.skip("no file system can be made here: only root can")
-    yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True)
+    with mounted(tmp_path / "disk", SIZE) as disk:
+        yield disk
 
 
 def fill(disk: Path) -> None:

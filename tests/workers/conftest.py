@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import ADMIN_KEY_HASH, SAMPLE_CHAIN, NodeProcess
+from tests.conftest import ADMIN_KEY_HASH, NodeProcess
 from tests.ports import free_port
 from tests.taking_node import start_taking
 from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
-
-from fastnode.chain_data import ChainData
-from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 
 def _listens(port: int) -> bool:
@@ -25,21 +22,11 @@ def _listens(port: int) -> bool:
     return True
 
 
-@pytest.fixture(scope="session")
-def stored_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample chain in a data directory, to be copied."""
-    directory = tmp_path_factory.mktemp("stored") / "data"
-    with ChainData.open(directory) as data:
-        adopt_chain_file(data.store, SAMPLE_CHAIN)
-        import_chain_file(data.open_ingestor(verify=False), SAMPLE_CHAIN)
-    return directory
-
-
 @pytest.fixture
-def workers(start_node: Callable[..., NodeProcess], stored_chain: Path, tmp_path: Path) -> Iterator[Workers]:
+def workers(start_node: Callable[..., NodeProcess], chain_directory: Path, tmp_path: Path) -> Iterator[Workers]:
     """Over all of the sample chain, as a chain of one's own: transactions are taken."""
     port = free_port()
-    shutil.copytree(stored_chain, tmp_path / "data")
+    shutil.copytree(chain_directory, tmp_path / "data")
     running = Workers(
         start_taking(
             start_node,

@@ -50,10 +50,10 @@ def node(
     request: pytest.FixtureRequest,
     start_node: Callable[..., NodeProcess],
     complete: RecordedChain,
-    stored_chain: Path,
+    chain_directory: Path,
     tmp_path: Path,
 ) -> Iterator[Workers]:
-    shutil.copytree(stored_chain, tmp_path / "data")
+    shutil.copytree(chain_directory, tmp_path / "data")
     others = OtherNodes()
     with scripted_upstream(complete) as upstream, running() as start_peer:
         del upstream.answers["node_getCurrentMinFees"]

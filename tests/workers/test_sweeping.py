@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import tempfile
@@ -61,10 +62,10 @@ def test_only_what_a_killed_supervisor_has_left_is_removed(seed: int) -> None:
 
 
 def test_the_folder_of_a_supervisor_that_was_killed_is_gone_after_the_next_start(
-    start_node: Callable[..., NodeProcess], stored_chain: Path
+    start_node: Callable[..., NodeProcess], chain_directory: Path, tmp_path: Path
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
-        flags = ("--workers=1", f"--data-directory={stored_chain}")
+        flags = ("--workers=1", f"--data-directory={shutil.copytree(chain_directory, tmp_path / 'data')}")
         first = start_node(*flags, TMPDIR=name).wait_until_serving()
         (folder,) = Path(name).glob("fastnode-workers-*")
         first.process.send_signal(signal.SIGKILL)
