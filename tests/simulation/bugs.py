@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from fastnode.errors import BlockRejected, PeerFault, ProposalFault, SlotLost
 from fastnode.loop import Setbacks, logger
-from fastnode.mempool.followed import OtherHandover
 from fastnode.mempool.handover import PoolHandover
+from fastnode.mempool.pool_replica import OtherHandover
 from fastnode.mempool.store import PoolStore
 from fastnode.p2p.judging import node_host
 from fastnode.p2p.judging.goodbye import Goodbye
@@ -30,7 +30,7 @@ from fastnode.sources.l1.observer import L1Observer
 from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.l1.source import L1Source
 from fastnode.sources.l1.state import CheckpointPlace
-from fastnode.sources.moved import MovedCheckpoints
+from fastnode.sources.moved_checkpoints import MovedCheckpoints
 from fastnode.storage import database
 
 __all__ = ["BUGS", "Bug"]

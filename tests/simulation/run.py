@@ -16,7 +16,6 @@ import os  # noqa: E402
 import pkgutil  # noqa: E402
 import shutil  # noqa: E402
 import sys  # noqa: E402
-import tempfile  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
 from collections import Counter  # noqa: E402
@@ -30,11 +29,12 @@ import click  # noqa: E402
 from tests.mempool.recorded import recordings  # noqa: E402
 from tests.simulation import coverage  # noqa: E402
 from tests.simulation.bugs import BUGS  # noqa: E402
-from tests.simulation.farm import Outcome, outcomes  # noqa: E402
+from tests.simulation.farm import Outcome, new_directory, outcomes  # noqa: E402
 from tests.simulation.peer_story import PEER_KINDS, PEER_NODES_MAX, PeerStory  # noqa: E402
 from tests.simulation.peer_world import PeerWorld, put_peers_in_place  # noqa: E402
 from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
 from tests.simulation.world import World, put_in_place  # noqa: E402
+from tests.sources.l1 import publishing  # noqa: E402
 
 import fastnode  # noqa: E402
 from fastnode import records  # noqa: E402
@@ -131,6 +131,7 @@ def prepare() -> None:
         importlib.import_module(name)
     _compile_classes()
     recordings()
+    publishing.known_slots()
     gc.collect()
     gc.freeze()
 
@@ -289,7 +290,7 @@ def simulate(
 
 
 def _play_here(plan: Plan, tell: Callable[[str], None]) -> NoReturn:
-    directory = Path(tempfile.mkdtemp(prefix="simulation-"))
+    directory = new_directory()
     has_held = play(plan, directory, tell)
     shutil.rmtree(directory, ignore_errors=True)
     sys.stdout.flush()

@@ -58,6 +58,7 @@ SHORTEST_S: Final = 1e-6
 importing: Final[dict[str, Any]] = importlib._bootstrap._module_locks  # type: ignore[attr-defined]
 _real_thread = threading.Thread
 _real_seed = random.Random.seed
+get_ident: Final = _thread.get_ident
 _world: Scheduler | None = None
 
 
@@ -84,6 +85,7 @@ class Scheduler:
     def __init__(self, seed: object, switch_chance: float = 0.0) -> None:
         self.order = random.Random()
         _real_seed(self.order, f"order {seed}")
+        self._roll = self.order.random
         #: Randomness of the code under test.
         self.entropy = random.Random()
         _real_seed(self.entropy, f"entropy {seed}")
@@ -155,7 +157,7 @@ class Scheduler:
 
     def current(self) -> Task | None:
         """None in a thread that is none of the world's."""
-        return self._tasks.get(_thread.get_ident())
+        return self._tasks.get(get_ident())
 
     # ---- the baton -----------------------------------------------------------------------------
 
@@ -164,9 +166,9 @@ class Scheduler:
         task = self._current
         if task is None or self.switch_chance <= 0 or not self._runnable or importing:
             return  # who imports holds a lock that is none of the world's
-        if self._tasks.get(_thread.get_ident()) is not task:
+        if self._tasks.get(get_ident()) is not task:
             return
-        if self.order.random() < self.switch_chance:
+        if self._roll() < self.switch_chance:
             self.let_others()
 
     def let_others(self) -> None:
@@ -179,7 +181,7 @@ class Scheduler:
         """Wait to be woken; False when the time was over before."""
         task = self._current
         assert task is not None
-        assert self._tasks.get(_thread.get_ident()) is task, "a thread of another world waits"
+        assert self._tasks.get(get_ident()) is task, "a thread of another world waits"
         task.is_waiting, task.was_woken = True, False
         task.wait_number += 1
         if timeout_s is not None:
@@ -231,7 +233,7 @@ class Scheduler:
                     task.is_waiting = False
                     self._runnable.append(task)
         count = len(self._runnable)
-        return self._runnable.pop(int(self.order.random() * count) if count > 1 else 0)
+        return self._runnable.pop(int(self._roll() * count) if count > 1 else 0)
 
     def look(self) -> float:
         """The monotonic clock."""
@@ -266,7 +268,7 @@ class Lock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         world = _world
-        if world is not None:
+        if world is not None and world._runnable:  # a call costs more than the rest of this method
             world.may_switch()
         if not self._is_locked:
             self._is_locked = True
@@ -294,8 +296,9 @@ class Lock:
             raise RuntimeError("release unlocked lock")
         self._is_locked = False
         self._holder = None
-        while self._waiting and _world is not None and not _world.wake(self._waiting.popleft()):
-            continue
+        if self._waiting:
+            while self._waiting and _world is not None and not _world.wake(self._waiting.popleft()):
+                continue
 
     def locked(self) -> bool:
         return self._is_locked
@@ -303,8 +306,7 @@ class Lock:
     def _at_fork_reinit(self) -> None:
         self.__init__()  # type: ignore[misc]
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    __enter__ = acquire
 
     def __exit__(self, *_: object) -> None:
         self.release()

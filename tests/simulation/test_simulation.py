@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.simulation.farm import outcomes
 from tests.simulation.scheduler import Lock, Scheduler, StandstillError
 
 PROJECT: Final = Path(__file__).parents[2]
@@ -51,14 +55,26 @@ def test_the_network_holds_and_a_number_tells_the_same_story_elsewhere(tmp_path:
         assert line in again.stdout
 
 
+#: Short seeds in all, and in each of the parts that run beside each other: a part prepares for five seconds.
+SEEDS: Final = 200
+SEEDS_IN_PART: Final = 25
+
+
 @on_tried_python
-@pytest.mark.parametrize("first", range(1, 201, 10) if is_long else (151, 161))
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_IN_PART))
 def test_short_seeds_of_both_networks_hold(first: int) -> None:
-    """Twenty in parts that run beside each other, and two hundred with FASTNODE_LONG=1."""
-    arguments = ("--network", "both", "--short", "--seed", str(first), "--count", "10", "--quiet", "--no-shrink")
-    played = simulate(*arguments, hash_seed=0)
+    arguments = ("--network", "both", "--short", "--seed", str(first), "--count", str(SEEDS_IN_PART))
+    played = simulate(*arguments, "--keep-going", "--no-shrink", hash_seed=0)
     assert played.returncode == 0, played.stdout[-5000:]
-    assert played.stdout.count(" held for ") == 10
+    assert f"{SEEDS_IN_PART} seeds: {SEEDS_IN_PART} held, 0 did not" in played.stdout
+
+
+@on_tried_python
+@pytest.mark.parametrize("seed", ["2", "5"])
+def test_a_seed_tells_the_same_story_without_a_process_of_its_own(seed: str) -> None:
+    """Number 2 is of followers, 5 of peers."""
+    arguments = ("--network", "both", "--short", "--seed", seed)
+    assert simulate(*arguments, "--here", hash_seed=0).stdout == simulate(*arguments, hash_seed=0).stdout != ""
 
 
 @on_tried_python
@@ -98,6 +114,53 @@ def test_a_seed_that_does_not_hold_tells_its_number_and_a_smaller_story() -> Non
     assert "has too few attestations" in played.stdout
     assert "it does not hold: scripts/simulate --seed" in played.stdout
     assert "nor does less: scripts/simulate --seed" in played.stdout
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A plan that ends in its own way."""
+
+    how: str
+    minutes: float = 1.0
+
+
+def end(plan: Ending, directory: Path, tell: Callable[[str], None]) -> bool:
+    (directory / "database").touch()
+    tell(f"{plan.how}\nin {directory}")
+    if plan.how == "raises":
+        raise ValueError(plan.how)
+    if plan.how == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plan.how == "holds"
+
+
+def test_seeds_are_played_beside_each_other_and_each_outcome_is_told() -> None:
+    hows = ["holds", "fails", "raises", "dies"] * 5
+    found = sorted(outcomes(map(Ending, hows), end, jobs=3), key=lambda outcome: outcome.place)
+    assert [outcome.plan.how for outcome in found] == [outcome.lines[0] for outcome in found] == hows
+    assert [outcome.plan.how for outcome in found if outcome.has_held] == ["holds"] * 5
+    assert {outcome.lines[-1] for outcome in found if outcome.plan.how == "raises"} == {"ValueError: raises"}
+    assert {outcome.lines[-1] for outcome in found if outcome.plan.how == "dies"} == {"the process ends by SIGKILL"}
+    assert not any(Path(outcome.lines[1].removeprefix("in ")).exists() for outcome in found)
+
+
+def test_who_has_heard_enough_ends_the_seeds_that_are_played() -> None:
+    told, telling = os.pipe()
+
+    def play(plan: Ending, _: Path, tell: Callable[[str], None]) -> bool:
+        if plan.how == "waits":
+            os.write(telling, b"%d" % os.getpid())
+            signal.pause()
+        return True
+
+    farm = outcomes(map(Ending, ["waits", "holds"]), play, jobs=2)
+    assert next(farm).plan.how == "holds"
+    process = int(os.read(told, 20))
+    farm.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    os.close(told)
+    os.close(telling)
 
 
 def story(seed: int, chance: float) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import field, fields
 from typing import Any
 
@@ -107,6 +108,12 @@ def setting(
 
 def rows(table: type) -> tuple[Setting, ...]:
     """The settings of a dataclass whose fields were made by :func:`setting`: its own, then those of its bases."""
+    return _rows(table)
+
+
+@functools.cache
+def _rows(table: type) -> tuple[Setting, ...]:
+    """A start asks for them three times."""
     own = vars(table).get("__annotations__", {})
     items = sorted(fields(table), key=lambda item: item.name not in own)
     return tuple(Setting(name=item.name.replace("_", "-"), **item.metadata) for item in items)

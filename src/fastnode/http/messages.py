@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -89,6 +90,12 @@ PROCESSING: Final = b"HTTP/1.1 102 Processing\r\n\r\n"
 COPIED_BODY_BYTES_MAX: Final = 64 * 1024
 
 
+@functools.lru_cache(maxsize=2)
+def _date(second: int) -> str:
+    """Servers of one process, and of one second, say the same."""
+    return formatdate(second, usegmt=True)
+
+
 class ResponseWriter:
     """Renders responses; keeps the header lines that are the same for a second."""
 
@@ -103,7 +110,7 @@ class ResponseWriter:
 
     def refresh_date(self) -> None:
         """To be called about once a second."""
-        self._date = f"Date: {formatdate(time.time(), usegmt=True)}\r\n".encode("ascii")
+        self._date = f"Date: {_date(int(time.time()))}\r\n".encode("ascii")
         #: The end of the head of an answer on a connection that is kept.
         self.keeping = self._date + self._keep_alive
         self._closing = self._date + b"Connection: close\r\n\r\n"

@@ -86,7 +86,8 @@ class ProofJudge:
     @property
     def fault(self) -> str | None:
         """Reason why a verifier that is there does not work; None if it does, or if there is none."""
-        if self._bb is None or find_program(self._bb.options) is None:
+        # In this order: a health is asked for often, and to find the program is to look at the disk.
+        if self._bb is None or not self._bb.has_failed or find_program(self._bb.options) is None:
             return None
         return self.limitation
 

@@ -388,7 +388,7 @@ class ScriptedBeacon:
         if what == "beacon" and where == "headers":
             return 200, {"data": []}
         if what == "headers":
-            slot = max(self.blobs, default=0) if where == "head" else _slots_by_root().get(where)
+            slot = max(self.blobs, default=0) if where == "head" else known_slots().get(where)
             if slot is None:
                 return 404, {}
             return 200, {"data": {"header": {"message": {"slot": str(slot)}}}}
@@ -417,7 +417,7 @@ class ScriptedBeacon:
 
 
 @functools.cache
-def _slots_by_root() -> dict[str, int]:
+def known_slots() -> dict[str, int]:
     """Of the parents of the first blocks."""
     return {hex_data(beacon_root(number)): number - 1 for number in range(1, 10_000)}
 
