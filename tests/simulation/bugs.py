@@ -121,7 +121,7 @@ def _moved_in_part() -> None:
     L1Source._newest_standing = newest_standing  # type: ignore[method-assign]
 
 
-@_bug("place-read-once", mended="b2d5c30f", network="followers", seed=None, found="")
+@_bug("place-read-once", mended="b2d5c30f", network="followers", seed=661, found="names another block of L1")
 def _place_read_once() -> None:
     """A node that follows others read the place of a checkpoint on L1 once, with the checkpoint."""
 
@@ -131,7 +131,7 @@ def _place_read_once() -> None:
     MovedCheckpoints.records = records  # type: ignore[method-assign]
 
 
-@_bug("waits-for-the-pruned", mended="6bb15485", network="followers", seed=None, found="")
+@_bug("waits-for-the-pruned", mended="6bb15485", network="followers", seed=66, found="blocks behind")
 def _waits_for_the_pruned() -> None:
     """What was not proven in time counted as still to come, so that a node at the right place was not ready."""
     records = L1Source.records
