@@ -362,8 +362,12 @@ class _Transport(asyncio.Transport):
         self._accepted, self._loop, self._protocol = accepted, loop, protocol
         self._is_closing = self._is_paused = False
         self._held: list[bytes] = []
+        #: In the place of the socket, for those that cannot do without.
+        self.socket: Any = None
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "socket":
+            return self.socket
         return self._accepted.getpeername() if name == "peername" and not self._accepted._has_ended else default
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:

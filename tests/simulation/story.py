@@ -25,7 +25,7 @@ from tests.simulation.disk_story import DISK_KINDS, DiskTroubles
 from tests.simulation.l1 import L1_SLOT_S
 from tests.simulation.network import Faults
 from tests.simulation.scheduler import the_world
-from tests.simulation.strangers import Strangers
+from tests.simulation.strangers import Strangers, put_listeners_in_place
 from tests.simulation.wallets import Wallets
 from tests.simulation.workers import NodeWithWorkers, put_workers_in_place
 from tests.simulation.world import ADMIN_PORT, NodeOfWorld, Violation, World
@@ -111,6 +111,7 @@ class Story:
         self._failures: list[BaseException] = []
         self.disks = DiskTroubles(self)
         self.fleet = Fleet(self)
+        put_listeners_in_place()
 
     # ---- the whole -----------------------------------------------------------------------------
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
-from tests.simulation.network import Connection
+from tests.simulation.network import Connection, _Transport
 from tests.simulation.scheduler import the_world
 from tests.simulation.world import PORT, NodeOfWorld, World
 
-__all__ = ["Strangers"]
+from fastnode.serving import recipients
+from fastnode.serving.recipients import Recipient
+
+__all__ = ["Strangers", "put_listeners_in_place"]
 
 Later = Callable[[float, Callable[[], None]], None]
 _ASK: Final = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber","params":[]}'
@@ -64,3 +68,36 @@ def _requests(dice: random.Random) -> dict[str, list[bytes]]:
         "no request": [dice.randbytes(dice.randrange(1, 60)) + b"\r\n\r\n"],
         "more than may be": [_POST % _TOO_LONG, b"{", b" " * 1000],
     }
+
+
+class _Descriptor:
+    """In the place of a socket and of its number: what is written by number goes to the transport."""
+
+    def __init__(self, transport: _Transport) -> None:
+        self.transport = transport
+
+    def fileno(self) -> _Descriptor:
+        return self
+
+    def setsockopt(self, *_: Any) -> None:
+        """There is nothing to set."""
+
+
+def put_listeners_in_place() -> None:
+    """Let those who are told what happens be written to without a system, once in a process."""
+    begin = Recipient.__init__
+
+    def beginning(self: Recipient, transport: Any, *arguments: Any) -> None:
+        transport.socket = _Descriptor(transport)
+        try:
+            begin(self, transport, *arguments)
+        finally:
+            transport.socket = None
+
+    def write_each(descriptors: list[_Descriptor], data: bytes) -> list[tuple[int, int]]:
+        for descriptor in descriptors:
+            descriptor.transport.write(data)
+        return []
+
+    Recipient.__init__ = beginning  # type: ignore[method-assign,assignment]
+    recipients.fast_connection = SimpleNamespace(write_each=write_each)  # type: ignore[assignment]
