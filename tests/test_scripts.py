@@ -6,6 +6,7 @@ test puts there, and environment.py has its commands written down.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -261,7 +262,7 @@ class Preparing:
     def _run(self, command: list[Any], *, check: bool, **_: object) -> subprocess.CompletedProcess[str]:
         text = " ".join(map(str, command[1:]))
         self.calls.append(text)
-        for word, action in self.before.items():
+        for word, action in list(self.before.items()):
             if word in text:
                 action()
         if self.failing and self.failing in text:
@@ -367,21 +368,24 @@ def test_an_environment_of_another_python_is_made_anew(preparing: Preparing) -> 
     assert kinds(preparing.prepare()) == ["make", "install", "build", "compile"]
 
 
-def test_two_scripts_at_once_build_once(preparing: Preparing, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_scripts_at_once_build_once(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     waits = threading.Event()
-    say = preparing.script.say
+    flock = fcntl.flock
 
-    def note(text: str) -> None:
-        say(text)
-        if text.startswith("waiting for another script"):
+    def note(file: Any, how: int) -> None:
+        if how == fcntl.LOCK_EX:
             waits.set()
+        flock(file, how)
 
-    preparing.script.say = note  # type: ignore[attr-defined]
+    monkeypatch.setattr(preparing.script.fcntl, "flock", note)
     second = threading.Thread(target=preparing.environment.prepare, args=("run",))
 
     def begin_the_second() -> None:
+        preparing.before.clear()
         second.start()
-        assert waits.wait(PATIENCE_S)
+        assert waits.wait(PATIENCE_S / 6)
 
     preparing.before["build_ext"] = begin_the_second
     calls = preparing.prepare()
