@@ -194,6 +194,7 @@ def _propose(rollup: Rollup, network: RunningNetwork, nodes: tuple[AttackedNode,
     assert hashes == (tx.hash,)
     slot = checkpoint.header.slot_number
     rollup.l1.mine(timestamp=rollup.begin_of(slot) + 1)
+    _set_time(rollup, nodes, rollup.begin_of(slot) - 5)  # whoever is at the next block of L1 has the committee by then
     _set_time(rollup, nodes, rollup.begin_of(slot) + 1)
     by = Speaker(rollup.domain)
     root, in_hash = block.archive.root, checkpoint.header.in_hash
