@@ -67,6 +67,7 @@ def _requests(dice: random.Random) -> dict[str, list[bytes]]:
         "a request without a content": [_GET % path, _GET % path],
         "no request": [dice.randbytes(dice.randrange(1, 60)) + b"\r\n\r\n"],
         "more than may be": [_POST % _TOO_LONG, b"{", b" " * 1000],
+        "one who listens": [_GET % b"/events"],
     }
 
 
