@@ -128,6 +128,46 @@ def test_a_worker_waits_for_its_turn_to_repeat_a_block(hub: Hub, notes: Notes, t
         link.close()
 
 
+def test_a_connection_of_a_killed_worker_that_is_served_late_takes_nothing_from_the_next(tmp_path: Path) -> None:
+    """Both wait where workers come, until there is a primary; each is served in a thread of its own."""
+    late, goes_on = threading.Event(), threading.Event()
+
+    def facts() -> str:
+        if not late.is_set():
+            late.set()
+            goes_on.wait(PATIENCE_S)
+        return "facts"
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "primary"))
+        listener.listen()
+        hub = Hub(
+            listener,
+            tmp_path,
+            Feed(()),
+            workers=1,
+            facts=facts,  # type: ignore[arg-type]
+            answers={},
+            names=list,
+        )
+        hub._accepting.start()
+        with socket.socket(socket.AF_UNIX) as killed, socket.socket(socket.AF_UNIX) as lives:
+            killed.connect(str(tmp_path / "primary"))
+            killed.sendall(frame(Kind.HELLO, (1, 111)))
+            assert late.wait(PATIENCE_S)
+            lives.connect(str(tmp_path / "primary"))
+            lives.sendall(frame(Kind.HELLO, (1, 222)))
+            until(lambda: len(hub._reports) == 1, "the next worker is not served")
+            goes_on.set()
+            until(lambda: len(hub._reports) == 2, "the first worker is not served")
+            assert [report.pid for report in hub.reports()] == [222]
+            killed.close()
+            until(lambda: len(hub._reports) == 1, "the end of the first worker is not seen")
+            assert [report.pid for report in hub.reports()] == [222]
+            hub.invariant()
+            hub.close()
+
+
 def test_questions_are_answered_and_refusals_are_what_the_client_is_told(link: Link) -> None:
     assert link.ask("sum", 1, 2, 3) == 6
     with pytest.raises(Refused, match="no") as refused:

@@ -51,6 +51,8 @@ class WorkerReport:
     pid: int
     #: Its own words: ``tip``, ``connections``, ``calls`` and more; empty before the first.
     facts: dict[str, Any]
+    #: Place of its connection among all that have come.
+    place: int = 0
     behind_bytes: int = 0
 
 
@@ -130,7 +132,8 @@ class Hub:
             min(_QUESTIONS_MAX, _QUESTIONS_PER_WORKER * workers), thread_name_prefix="fastnode-worker-questions"
         )
         self._lock = threading.Lock()
-        self._reports: dict[int, tuple[Follower, WorkerReport]] = {}
+        self._places = count()
+        self._reports: dict[Follower, WorkerReport] = {}
         self._marks = Marks()
         self._door = _Door(listener)
         self._accepting = Loop(
@@ -143,10 +146,9 @@ class Hub:
         )
 
     def invariant(self) -> None:
-        """AssertionError unless each worker is reported under its number, and once."""
+        """AssertionError unless no place is taken twice."""
         with self._lock:
-            assert all(report.number == number for number, (_, report) in self._reports.items())
-            assert len({id(follower) for follower, _ in self._reports.values()}) == len(self._reports)
+            assert len({report.place for report in self._reports.values()}) == len(self._reports)
 
     def start(self) -> None:
         for group in self._groups.values():
@@ -160,7 +162,9 @@ class Hub:
             loop.interrupt()
         self._marks.close()
         self._door.interrupt()
-        for follower, _ in self._present():
+        with self._lock:
+            followers = list(self._reports)
+        for follower in followers:
             follower.close()
         for loop in (self._accepting, self._telling):
             loop.close()
@@ -207,8 +211,10 @@ class Hub:
         return {"workers": self._accepting.trouble or self._telling.trouble or missing}
 
     def _present(self) -> list[tuple[Follower, WorkerReport]]:
+        """Each worker by its newest connection: the one of a process that was killed may end later than the next begins."""
         with self._lock:
-            return list(self._reports.values())
+            found = sorted(self._reports.items(), key=lambda each: each[1].place)
+        return list({report.number: (follower, report) for follower, report in found}.values())
 
     # ---- threads -----------------------------------------------------------------------------------
 
@@ -217,11 +223,14 @@ class Hub:
         accepted = self._door.accept()
         if accepted is not None:
             threading.Thread(
-                target=self._serve, args=(Connection(accepted),), name="fastnode-worker-link", daemon=True
+                target=self._serve,
+                args=(Connection(accepted), next(self._places)),
+                name="fastnode-worker-link",
+                daemon=True,
             ).start()
         return 0.0
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, connection: Connection, place: int) -> None:
         """One worker, until it goes."""
         follower = Follower(connection)
         try:
@@ -229,19 +238,18 @@ class Hub:
             if first is None or first[0] is not Kind.HELLO:
                 return
             number, pid = pickle.loads(first[1])
-            report = WorkerReport(number=number, pid=pid, facts={})
+            report = WorkerReport(number=number, pid=pid, facts={}, place=place)
             if self._begin(follower, number):
                 with self._lock:
-                    self._reports[number] = (follower, report)
+                    self._reports[follower] = report
                 self._listen(connection, follower, report)
         finally:
             self.feed.remove(follower)
             with self._lock:
-                for number, (other, _) in list(self._reports.items()):
-                    if other is follower:
-                        del self._reports[number]
-                        if self._totals is not None:
-                            self._totals.present.pop(number, None)
+                gone = self._reports.pop(follower, None)
+                is_last = gone is not None and all(each.number != gone.number for each in self._reports.values())
+                if gone is not None and is_last and self._totals is not None:
+                    self._totals.present.pop(gone.number, None)
             self._marks.gone()
             if follower.was_too_slow:
                 logger.warning("a worker was too far behind and gets a new copy", extra=log_facts(worker=number))
