@@ -223,8 +223,7 @@ def _propose(rollup: Rollup, network: RunningNetwork, nodes: tuple[AttackedNode,
         assert told["signature"] == hex_text(attestation[-136:-72] + attestation[-69:-68])
         assert node.ask("aztec_getCheckpointAttestationsForSlot", slot, hex_text(bytes(32))) == []
         assert node.ask("aztec_getProposalsForSlot", slot + 1) == {"blockProposals": [], "checkpointProposals": []}
-        requests = network_of(node)["requests"]
-        assert any("block_txs" in str(key) for key in requests), requests
+        node.wait(lambda node=node: any("block_txs success" in key for key in network_of(node)["requests"]))
     assert first.ask("aztec_getChainTips")["proposed"]["number"] == block.number
 
 
