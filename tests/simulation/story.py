@@ -636,6 +636,7 @@ class Story:
                 self._ask(node, "nodeAdmin_resumeSync")
             self._start_again(node)()
         self._heal_l1()
+        self._rest(LOOK_S)  # all notice what happened in the last moment
         end = world.now + CALM_S
         while not self.checks.all_is_well():
             if world.now > end:

@@ -211,7 +211,7 @@ class Hub:
         return {"workers": self._accepting.trouble or self._telling.trouble or missing}
 
     def _present(self) -> list[tuple[Follower, WorkerReport]]:
-        """Each worker by its newest connection: that of a process that was killed may end later than the next begins."""
+        """Each worker by its newest connection: that of a killed process may end later than the next begins."""
         with self._lock:
             found = sorted(self._reports.items(), key=lambda each: each[1].place)
         return list({report.number: (follower, report) for follower, report in found}.values())
