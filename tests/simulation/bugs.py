@@ -90,7 +90,7 @@ def _refused_for_ever() -> None:
     L1Source._content = until_moved  # type: ignore[method-assign]
 
 
-@_bug("plain-recovery-id", mended="4356a6db", network="followers", seed=22, found="too few attestations, or false ones")
+@_bug("plain-recovery-id", mended="4356a6db", network="followers", seed=6, found="too few attestations, or false ones")
 def _plain_recovery_id() -> None:
     """Attestations with a plain recovery id counted, which no contract takes."""
     attestation_check.recover_signer = lambda digest, signature: recover_signer(  # type: ignore[attr-defined]
@@ -210,7 +210,7 @@ def _handed_on_by_two() -> None:
     PoolHandover._hand_on = lambda self, tx_hash, tx_json: self._give(tx_hash, tx_json)  # type: ignore[method-assign]
 
 
-@_bug("handover-without-a-pool", mended="03014c3f", network="followers", seed=8, found="did not expect this")
+@_bug("handover-without-a-pool", mended="03014c3f", network="followers", seed=13, found="did not expect this")
 def _handover_without_a_pool() -> None:
     """Workers asked a handover for its pool, and it had none: a receipt of a pending transaction was an internal
     error."""
@@ -230,7 +230,7 @@ def _pool_refused_for_good() -> None:
 # ---- disks ---------------------------------------------------------------------------------------
 
 
-@_bug("torn-write-is-damage", mended="e6ce0477", network="followers", seed=66, found="nothing has spoiled the disk")
+@_bug("torn-write-is-damage", mended="e6ce0477", network="followers", seed=None, found="")
 def _torn_write_is_damage() -> None:
     """A write that a power cut had torn was called damage of the database."""
     database.cut_torn_write = lambda path: None  # type: ignore[attr-defined]
@@ -254,7 +254,13 @@ def _damage_is_unexpected() -> None:
 # ---- peers ---------------------------------------------------------------------------------------
 
 
-@_bug("marked-after-its-commit", mended="90dd00f0", network="peers", seed=None, found="")
+@_bug(
+    "marked-after-its-commit",
+    mended="90dd00f0",
+    network="peers",
+    seed=7,
+    found="does not attest to a checkpoint with which nothing is wrong",
+)
 def _marked_after_its_commit() -> None:
     """A proposed block was marked as executed after its commit, which wakes the validator: that gave the slot up."""
 
