@@ -13,7 +13,10 @@ import pytest
 from fastnode import testing
 from fastnode.errors import NoAnswer, RpcError, StartError
 from fastnode.local_network.accounts import SPONSORED_FPC, TEST_ACCOUNTS
+from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.fields import hex_text
+from fastnode.protocol.releases import FOUR
+from fastnode.sources.genesis_funds import FUNDS, OTHER_ACCOUNTS
 from fastnode.testing import RunningNetwork, local_network
 
 SUITE = """
@@ -40,6 +43,19 @@ def test_a_network_is_a_process_with_accounts_that_ends_with_its_block() -> None
         assert network.call_admin("nodeAdmin_getConfig")["minTxsPerBlock"] == 1
     with pytest.raises(NoAnswer):
         network.mine()
+
+
+def test_a_network_begins_with_the_accounts_of_its_version_where_these_are_others() -> None:
+    version = "4.3.0-nightly.20260417"
+    usual = OTHER_ACCOUNTS[version]
+    with local_network("--release", version, in_process=True) as network:
+        assert [account.address for account in network.accounts] == list(map(hex_text, usual.test_accounts))
+        assert [account.secret for account in network.accounts] == [hex_text(each.secret) for each in TEST_ACCOUNTS]
+        assert network.contracts["sponsoredFPC"] == hex_text(usual.sponsored_fpc)
+        for address in (*usual.test_accounts, usual.sponsored_fpc):
+            slot = balance_slot(address, FOUR.addresses.fee_juice)
+            leaf = network.call("node_getPublicDataWitness", "latest", hex_text(slot))["leafPreimage"]["leaf"]
+            assert int(leaf["value"], 16) == FUNDS
 
 
 def test_a_network_can_be_a_thread_of_the_suite() -> None:

@@ -41,7 +41,8 @@ def test_a_newer_wallet_deploys_its_account_and_moves_tokens(version: str, packa
     for name in ("asking", "working"):
         (tmp_path / name).mkdir()
     account = steps_of(run(packages, SCRIPT, "", tmp_path / "asking"))["account"]["address"]
-    with local_network("--release", version, "--prefund", account) as network:
+    with local_network("--release", version) as network:
+        assert network.accounts[0].address == account
         steps = steps_of(run(packages, SCRIPT, network.url, tmp_path / "working"))
         assert steps["account"]["address"] == account
         assert steps["balances"] == {"bob": 7, "private": 50}

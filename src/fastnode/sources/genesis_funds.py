@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastnode.errors import SettingError
 from fastnode.kernels import encode
@@ -18,7 +18,17 @@ from fastnode.protocol.releases import Release
 from fastnode.protocol.siloing import fee_juice_balance_leaf_slot
 from fastnode.records import dataclass
 
-__all__ = ["BANANA_FPC", "FUNDS", "NO_FUNDING", "SPONSORED_FPC", "TEST_ACCOUNTS", "Funding", "funds_of_entries"]
+__all__ = [
+    "BANANA_FPC",
+    "FUNDS",
+    "NO_FUNDING",
+    "OTHER_ACCOUNTS",
+    "SPONSORED_FPC",
+    "TEST_ACCOUNTS",
+    "Funding",
+    "UsualAccounts",
+    "funds_of_entries",
+]
 
 #: Fee juice of each, in the smallest unit.
 FUNDS: Final = 10**22
@@ -40,6 +50,35 @@ BANANA_FPC: Final = bytes.fromhex("099602ed42e355e5338ade3a9e314b3d15b6030b058a0
 SPONSORED_FPC: Final = bytes.fromhex("09a4df73aa47f82531a038d1d51abfc85b27665c4b7ca751e2d4fa9f19caffb2")
 
 
+class UsualAccounts(NamedTuple):
+    """The test accounts, in the order of their secrets, and the sponsored FPC, by the classes of one node version."""
+
+    test_accounts: tuple[bytes, ...]
+    sponsored_fpc: bytes
+
+
+#: By node versions whose packages have other classes of accounts and contracts than those of 4.1.2; what others have is
+#: not known.
+OTHER_ACCOUNTS: Final[Mapping[str, UsualAccounts]] = {
+    "4.3.0-nightly.20260417": UsualAccounts(
+        tuple(
+            map(
+                bytes.fromhex,
+                (
+                    "1092539b9d20142398c8a8f3e9b0462f1d38cddd587c94b7bc80ff47e6a0b51a",
+                    "1ab69f69c4c2c86e1b96355ad1766108de07742ec1128a46b0eca49a53157673",
+                    "0c654565251db9e371ac91fafd0bf7b8ff741282d0774f757daf659d9dee80d9",
+                ),
+            )
+        ),
+        bytes.fromhex("254082b62f9108d044b8998f212bb145619d91bfcd049461d74babb840181257"),
+    )
+}
+_OF_4_1: Final = UsualAccounts(TEST_ACCOUNTS, SPONSORED_FPC)
+#: By what is added to their names.
+_BY_VERSION: Final = {"": _OF_4_1} | {f" of {version}": usual for version, usual in OTHER_ACCOUNTS.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Funding:
     """Facts about a network's genesis: funds of addresses of its own, and which usual accounts have some."""
@@ -55,16 +94,20 @@ class Funding:
             for tests, sponsor, banana in product(*options):
                 if banana and not (tests and sponsor):  # no network funds it alone
                     continue
-                accounts = TEST_ACCOUNTS if tests else ()
-                contracts = (*((SPONSORED_FPC,) if sponsor else ()), *((BANANA_FPC,) if banana else ()))
-                funds = dict.fromkeys((*accounts, *contracts), FUNDS) | dict(own)
-                names = [
-                    "the test accounts" if tests else "",
-                    "the sponsored FPC" if sponsor else "",
-                    "the banana FPC" if banana else "",
-                    "PREFUND_ADDRESSES" if own else "",
-                ]
-                yield " and ".join(filter(None, names)) or "no prefilled data", _leaves(funds, release)
+                banana_name = "the banana FPC" if banana else ""
+                for version, usual in _BY_VERSION.items() if tests or sponsor else [("", _OF_4_1)]:
+                    if banana and usual is not _OF_4_1:  # those of others are not known
+                        continue
+                    accounts = usual.test_accounts if tests else ()
+                    contracts = (*((usual.sponsored_fpc,) if sponsor else ()), *((BANANA_FPC,) if banana else ()))
+                    funds = dict.fromkeys((*accounts, *contracts), FUNDS) | dict(own)
+                    names = [
+                        f"the test accounts{version}" if tests else "",
+                        f"the sponsored FPC{version}" if sponsor else "",
+                        banana_name,
+                        "PREFUND_ADDRESSES" if own else "",
+                    ]
+                    yield " and ".join(filter(None, names)) or "no prefilled data", _leaves(funds, release)
 
 
 NO_FUNDING: Final = Funding({})

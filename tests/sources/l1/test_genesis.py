@@ -23,11 +23,18 @@ HANDLER = "0x" + "ab" * 20
 NETWORKS = {
     "sponsored, as told": ("the sponsored FPC", {"SPONSORED_FPC": "true"}),
     "sponsored, as L1 shows": ("the sponsored FPC", {}),
+    "accounts of a later version, as L1 shows": (
+        "the test accounts of 4.3.0-nightly.20260417 and the sponsored FPC of 4.3.0-nightly.20260417",
+        {},
+    ),
     "everything": (
         "the test accounts and the sponsored FPC and PREFUND_ADDRESSES",
         {"TEST_ACCOUNTS": "true", "SPONSORED_FPC": "true", "PREFUND_ADDRESSES": hex_text(OWN)},
     ),
 }
+
+#: How many addresses each kind funds.
+FUNDED = {"sponsored": 1, "accounts of a later version": 4, "everything": 5}
 
 
 @pytest.fixture
@@ -75,7 +82,7 @@ def test_the_genesis_of_a_test_network_is_known_by_what_it_funds(
     named = ("--network-config", config, "--network=devnet", "--disable-admin-api-key")
     node = start(start_node, l1, *named, **settings).wait_until_serving()
     genesis = node.call("fastnode_getGenesis")["result"]["genesis"]
-    assert len(genesis["prefilledPublicData"]) == {"sponsored": 1, "everything": 5}[kind.partition(",")[0]]
+    assert len(genesis["prefilledPublicData"]) == FUNDED[kind.partition(",")[0]]
     assert node.call("node_getNodeInfo")["result"]["l1ContractAddresses"]["feeAssetHandlerAddress"] == HANDLER
     assert node.wait_for_line("the network's configuration names another release")["network"] == "9.9.9"
     assert node.call_admin("nodeAdmin_getConfig")["result"]["blockDurationMs"] == 2500

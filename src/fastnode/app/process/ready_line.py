@@ -33,14 +33,18 @@ def ready_line(node: Node) -> dict[str, Any]:
         line["l1ClockUrl"] = node.l1_clock.url
     if settings.local_network and settings.test_accounts and _has_accounts(node):
         from fastnode.local_network.accounts import BANANA_COIN, BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS
+        from fastnode.sources.genesis_funds import OTHER_ACCOUNTS
 
+        others = OTHER_ACCOUNTS.get(settings.release or "")
+        addresses = [account.address for account in TEST_ACCOUNTS] if others is None else others.test_accounts
         line["accounts"] = [
-            {"address": hex_text(account.address), "secret": hex_text(account.secret)} for account in TEST_ACCOUNTS
+            {"address": hex_text(address), "secret": hex_text(account.secret)}
+            for address, account in zip(addresses, TEST_ACCOUNTS, strict=True)
         ]
         line["contracts"] = {
             "bananaCoin": hex_text(BANANA_COIN),
             "bananaFPC": hex_text(BANANA_FPC),
-            "sponsoredFPC": hex_text(SPONSORED_FPC),
+            "sponsoredFPC": hex_text(SPONSORED_FPC if others is None else others.sponsored_fpc),
         }
     return line
 
