@@ -242,11 +242,14 @@ RECORDS: Final[dict[str, tuple[Any, Callable[[Any], Json]]]] = {
     "CheckpointAttestation": (CheckpointAttestation, _attestation),
     "PublishedCheckpoint": (PublishedCheckpoint, _published),
 }
+#: Those whose form each release has of its own.
+OF_PEERS: Final = (BlockProposal, CheckpointProposal, CheckpointAttestation)
 
 
 def _record(question: Json) -> Json:
     kind, described = RECORDS[question["kind"]]
-    return described(kind.from_buffer(of_base64(question["data"])))
+    release = (FOUR,) if kind in OF_PEERS else ()
+    return described(kind.from_buffer(of_base64(question["data"]), *release))
 
 
 def _record_json(question: Json) -> Json:
