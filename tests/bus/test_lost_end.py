@@ -68,7 +68,7 @@ def test_transactions_after_such_a_loss_reach_nodes_that_had_read_on(
     until(lambda: all(node.call("node_isReady")["result"] for node in (one, two)))
     with lost(server):
         for number in range(1, 4):
-            assert "error" not in one.call("node_sendTx", tx_of(number))
+            until(lambda tx=tx_of(number): "error" not in one.call("node_sendTx", tx))  # type: ignore[misc]
         until(lambda: [pending(node) for node in (one, two)] == [3, 3])
         until(lambda: all(network.taken[hash_of(tx_of(number))] for number in range(1, 4)))
     until(lambda: "error" not in one.call("node_sendTx", tx_of(4)))

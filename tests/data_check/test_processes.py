@@ -75,12 +75,18 @@ def interrupted(directory: Path, parts: int) -> None:
 
 
 def children() -> set[int]:
-    """Processes that run below this one."""
+    """Processes that run below this one, but for the one that forks scripts for tests."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
             found.update(map(int, (task / "children").read_text().split()))
-    return found
+    return {pid for pid in found if b"tests.forking" not in _command_of(pid)}
+
+
+def _command_of(pid: int) -> bytes:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def left_behind(directory: Path) -> set[str]:

@@ -11,7 +11,7 @@ from coincurve import PrivateKey
 from tests.publishing.live_l1 import address_of, test_key
 
 from fastnode.protocol.checkpoint import CheckpointHeader
-from fastnode.protocol.ethereum import SigningDomain, _typed_digest, signed_digest
+from fastnode.protocol.ethereum import SigningDomain, typed_digest, signed_digest
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import BLOB_BYTES
@@ -85,7 +85,7 @@ def signers_digest(attested: Attested, domain: SigningDomain | None) -> bytes:
     if domain is None:
         return signed_digest(digests.attestations_and_signers(attested.attestations, attested.signers))
     payload = arguments((attested.attestations.encode(),), (addresses(attested.signers),))
-    return _typed_digest(b"AttestationsAndSigners", payload, domain)
+    return typed_digest(b"AttestationsAndSigners", payload, domain)
 
 
 def attest(kind: str, committee: Sequence[bytes], proposer: bytes, digest: bytes, rng: random.Random) -> Attested:

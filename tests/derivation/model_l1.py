@@ -25,7 +25,7 @@ from tests.sources.l1.publishing import PublishingL1, event_data
 from tests.sources.l1.scripted_l1 import NO_HASH, WORD, Block, Published, RejectionError, Sent
 
 from fastnode.protocol.checkpoint import CheckpointHeader
-from fastnode.protocol.ethereum import SigningDomain, _typed_digest, keccak_256, payload_digest
+from fastnode.protocol.ethereum import SigningDomain, typed_digest, keccak_256, payload_digest
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import COMMITMENT_BYTES, blobs_hash, versioned_hash
@@ -585,7 +585,7 @@ class ModelL1(PublishingL1):
         need(attestations.is_signature(place), "its proposer has not signed")
         need(attestations.signer(place, digest) == proposer, "not the signature of its proposer")
         payload = arguments((attestations.encode(),), (addresses(signers),))
-        both = _typed_digest(b"AttestationsAndSigners", payload, self.signing_domain)
+        both = typed_digest(b"AttestationsAndSigners", payload, self.signing_domain)
         need(recovered(both, *signed) == proposer, "its proposer does not stand behind the attestations")
 
     def _invalid(self, state: ModelBlock, given: Arguments) -> tuple[int, Packed, tuple[bytes, ...], Logged]:

@@ -13,9 +13,8 @@ from tests.p2p.vectors import recorded
 
 from fastnode.app.roles.validator_messages import ValidatorMessages
 from fastnode.keystore.private_keys import EthKey, RemoteSigner
-from fastnode.p2p.messages.proposals import read_signer
 from fastnode.p2p.messages.request_forms import AuthRequest
-from fastnode.protocol.ethereum import signed_digest
+from fastnode.protocol.ethereum import keccak_256, recover_signer, signed_digest
 
 FIRST, SECOND = EthKey(bytes(31) + b"\1"), EthKey(bytes(31) + b"\2")
 MESSAGE = AuthRequest.from_buffer(recorded("auth-request.bin")).signed
@@ -28,7 +27,8 @@ def messages(*signers: Any) -> ValidatorMessages:
 
 def signer_of(signature: bytes | None) -> str:
     assert signature is not None
-    address = read_signer(MESSAGE, signature)
+    assert signature[64:67] == bytes(3)
+    address = recover_signer(signed_digest(keccak_256(MESSAGE)), signature[:64] + signature[67:])
     return "" if address is None else "0x" + address.hex()
 
 

@@ -62,8 +62,6 @@ _HEARD_OF_MAX: Final = 500
 #: Nodes that are to be pinged, and how long one waits for the next.
 _TO_CHECK_MAX: Final = 128
 _CHECK_S: Final = 0.1
-#: Seconds between two looks for who has not been heard of for long, while nobody else is to be pinged.
-_IDLE_S: Final = 1.0
 #: Time that a node of the table may be unheard of before it is pinged, in seconds.
 _QUIET_S: Final = 60.0
 #: While the table is empty, bootstrap nodes are asked again after so long.
@@ -184,8 +182,6 @@ class Discovery:
         self._private = frozenset(record.node_id for record in options.private)
         self._heard_of: OrderedDict[bytes, Contact] = OrderedDict()
         self._to_check: OrderedDict[bytes, Contact] = OrderedDict()
-        #: Ends the pause of who pings them.
-        self._has_more = asyncio.Event()
         self._questions = _Questions()
         self._loop = asyncio.get_running_loop()
         self._reading = Reading.NEW
@@ -412,7 +408,6 @@ class Discovery:
     def _want(self, contact: Contact) -> None:
         if len(self._to_check) < _TO_CHECK_MAX:
             self._to_check[contact.node_id] = contact
-            self._has_more.set()
 
     def _is_there(self, contact: Contact) -> None:
         """A node has answered; it counts if that was from where its record says it is."""
@@ -523,34 +518,27 @@ class Discovery:
     async def _check_all(self) -> None:
         """Ping who is to be pinged, one after the other, and who has not been heard of for long."""
         setbacks = Setbacks("contacts are not checked")
-        has_checked = True
         while True:
-            if not has_checked and not self._to_check:
-                self._has_more.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._has_more.wait(), _IDLE_S)
             await asyncio.sleep(_CHECK_S)
             try:
-                has_checked = self._check_next()
+                self._check_next()
                 setbacks.end()
             except Exception as error:  # noqa: BLE001 - counted, and logged once
                 self._counts["internal errors"] += 1
                 setbacks.note(error)
 
-    def _check_next(self) -> bool:
-        """False when nobody is to be pinged."""
+    def _check_next(self) -> None:
         if self._to_check:
             contact = self._to_check.popitem(last=False)[1]
         else:
             entry = self.table.stalest()
             if entry is None or self._loop.time() - entry.heard_at < _QUIET_S:
-                return False
+                return
             contact = entry.contact
         if len(self._tasks) < _ASKED_MAX:
             task = self._loop.create_task(self._check(contact))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
-        return True
 
     async def _check(self, contact: Contact) -> None:
         with suppress(PeerUnavailable, ValueError):
