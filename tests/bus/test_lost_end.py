@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.bus.nats import NatsServer
 from tests.bus.test_following import grow
 from tests.bus.test_transactions import TakingUpstream, hash_of, pending, tx_of, until
 from tests.bus.test_transactions import network as network
+from tests.conftest import NodeProcess
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
 
@@ -58,6 +60,10 @@ def test_what_a_publisher_published_and_the_bus_lost_is_published_again(
     assert replica.contents() == publishing.node.contents()
 
 
+def takes(node: NodeProcess, number: int) -> bool:
+    return "error" not in node.call("node_sendTx", tx_of(number))
+
+
 def test_transactions_after_such_a_loss_reach_nodes_that_had_read_on(
     tmp_path: Path, server: NatsServer, network: TakingUpstream, start_node: StartNode
 ) -> None:
@@ -68,10 +74,10 @@ def test_transactions_after_such_a_loss_reach_nodes_that_had_read_on(
     until(lambda: all(node.call("node_isReady")["result"] for node in (one, two)))
     with lost(server):
         for number in range(1, 4):
-            until(lambda tx=tx_of(number): "error" not in one.call("node_sendTx", tx))  # type: ignore[misc]
+            until(partial(takes, one, number))
         until(lambda: [pending(node) for node in (one, two)] == [3, 3])
         until(lambda: all(network.taken[hash_of(tx_of(number))] for number in range(1, 4)))
-    until(lambda: "error" not in one.call("node_sendTx", tx_of(4)))
+    until(partial(takes, one, 4))
     until(lambda: [pending(node) for node in (one, two)] == [4, 4])
     three = start_node("--data-directory", tmp_path / "three", *flags, "three").wait_until_serving()
     until(lambda: pending(three) == 4)

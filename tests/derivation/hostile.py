@@ -11,7 +11,7 @@ from coincurve import PrivateKey
 from tests.publishing.live_l1 import address_of, test_key
 
 from fastnode.protocol.checkpoint import CheckpointHeader
-from fastnode.protocol.ethereum import SigningDomain, typed_digest, signed_digest
+from fastnode.protocol.ethereum import SigningDomain, signed_digest, typed_digest
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import BLOB_BYTES

@@ -25,7 +25,7 @@ from tests.sources.l1.publishing import PublishingL1, event_data
 from tests.sources.l1.scripted_l1 import NO_HASH, WORD, Block, Published, RejectionError, Sent
 
 from fastnode.protocol.checkpoint import CheckpointHeader
-from fastnode.protocol.ethereum import SigningDomain, typed_digest, keccak_256, payload_digest
+from fastnode.protocol.ethereum import SigningDomain, keccak_256, payload_digest, typed_digest
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import COMMITMENT_BYTES, blobs_hash, versioned_hash
