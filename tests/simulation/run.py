@@ -16,6 +16,7 @@ import os  # noqa: E402
 import pkgutil  # noqa: E402
 import shutil  # noqa: E402
 import sys  # noqa: E402
+import tempfile  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
 from collections import Counter  # noqa: E402
@@ -149,6 +150,9 @@ def _compile_classes() -> None:
 
 def play(plan: Plan, directory: Path, tell: Callable[[str], None]) -> bool:
     """One seed, in this process, which is of no use afterwards; False when something does not hold."""
+    # What others have left in the machine's temporary directory is none of the world.
+    (directory / "temporary").mkdir()
+    tempfile.tempdir = str(directory / "temporary")
     if plan.bug is not None:
         BUGS[plan.bug].put_back()
     world, story = _opened(plan, directory, tell)
