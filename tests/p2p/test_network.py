@@ -146,6 +146,19 @@ def test_a_connection_that_is_lost_before_the_peer_is_known_leaves_the_other_one
     assert peer.links == [other]
 
 
+def test_a_peer_that_gives_no_status_in_time_is_not_called_one_of_another_network(start: Start) -> None:
+    """Its line may be bad: the connection is given up, and another one made."""
+    host = SlowHost()
+    first = start(host=host)
+    second = start(first, request_timeout_s=0.3)
+    assert host.was_asked.wait(PATIENCE_S)
+    second.wait_until(lambda snapshot: snapshot.events.get("lost", 0) >= 1)
+    host.may_answer.set()
+    second.wait_for_mesh(1)
+    first.wait_for_mesh(1)
+    assert "left wrong_network" not in second.network.snapshot.events
+
+
 def test_a_peer_that_connects_anew_is_heard_over_that_and_not_over_what_is_dead(start: Start) -> None:
     first = start()
     before = start(first, key=b"\7" * 32)

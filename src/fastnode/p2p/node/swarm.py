@@ -420,10 +420,13 @@ class Swarm:
         by another: it is introduced anew over that."""
         if not peer.uses(link):
             return
-        await asyncio.gather(self._tried(self._identify(peer)), self._tried(self._ask_status(peer)))
+        _, has_answered = await asyncio.gather(self._tried(self._identify(peer)), self._tried(self._ask_status(peer)))
         if not peer.uses(link):
             return
         if self.options.checks_status and (peer.status is None or peer.status.version != self._version):
+            if not has_answered:  # its line may be bad: that says nothing of its network
+                link.close("the peer gives no status", at_once=True)
+                return
             other = "it gives no status" if peer.status is None else f"its network is {peer.status.version}"
             await self.leave(peer, Goodbye.WRONG_NETWORK, other)
             return
@@ -438,11 +441,15 @@ class Swarm:
             self._on_peer(peer, stream)
             peer.is_known_to_gossip.set()
 
-    async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work``; what is then known of the peer shows whether it has failed."""
-        with suppress(PeerUnavailable, PeerFault, DecodeError, TimeoutError):
-            async with asyncio.timeout(self.options.request_timeout_s):
-                await work
+    async def _tried(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Run ``work``; False when no answer came.  What is then known of the peer shows what the answer was worth."""
+        with suppress(PeerFault, DecodeError):
+            try:
+                async with asyncio.timeout(self.options.request_timeout_s):
+                    await work
+            except (PeerUnavailable, TimeoutError):
+                return False
+        return True
 
     async def _identify(self, peer: Peer) -> None:
         stream = peer.link.open_stream()
