@@ -16,7 +16,7 @@ from fastnode.local_network.accounts import SPONSORED_FPC, TEST_ACCOUNTS
 from fastnode.mempool.ledger import balance_slot
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import FOUR
-from fastnode.sources.genesis_funds import FUNDS, OTHER_ACCOUNTS
+from fastnode.sources.genesis_funds import FUNDS, usual_accounts
 from fastnode.testing import RunningNetwork, local_network
 
 SUITE = """
@@ -47,7 +47,7 @@ def test_a_network_is_a_process_with_accounts_that_ends_with_its_block() -> None
 
 def test_a_network_begins_with_the_accounts_of_its_version_where_these_are_others() -> None:
     version = "4.3.0-nightly.20260417"
-    usual = OTHER_ACCOUNTS[version]
+    usual = usual_accounts(version)
     with local_network("--release", version, in_process=True) as network:
         assert [account.address for account in network.accounts] == list(map(hex_text, usual.test_accounts))
         assert [account.secret for account in network.accounts] == [hex_text(each.secret) for each in TEST_ACCOUNTS]

@@ -21,7 +21,7 @@ from fastnode.local_network.options import options_of
 from fastnode.protocol import releases
 from fastnode.protocol.releases import FOUR, Release
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
-from fastnode.sources.genesis_funds import FUNDS, OTHER_ACCOUNTS, funds_of_entries
+from fastnode.sources.genesis_funds import FUNDS, funds_of_entries, usual_accounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,11 +154,12 @@ def file_to_load(settings: Settings) -> Path | None:
 
 
 def funds_of(settings: Settings) -> dict[bytes, int]:
-    """``--prefund``, and the usual accounts where those of ``--release`` have other addresses; SettingError names the
-    entry that is wrong."""
-    others = OTHER_ACCOUNTS.get(settings.release or "") if settings.test_accounts else None
-    usual = () if others is None else (*others.test_accounts, others.sponsored_fpc)
-    return dict.fromkeys(usual, FUNDS) | funds_of_entries(settings.prefund or ())
+    """``--prefund``, and the usual accounts of ``--release`` that the recorded network does not fund; SettingError
+    names the entry that is wrong."""
+    usual = usual_accounts(settings.release)
+    addresses = (*usual.test_accounts, usual.sponsored_fpc) if settings.test_accounts else ()
+    others = [address for address in addresses if address not in FUNDED]
+    return dict.fromkeys(others, FUNDS) | funds_of_entries(settings.prefund or ())
 
 
 def open_network(

@@ -22,12 +22,12 @@ __all__ = [
     "BANANA_FPC",
     "FUNDS",
     "NO_FUNDING",
-    "OTHER_ACCOUNTS",
     "SPONSORED_FPC",
     "TEST_ACCOUNTS",
     "Funding",
     "UsualAccounts",
     "funds_of_entries",
+    "usual_accounts",
 ]
 
 #: Fee juice of each, in the smallest unit.
@@ -51,15 +51,18 @@ SPONSORED_FPC: Final = bytes.fromhex("09a4df73aa47f82531a038d1d51abfc85b27665c4b
 
 
 class UsualAccounts(NamedTuple):
-    """The test accounts, in the order of their secrets, and the sponsored FPC, by the classes of one node version."""
+    """The test accounts, in the order of their secrets, and the contracts that pay fees, by the classes of one node
+    version; None: not known."""
 
     test_accounts: tuple[bytes, ...]
     sponsored_fpc: bytes
+    banana_fpc: bytes | None
 
 
-#: By node versions whose packages have other classes of accounts and contracts than those of 4.1.2; what others have is
-#: not known.
-OTHER_ACCOUNTS: Final[Mapping[str, UsualAccounts]] = {
+#: By the node versions whose packages have other classes of accounts and contracts than those of 4.1.2; the first is
+#: for all that are not named.
+_USUAL: Final[Mapping[str, UsualAccounts]] = {
+    "": UsualAccounts(TEST_ACCOUNTS, SPONSORED_FPC, BANANA_FPC),
     "4.3.0-nightly.20260417": UsualAccounts(
         tuple(
             map(
@@ -72,11 +75,14 @@ OTHER_ACCOUNTS: Final[Mapping[str, UsualAccounts]] = {
             )
         ),
         bytes.fromhex("254082b62f9108d044b8998f212bb145619d91bfcd049461d74babb840181257"),
-    )
+        None,
+    ),
 }
-_OF_4_1: Final = UsualAccounts(TEST_ACCOUNTS, SPONSORED_FPC)
-#: By what is added to their names.
-_BY_VERSION: Final = {"": _OF_4_1} | {f" of {version}": usual for version, usual in OTHER_ACCOUNTS.items()}
+
+
+def usual_accounts(version: str | None) -> UsualAccounts:
+    """Accounts that wallets of a node version know."""
+    return _USUAL.get(version or "", _USUAL[""])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +96,25 @@ class Funding:
     def choices(self, release: Release) -> Iterator[tuple[str, list[PrefilledPublicData]]]:
         """Names and leaves of every genesis of a release that it may be, the likeliest first."""
         for own in (self.funds, {}) if self.funds else ({},):
-            options = _both(self.test_accounts), _both(self.sponsored_fpc), (False, True)
-            for tests, sponsor, banana in product(*options):
-                if banana and not (tests and sponsor):  # no network funds it alone
-                    continue
-                banana_name = "the banana FPC" if banana else ""
-                for version, usual in _BY_VERSION.items() if tests or sponsor else [("", _OF_4_1)]:
-                    if banana and usual is not _OF_4_1:  # those of others are not known
-                        continue
-                    accounts = usual.test_accounts if tests else ()
-                    contracts = (*((usual.sponsored_fpc,) if sponsor else ()), *((BANANA_FPC,) if banana else ()))
-                    funds = dict.fromkeys((*accounts, *contracts), FUNDS) | dict(own)
-                    names = [
-                        f"the test accounts{version}" if tests else "",
-                        f"the sponsored FPC{version}" if sponsor else "",
-                        banana_name,
-                        "PREFUND_ADDRESSES" if own else "",
-                    ]
-                    yield " and ".join(filter(None, names)) or "no prefilled data", _leaves(funds, release)
+            for names, addresses in self._usual():
+                shown = [*names, "PREFUND_ADDRESSES"] if own else names
+                funds = dict.fromkeys(addresses, FUNDS) | dict(own)
+                yield " and ".join(shown) or "no prefilled data", _leaves(funds, release)
+
+    def _usual(self) -> Iterator[tuple[list[str], tuple[bytes, ...]]]:
+        """Names and addresses of the usual accounts that may have funds, the likeliest first."""
+        for tests, sponsor in product(_both(self.test_accounts), _both(self.sponsored_fpc)):
+            if not (tests or sponsor):
+                yield [], ()
+                continue
+            for version, usual in _USUAL.items():
+                named = {"the test accounts": usual.test_accounts if tests else ()}
+                named["the sponsored FPC"] = (usual.sponsored_fpc,) if sponsor else ()
+                names = [name + (version and f" of {version}") for name, found in named.items() if found]
+                addresses = tuple(address for found in named.values() for address in found)
+                yield names, addresses
+                if tests and sponsor and usual.banana_fpc is not None:  # no network funds it alone
+                    yield [*names, "the banana FPC"], (*addresses, usual.banana_fpc)
 
 
 NO_FUNDING: Final = Funding({})

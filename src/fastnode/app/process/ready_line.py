@@ -32,19 +32,18 @@ def ready_line(node: Node) -> dict[str, Any]:
     if node.l1_clock is not None:
         line["l1ClockUrl"] = node.l1_clock.url
     if settings.local_network and settings.test_accounts and _has_accounts(node):
-        from fastnode.local_network.accounts import BANANA_COIN, BANANA_FPC, SPONSORED_FPC, TEST_ACCOUNTS
-        from fastnode.sources.genesis_funds import OTHER_ACCOUNTS
+        from fastnode.local_network.accounts import BANANA_COIN, BANANA_FPC, TEST_ACCOUNTS
+        from fastnode.sources.genesis_funds import usual_accounts
 
-        others = OTHER_ACCOUNTS.get(settings.release or "")
-        addresses = [account.address for account in TEST_ACCOUNTS] if others is None else others.test_accounts
+        usual = usual_accounts(settings.release)
         line["accounts"] = [
             {"address": hex_text(address), "secret": hex_text(account.secret)}
-            for address, account in zip(addresses, TEST_ACCOUNTS, strict=True)
+            for address, account in zip(usual.test_accounts, TEST_ACCOUNTS, strict=True)
         ]
         line["contracts"] = {
             "bananaCoin": hex_text(BANANA_COIN),
             "bananaFPC": hex_text(BANANA_FPC),
-            "sponsoredFPC": hex_text(SPONSORED_FPC if others is None else others.sponsored_fpc),
+            "sponsoredFPC": hex_text(usual.sponsored_fpc),
         }
     return line
 
