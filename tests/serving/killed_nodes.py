@@ -92,10 +92,16 @@ class Nodes:
         return f"the node does not begin: {self._log_path.read_text()}"
 
     def kill(self) -> None:
-        pid, self.pid = self.pid, 0
-        if pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Kill the node, and wait until it is gone: till then it holds its port, for as long as a write takes."""
+        if not self.pid:
+            return
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE_S
+        while self._is_there():
+            assert time.monotonic() < deadline, f"process {self.pid} was killed and is still there"
+            time.sleep(0.002)
+        self.pid = 0
 
     def call(self, method: str, *params: object) -> object:
         return call_url(self.url, method, params)
