@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,16 +12,24 @@ from tests.api.test_txs import make_node as make_node
 from tests.api.test_txs import node as node
 from tests.mempool.recorded import hashes, recordings
 from tests.public_execution.recorded_simulations import recorded_simulations
+from tests.sources.l1.derivation.test_release_5 import instance_of_vectors
 
+from fastnode.api.simulation import OVERRIDES
+from fastnode.errors import Refused
 from fastnode.kernels import USING_TWINS
+from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.header import GlobalVariables
 from fastnode.protocol.tx import Tx
+from fastnode.public_execution.overrides import Overrides
 from fastnode.public_execution.service import GAS_LIMIT_MAX, Simulation
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
+from fastnode.values.refusal import Reject
 
 #: On the twins the hash of a transaction takes a third of a second.
 STRIDE = 8 if USING_TWINS else 1
 METHOD = "node_simulatePublicCalls"
+ONE = hex_text(field_from_int(1))
+SLOT = {"contract": ONE, "slot": "0x2", "value": "0x3"}
 
 
 def _json(tx_hash: str) -> dict[str, Any]:
@@ -109,6 +118,47 @@ def test_a_simulation_has_a_gas_cap(make_node: Callable[..., Node]) -> None:
         simulate_here(node, gas_limit_max=1_000_000)
 
 
+# ---- overrides ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ([], "must be an object with publicStorage (an array) and contracts (an object), or one of them, got an array"),
+        ({"publicStorage": {}}, ".publicStorage must be an array of at most 1000, got an object"),
+        ({"publicStorage": [SLOT, {}]}, ".publicStorage[1].contract is required"),
+        ({"publicStorage": [SLOT | {"value": 7}]}, ".publicStorage[0].value must be a field element"),
+        ({"publicStorage": [SLOT] * 1001}, ".publicStorage must be an array of at most 1000, got 1001"),
+        ({"contracts": []}, ".contracts must be an object of addresses with an instance each, got an array"),
+        ({"contracts": {"me": {}}}, '.contracts must have addresses as keys, got "me"'),
+        ({"contracts": {ONE: {}}}, f".contracts.{ONE} must be an object with an instance, got an object"),
+        ({"contracts": {ONE: {"instance": {}}}}, f".contracts.{ONE}.instance is no contract instance: "),
+        (
+            {"contracts": {hex_text(field_from_int(number)): {} for number in range(101)}},
+            ".contracts must have at most 100 contracts",
+        ),
+    ],
+)
+def test_overrides_that_are_none_are_refused_by_their_place(value: Any, reason: str) -> None:
+    with pytest.raises(Reject) as refused:
+        OVERRIDES.from_json(value)
+    said = f"{refused.value.path} {refused.value.reason}".strip()
+    assert said.startswith(reason)
+
+
+def test_an_instance_stands_under_its_own_address(data_directory: Path) -> None:
+    instance = instance_of_vectors(data_directory)
+    record = {"instance": instance.to_json()}
+    assert OVERRIDES.from_json({"contracts": {hex_text(instance.address): record}}) == Overrides(contracts=(instance,))
+    with pytest.raises(Reject, match=f"^is the instance of {hex_text(instance.address)}$"):
+        OVERRIDES.from_json({"contracts": {ONE: record}})
+
+
+def test_overrides_that_name_nothing_are_none() -> None:
+    for value in ({}, {"publicStorage": None, "contracts": {}}, {"publicStorage": [], "contracts": None}):
+        assert OVERRIDES.from_json(value) is None
+
+
 # ---- elsewhere ------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +186,18 @@ def test_another_simulator_gets_what_holds_together(node: Node) -> None:
     error = node.call(METHOD, _json(with_calls) | {"publicFunctionCalldata": []})["error"]
     assert error["message"] == "Invalid tx: Wrong number of calldata for public calls"
     assert len(asked) == 3
+
+
+def test_another_simulator_gets_no_overrides(node: Node) -> None:
+    """It may be of a release that does not read them, and would answer as if there were none."""
+
+    class Simulator:
+        def simulate(self, tx: Tx, *, skip_fee_enforcement: bool) -> bytes:
+            raise AssertionError
+
+    tx = Tx.from_json(_json(FRESH[0]), node.view.chain.chain.release)
+    with pytest.raises(Refused, match=r"^overrides \(parameter 3\) are not applied: "):
+        Simulation(other=Simulator()).simulate(tx, node.view, skip_fee_enforcement=True, overrides=Overrides())
 
 
 # ---- names --------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.siloing import public_leaf_slot, storage_map_slot
-from fastnode.public_execution.contracts import Contracts, ProgramCache, publish
+from fastnode.public_execution.contracts import Contracts, CurrentContract, ProgramCache, publish
 from fastnode.public_execution.state import PublishedContract, StateJournal
 from fastnode.public_execution.transaction import ExecutableTx
 
@@ -95,7 +95,7 @@ def test_a_nullifier_without_an_instance_is_an_error_of_the_tx() -> None:
 @pytest.mark.parametrize("number", [1, PROTOCOL_CONTRACTS_MAX])
 def test_a_protocol_address_needs_no_nullifier(number: int) -> None:
     state = MemoryState(contracts={field_from_int(number): CONTRACT})
-    assert contracts_of(state).current(field_from_int(number)) == CONTRACT
+    assert contracts_of(state).current(field_from_int(number)) == CurrentContract.of(CONTRACT, ORIGINAL)
 
 
 @pytest.mark.parametrize("number", [0, PROTOCOL_CONTRACTS_MAX + 1])

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fastnode.api.txs import TX, decode_tx
-from fastnode.errors import ServerError
+from fastnode.errors import DecodeError, ServerError
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.mempool.pool import NOT_READY
+from fastnode.protocol.contracts import ContractInstance
+from fastnode.protocol.fields import hex_text
+from fastnode.public_execution.overrides import Overrides, StorageOverride
+from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import BOOLEAN
+from fastnode.values.field_elements import ADDRESS, FIELD
 from fastnode.values.refusal import Reject, describe
 from fastnode.values.schemas import Schema, object_of
-from fastnode.values.value_type import ValueType
+from fastnode.values.value_type import ValueType, read_member
 
 if TYPE_CHECKING:
     from fastnode.protocol.tx import Tx
@@ -22,35 +27,104 @@ if TYPE_CHECKING:
 __all__ = ["methods"]
 
 
-class Overrides(ValueType):
-    """Storage and contracts that a simulation of 5.x is to find instead of those that are there.  Gives those that are
-    named."""
+#: Each is hashed before the transaction runs.  A transaction writes to 64 slots at most.
+STORAGE_OVERRIDES_MAX: Final = 1000
+CONTRACT_OVERRIDES_MAX: Final = 100
+
+
+class StorageOverrideParameter(ValueType):
+    """A value of public storage.  Gives a StorageOverride."""
+
+    __slots__ = ()
+
+    name = "PublicStorageOverride"
+    expects = "an object with contract, slot and value"
+    members: ClassVar[Mapping[str, ValueType]] = {"contract": ADDRESS, "slot": FIELD, "value": FIELD}
+
+    def from_json(self, value: object) -> StorageOverride:
+        if not isinstance(value, dict):
+            raise self.refuse(value)
+        for key in self.members:
+            if key not in value:
+                raise Reject("is required", f".{key}")
+        return StorageOverride(*[read_member(kind, value[key], key) for key, kind in self.members.items()])
+
+    def schema(self) -> Schema:
+        members = {key: kind.schema() for key, kind in self.members.items()}
+        return object_of(members, required=members)
+
+    def definitions(self) -> Mapping[str, Schema]:
+        return {**ADDRESS.definitions(), **FIELD.definitions()}
+
+
+class ContractOverridesParameter(ValueType):
+    """Instances by their addresses.  Gives them as a tuple."""
+
+    __slots__ = ()
+
+    name = "ContractOverrides"
+    expects = "an object of addresses with an instance each"
+
+    def from_json(self, value: object) -> tuple[ContractInstance, ...]:
+        if not isinstance(value, dict):
+            raise self.refuse(value)
+        if len(value) > CONTRACT_OVERRIDES_MAX:
+            raise Reject(f"must have at most {CONTRACT_OVERRIDES_MAX} contracts, got {len(value)}")
+        return tuple([_read_instance(address, content) for address, content in value.items()])
+
+    def schema(self) -> Schema:
+        instance = object_of({"instance": {"type": "object"}}, required=("instance",))
+        return {"type": "object", "additionalProperties": instance, "maxProperties": CONTRACT_OVERRIDES_MAX}
+
+
+def _read_instance(key: str, content: object) -> ContractInstance:
+    try:
+        address = ADDRESS.from_json(key)
+    except Reject:
+        raise Reject(f"must have addresses as keys, got {describe(key)}") from None
+    place = f".{hex_text(address)}"
+    if not isinstance(content, dict) or "instance" not in content:
+        raise Reject(f"must be an object with an instance, got {describe(content)}", place)
+    try:
+        instance = ContractInstance.from_json(content["instance"])
+    except DecodeError as error:
+        raise Reject(f"is no contract instance: {error}", f"{place}.instance") from None
+    if instance.address != address:
+        raise Reject(f"is the instance of {hex_text(instance.address)}", f"{place}.instance")
+    return instance
+
+
+class OverridesParameter(ValueType):
+    """Storage and contracts that a simulation of 5.x is to find in place of those that are there.  Gives Overrides, or
+    None where nothing is named."""
 
     __slots__ = ()
 
     name = "SimulationOverrides"
     expects = "an object with publicStorage (an array) and contracts (an object), or one of them"
+    members: ClassVar[Mapping[str, ValueType]] = {
+        "publicStorage": ArrayOf(StorageOverrideParameter(), STORAGE_OVERRIDES_MAX),
+        "contracts": ContractOverridesParameter(),
+    }
 
-    def from_json(self, value: object) -> dict[str, Any]:
+    def from_json(self, value: object) -> Overrides | None:
         if not isinstance(value, dict):
             raise self.refuse(value)
-        given = {name: value[name] for name in _OVERRIDES if value.get(name) is not None}
-        for name, members in given.items():
-            if not isinstance(members, _OVERRIDES[name]):
-                raise Reject(f"must be {_KINDS[name]}, got {describe(members)}", f".{name}")
-        return {name: members for name, members in given.items() if members}
+        given = [value.get(key) for key in self.members]
+        read = [
+            () if content is None else read_member(kind, content, key)
+            for content, (key, kind) in zip(given, self.members.items(), strict=True)
+        ]
+        return Overrides(*read) if any(read) else None
 
     def schema(self) -> Schema:
-        kinds: dict[str, Schema] = {
-            "publicStorage": {"type": ["array", "null"]},
-            "contracts": {"type": ["object", "null"]},
-        }
-        return object_of(kinds)
+        return object_of({key: {"anyOf": [kind.schema(), {"type": "null"}]} for key, kind in self.members.items()})
+
+    def definitions(self) -> Mapping[str, Schema]:
+        return StorageOverrideParameter().definitions()
 
 
-_OVERRIDES: Final[Mapping[str, type]] = {"publicStorage": list, "contracts": dict}
-_KINDS: Final = {"publicStorage": "an array", "contracts": "an object"}
-OVERRIDES: Final = Overrides()
+OVERRIDES: Final = OverridesParameter()
 
 
 class SimulationMethods:
@@ -64,23 +138,21 @@ class SimulationMethods:
         context: Context,
         value: dict[str, Any],
         skip_fee_enforcement: bool | None,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> tuple[Tx, bool]:
+        overrides: Overrides | None = None,
+    ) -> tuple[Tx, bool, Overrides | None]:
         """Begins to hash, so that transactions that wait for their turn are hashed together meanwhile."""
-        if overrides:
-            raise ServerError(
-                f"overrides (parameter 3) are not applied here, as no node of release 5.x was at hand to compare with: "
-                f"{', '.join(overrides)}",
-                data={"code": "NO_OVERRIDES"},
-            )
         if self._simulation is None:
             raise ServerError(NOT_READY)
-        return decode_tx(context, value), bool(skip_fee_enforcement)
+        return decode_tx(context, value), bool(skip_fee_enforcement), overrides
 
-    def simulate(self, context: Context, tx: Tx, skip_fee_enforcement: bool) -> bytes:
+    def simulate(self, context: Context, tx: Tx, skip_fee_enforcement: bool, overrides: Overrides | None) -> bytes:
         assert self._simulation is not None
         return self._simulation.simulate(
-            tx, context.view, skip_fee_enforcement=skip_fee_enforcement, asker=context.allowance.party
+            tx,
+            context.view,
+            skip_fee_enforcement=skip_fee_enforcement,
+            overrides=overrides,
+            asker=context.allowance.party,
         )
 
 

@@ -15,7 +15,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from fastnode.errors import CallHalted, DecodeError, TxExecutionError
 from fastnode.kernels import avm
@@ -61,6 +61,10 @@ class CurrentContract(NamedTuple):
     deployer: bytes
     initialization_hash: bytes
     immutables_hash: bytes
+
+    @classmethod
+    def of(cls, contract: PublishedContract, class_id: bytes) -> Self:
+        return cls(class_id, contract.deployer, contract.initialization_hash, contract.immutables_hash)
 
 
 class ProgramCache:
@@ -112,18 +116,27 @@ class Contracts:
     def current(self, address: bytes) -> CurrentContract | None:
         """The contract at ``address``; None when it is not deployed.
 
-        TxExecutionError for an address whose nullifier exists although its instance is not published.
+        TxExecutionError for an address whose nullifier exists although its instance is not published, and for an
+        override that claims another class than the registry has, in the words of release 4.x.
         """
         if _is_protocol_address(address):
             contract = self._journal.contract(address)
-            return None if contract is None else CurrentContract(*contract)
+            if contract is None:
+                return None
+            return CurrentContract.of(contract, contract.current_class_id or contract.original_class_id)
         slots = _registry_slots(address)
         if not self._journal.has_nullifier(slots.deployment_nullifier):
             return None
         contract = self._journal.contract(address)
         if contract is None:
             raise TxExecutionError(f"Contract instance {hex_text(address)} is not published")
-        return CurrentContract(self._class_id(slots, contract), *contract[1:])
+        class_id = self._class_id(slots, contract)
+        if contract.current_class_id not in (None, class_id):
+            raise TxExecutionError(
+                f"Current class id: {hex_text(contract.current_class_id)} does not match expected class id: "
+                f"{hex_text(class_id)}"
+            )
+        return CurrentContract.of(contract, class_id)
 
     def _class_id(self, slots: _RegistrySlots, contract: PublishedContract) -> bytes:
         read = self._journal.storage

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fastnode.mempool.clock import SlotClock
     from fastnode.mempool.known_txs import FoundTx
     from fastnode.protocol.header import GasFees
+    from fastnode.public_execution.overrides import Overrides
     from fastnode.view import View
 
 __all__ = ["Simulation"]
@@ -33,6 +34,11 @@ logger = logging.getLogger(__name__)
 
 #: Limit for both kinds of gas of one transaction together: 20 times what a transaction may have.
 GAS_LIMIT_MAX: Final = 130_800_000
+
+_NO_OVERRIDES: Final = (
+    "overrides (parameter 3) are not applied: this node does not run simulations itself, and another one may not know "
+    "them; the operator may set --simulate-public-calls local"
+)
 
 
 class Simulation:
@@ -95,12 +101,24 @@ class Simulation:
         """Refused for more gas than a simulation may ask for."""
         self._check_total_gas(tx)
 
-    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool, asker: Asker | None = None) -> bytes:
+    def simulate(
+        self,
+        tx: Tx,
+        view: View,
+        *,
+        skip_fee_enforcement: bool,
+        overrides: Overrides | None = None,
+        asker: Asker | None = None,
+    ) -> bytes:
         """PublicSimulationOutput as JSON; Refused when the transaction cannot be simulated.  What runs here ends
         when ``asker`` goes."""
         self._check_total_gas(tx)
         if self._local is not None:
-            return self._local.simulate(tx, view, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
+            return self._local.simulate(
+                tx, view, skip_fee_enforcement=skip_fee_enforcement, overrides=overrides, asker=asker
+            )
+        if overrides is not None:
+            raise Refused(_NO_OVERRIDES, data={"code": "NO_OVERRIDES"})
         # Another simulator checks nothing of this.
         reason = consistency_reason(tx)
         if reason is not None:

@@ -31,6 +31,7 @@ from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
 from fastnode.public_execution.answers import simulation_json
 from fastnode.public_execution.executor import BlockExecutor, programs_of
+from fastnode.public_execution.overrides import OverriddenState, Overrides
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions
 from fastnode.public_execution.state import BaseState, ViewState
 from fastnode.public_execution.transaction import ExecutableTx
@@ -105,7 +106,15 @@ class LocalSimulator:
             for executor in self._running:
                 executor.cancel()
 
-    def simulate(self, tx: Tx, view: View, *, skip_fee_enforcement: bool, asker: Asker | None = None) -> bytes:
+    def simulate(
+        self,
+        tx: Tx,
+        view: View,
+        *,
+        skip_fee_enforcement: bool,
+        overrides: Overrides | None = None,
+        asker: Asker | None = None,
+    ) -> bytes:
         """PublicSimulationOutput as JSON.  It ends with ExecutionCancelled when ``asker`` goes.
 
         Refused when no block could include the transaction, with the reason of release 4.x, or when the
@@ -117,7 +126,10 @@ class LocalSimulator:
             raise ValueRefused(f"Invalid params: tx (parameter 1) is no transaction: {error}") from None
         block = self.next_block(view)
         programs = programs_of(view.chain.chain.release)
-        executor = BlockExecutor(self._base_state(tx, view), block, options=self._execution, programs=programs)
+        base = self._base_state(tx, view)
+        if overrides is not None:
+            base = OverriddenState(base, overrides)
+        executor = BlockExecutor(base, block, options=self._execution, programs=programs)
         executed = self.execute(executor, executable, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
         naming = Naming(self._artifacts, view.chain, self._names.name_of, registered_only=True)
         return simulation_json(executed, block, naming)

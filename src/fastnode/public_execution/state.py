@@ -39,13 +39,15 @@ READS_KEPT: Final = 1 << 13
 class PublishedContract(NamedTuple):
     """Members of an instance that public execution needs.  Updates of its class are in the storage of the registry.
 
-    Instances of 4.x have no immutables: zero.
+    Instances of 4.x have no immutables: zero.  ``current_class_id``: the class that an override claims, None for
+    what is published.
     """
 
     original_class_id: bytes
     deployer: bytes
     initialization_hash: bytes
     immutables_hash: bytes = ZERO_FIELD
+    current_class_id: bytes | None = None
 
 
 class BaseState(Protocol):
