@@ -1,4 +1,4 @@
-"""What a simulation finds in place of what the chain has: values of storage, and instances of contracts."""
+"""Values of storage and instances of contracts that a simulation finds in place of those of the chain."""
 
 from __future__ import annotations
 

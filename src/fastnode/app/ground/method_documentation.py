@@ -28,7 +28,6 @@ STATES: Final = {
 STATES_OF_FIVE: Final = {
     "node_sendTx": "on a local network, or with `--untried-upstreams` or `--untried-peers`; else refused on a chain of "
     "5.x: `NO_TRANSACTIONS`",
-    "node_simulatePublicCalls": "without overrides",
     "node_getPeers": "those that are connected; none with workers",
     "node_getCheckpointAttestationsForSlot": "with `--p2p-enabled`, `--untried-peers` and `--l1-rpc-urls`; else "
     "refused: `NOT_KEPT`",

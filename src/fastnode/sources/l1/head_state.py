@@ -22,7 +22,7 @@ from fastnode.sources.l1.multicall import (
     read_together,
 )
 from fastnode.sources.l1.rollup import RollupFacts
-from fastnode.sources.l1.state import SLOTS_OF_FEES, CheckpointPlace, FeeState, L1State, fee_state_of
+from fastnode.sources.l1.state import SLOTS_OF_FEES, CheckpointPlace, FeeState, L1State, fee_state_of, place_now
 
 __all__ = ["HeadState", "block_of", "read_final_checkpoint", "read_head_state"]
 
@@ -122,16 +122,14 @@ def read_head_state(
         finalized=None,
         inbox=InboxState(*inbox),
         fees=fees,
-        stored_place=_place_now(place, there),
+        stored_place=place_now(place, _hash_in(there), block_number[0]),
     )
     return HeadState(block_number[0], time[0], parent_hash[0], state)
 
 
-def _place_now(place: CheckpointPlace | None, answer: tuple[Any, ...] | None) -> CheckpointPlace | None:
+def _hash_in(answer: tuple[Any, ...] | None) -> bytes | None:
     """The EVM knows the hashes of the 256 blocks before its own; of others it says zero."""
-    if place is None or answer is None or not any(answer[0]):
-        return None
-    return CheckpointPlace(place.block_number, answer[0])
+    return None if answer is None or not any(answer[0]) else answer[0]
 
 
 def _can_prune_at(time: int, known: dict[int, bool]) -> bool | None:

@@ -27,6 +27,7 @@ __all__ = [
     "archives_of",
     "fee_state_of",
     "outbox_roots",
+    "place_now",
     "read_state",
 ]
 
@@ -58,6 +59,22 @@ class CheckpointPlace:
             return None
         l1 = orjson.loads(stored.l1_json)
         return cls(int(l1["blockNumber"]), bytes.fromhex(l1["blockHash"][2:]))
+
+
+#: Hash of a block that L1 does not have.
+NO_BLOCK: Final = bytes(32)
+
+
+def place_now(place: CheckpointPlace | None, block_hash: bytes | None, head: int) -> CheckpointPlace | None:
+    """Block at a place of an L1 whose newest one is ``head``, and that has ``block_hash`` there (None: not said).
+
+    After a reorg L1 may be shorter than it was: a place above its head has nothing.
+    """
+    if place is None:
+        return None
+    if place.block_number > head:
+        return CheckpointPlace(place.block_number, NO_BLOCK)
+    return None if block_hash is None else CheckpointPlace(place.block_number, block_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +161,8 @@ def read_state(
         finalized=_finalized(endpoint, facts),
         inbox=InboxState(*contracts.INBOX_STATE.decode(inbox)),
         fees=_fees(endpoint, facts, head, parent, (target[0], limit[0], cost[0]), l1_slot_duration),
-        stored_place=None if place is None or there is None else _place(L1Block.from_json(there)),
+        stored_place=place_now(place, None if there is None else L1Block.from_json(there).hash, at),
     )
-
-
-def _place(block: L1Block) -> CheckpointPlace:
-    return CheckpointPlace(block.number, block.hash)
 
 
 def _finalized(endpoint: L1Endpoint, facts: RollupFacts) -> int | None:

@@ -223,6 +223,28 @@ def test_a_reorg_that_only_moves_checkpoints_changes_nothing_else(
     assert node.pass_() == []
 
 
+@pytest.mark.parametrize("later", [0, 3])
+def test_an_l1_that_became_shorter_than_the_block_of_a_checkpoint_has_it_elsewhere(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, later: int
+) -> None:
+    """The EVM has no hash of a block that is still to come, nor has L1 such a block."""
+    newest = chain.units[-1]
+    with l1.lock:
+        first = next(block.number for block in l1.blocks if block.pending == newest.number)
+        l1.reorg(len(l1.blocks) - first)
+        l1.mine(5)
+        publish(l1, newest)
+    node.pass_()
+    with l1.lock:
+        l1.reorg(len(l1.blocks) - first)
+        publish(l1, newest)
+        l1.mine(later)
+    node.pass_()
+    place = CheckpointPlace.of(node.ingestor.view, newest.number)
+    assert place is not None
+    assert (place.block_number, place.block_hash) == (first, l1.blocks[first].hash)
+
+
 @pytest.mark.parametrize("seed", [0, 5, 17])
 def test_reorgs_that_move_checkpoints_forth_and_back_leave_each_where_it_is(
     node: Deriving, chain: MadeChain, l1: PublishingL1, seed: int
