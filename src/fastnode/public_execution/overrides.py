@@ -22,7 +22,7 @@ class StorageOverride(NamedTuple):
 
 
 class Overrides(NamedTuple):
-    """Of a slot that is named twice the later value counts.  An instance stands at its own address."""
+    """Values and instances.  The last value of a slot counts; an instance stands at its own address."""
 
     storage: Sequence[StorageOverride] = ()
     contracts: Sequence[ContractInstance] = ()
