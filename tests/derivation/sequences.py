@@ -6,6 +6,7 @@ where a follower may stand; beside the node that sees everything, one begins ane
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import tempfile
@@ -120,8 +121,13 @@ class Sequences:
             )
         )
 
-    def restart(self) -> None:
+    def _end_life(self) -> None:
+        """End the node; a view in the frames of an error that it met keeps a database open until it is collected."""
         self._life.close()
+        gc.collect()
+
+    def restart(self) -> None:
+        self._end_life()
         self.node = self._open("always", self._life)
 
     def kill(self, actions: Sequence[dict[str, Any]]) -> None:
@@ -137,7 +143,7 @@ class Sequences:
         for action in actions:
             self._do(action)
         self.settle(self.node)
-        self._life.close()
+        self._end_life()
         if copy.exists():
             self.counts["killed at a commit"] += 1
             shutil.rmtree(always)
