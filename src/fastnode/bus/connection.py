@@ -92,7 +92,10 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSetup:
-    """Each subject keeps its newest message; ``live`` is where what was stored is told to listeners."""
+    """Each subject keeps its newest message; ``live`` is where what was stored is told to listeners.
+
+    At ``bytes_max``, 0 for no limit, the oldest messages go, unless what is new is refused.
+    """
 
     name: str
     subjects: tuple[str, ...]
@@ -100,6 +103,8 @@ class StreamSetup:
     live_headers_only: bool = False
     age_s: float = 0.0
     bytes_max: int = 0
+    refuses_when_full: bool = False
+    is_compressed: bool = True
     duplicates_s: float = 120.0
 
 
@@ -150,6 +155,10 @@ class Bus:
     @property
     def is_connected(self) -> bool:
         return self.trouble is None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
 
     @property
     def connection_number(self) -> int:
@@ -450,7 +459,8 @@ class Bus:
                 return sorted(name for name in found if name.startswith(prefix))
 
     def state(self, stream: str) -> dict[str, Any] | None:
-        """``created``, and ``messages``, ``bytes``, ``first_seq``, ``last_seq``; None if there is no such stream."""
+        """``created``, ``max_bytes`` (-1: no limit), and ``messages``, ``bytes``, ``first_seq``, ``last_seq``; None if
+        there is no such stream."""
         try:
             answer = self._api(f"STREAM.INFO.{stream}", {})
         except _NoStream:
@@ -477,8 +487,8 @@ class Bus:
             "subjects": list(setup.subjects),
             "retention": "limits",
             "storage": "file",
-            "compression": "s2",
-            "discard": "old",
+            "compression": "s2" if setup.is_compressed else "none",
+            "discard": "new" if setup.refuses_when_full else "old",
             "max_msgs_per_subject": 1,
             "max_bytes": setup.bytes_max or -1,
             "max_age": int(setup.age_s * 1e9),
@@ -547,7 +557,8 @@ class _Faults:
 
 
 def _state_of(answer: Mapping[str, Any]) -> dict[str, Any]:
-    state = {"created": str(answer["created"]), **answer["state"]}
+    limit = int(answer["config"].get("max_bytes", -1))
+    state = {"created": str(answer["created"]), **answer["state"], "max_bytes": limit if limit > 0 else -1}
     for name in ("messages", "bytes", "first_seq", "last_seq"):
         state[name] = int(state.get(name, 0))
     return state

@@ -1,6 +1,6 @@
 """Streams and subjects of the bus.
 
-Two streams for each rollup, and one bucket of values, named by the chain id of L1 and the rollup's version:
+Three streams for each rollup, and one bucket of values, named by the chain id of L1 and the rollup's version:
 
     fastnode-31337-1                        blocks; each subject keeps its newest message
       <stream>.at.<publisher>               where a publisher's chain is: tips, fees, genesis; again every two seconds
@@ -11,6 +11,7 @@ Two streams for each rollup, and one bucket of values, named by the chain id of 
     fastnode-31337-1-txs                    transactions
       <stream>.tx.<hash>                    one that a node has taken
       <stream>.hand.<hash>                  who hands it on, and what came of it
+    LEAVES_fastnode-31337-1                 snapshots of leaves: bus/folder.py
     KV_fastnode-31337-1                     who holds the lease of handing on, and the nodes' own words of themselves
 
 A digest binds a content to what refers to it.  What it says about the chain is checked like everything that comes from
@@ -96,6 +97,21 @@ class Subjects:
 
     def hand(self, tx_hash: bytes) -> str:
         return f"{self.tx_stream}.hand.{tx_hash.hex()}"
+
+    # ---- leaves ----------------------------------------------------------------------------------
+
+    @property
+    def leaf_stream(self) -> str:
+        """Without the prefix: a replica that knows no such stream must not take it for that of a rollup."""
+        return f"LEAVES_{self.stream}"
+
+    @property
+    def all_leaves(self) -> str:
+        return f"{self.leaf_stream}.>"
+
+    def leaves(self, publisher: str) -> str:
+        """What its files have in front."""
+        return f"{self.leaf_stream}.leaves.{publisher}"
 
     # ---- values ----------------------------------------------------------------------------------
 

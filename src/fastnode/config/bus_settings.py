@@ -98,6 +98,14 @@ class BusSettings:
         "Most that the stream of blocks takes on each server; 0: no limit.",
         needs=needs.BUS_PUBLISHING,
     )
+    bus_leaves_mb: int = setting(
+        0,
+        Integer(0, 1 << 30),
+        BUS,
+        "Room that the bus sets aside for snapshots of leaves, two of each publisher, which "
+        "nodeAdmin_startSnapshotUpload makes at bus://; 0: none are made.",
+        needs=needs.BUS_PUBLISHING,
+    )
     bus_tx_hours: int = setting(
         6,
         Integer(1, 24 * 30),

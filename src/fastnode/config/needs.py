@@ -107,9 +107,10 @@ CONSENSUS_CLIENTS: Final = Need(
     lambda settings: settings.l1_rpc_urls is not None and settings.l1_consensus_host_urls is not None,
 )
 SNAPSHOT_LOCATION: Final = Need(
-    "--snapshots-urls",
+    "--snapshots-urls or --bus-url",
     lambda settings: (
-        not settings.local_network and (settings.sync_mode == "full" or settings.snapshots_urls is not None)
+        not settings.local_network
+        and (settings.sync_mode == "full" or settings.snapshots_urls is not None or settings.follows_bus)
     ),
 )
 PARTIAL_SYNC: Final = Need(

@@ -14,7 +14,10 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from fastnode.errors import SnapshotError
 
-__all__ = ["below_named", "public_form", "require_allowed"]
+__all__ = ["ON_BUS", "below_named", "public_form", "require_allowed"]
+
+#: The place of this node's own snapshots on the bus of its fleet.
+ON_BUS: Final = "bus://"
 
 _WRITABLE: Final = ("file:///", "s3://", "gs://")
 

@@ -46,8 +46,11 @@ class ChainContents:
     network: Network
     block_number: int
     block_hash: str
-    #: The newest complete checkpoint, the archive root after it and the L1 block that brought it; 0 if there is none.
+    #: The newest complete checkpoint, its last block, the archive root after it and the L1 block that brought it; 0 if
+    #: there is none.
     checkpoint_number: int
+    checkpoint_block_number: int
+    checkpoint_block_hash: str
     archive_root: bytes
     l1_block_number: int
     l1_block_hash: bytes
@@ -155,7 +158,7 @@ def _chain_facts(data: ChainData) -> dict[str, Any]:
             raise SnapshotError(f"the database {data.store.path} lacks its newest block")
         checkpoint = view.checkpoint(view.tips.checkpointed.checkpoint.number)
         l1 = _NO_L1_BLOCK if checkpoint is None else _l1_of(checkpoint)
-        root = view.chain.genesis_archive_root
+        last, root = view.tips.checkpointed.block, view.chain.genesis_archive_root
         if checkpoint is not None:
             root = bytes.fromhex(orjson.loads(checkpoint.archive_json)["root"][2:])
         return {
@@ -163,6 +166,8 @@ def _chain_facts(data: ChainData) -> dict[str, Any]:
             "block_number": newest.number,
             "block_hash": f"0x{newest.hash.hex()}",
             "checkpoint_number": 0 if checkpoint is None else checkpoint.number,
+            "checkpoint_block_number": last.number,
+            "checkpoint_block_hash": f"0x{last.hash.hex()}",
             "archive_root": root,
             "l1_block_number": l1.block_number,
             "l1_block_hash": l1.block_hash,

@@ -115,7 +115,7 @@ def _upload(copy: Path, contents: Contents, location: Location, on_progress: OnP
         data_urls=dict.fromkeys(DIRECTORIES, ""),
     )
     total = sum(archive_size(copy / name) for name in DIRECTORIES.values())
-    location.require_room(total)
+    location.require_room(total, total)
     done = 0
     files: dict[str, ArchiveFacts] = {}
     for key, name in DIRECTORIES.items():

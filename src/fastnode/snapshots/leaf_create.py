@@ -117,11 +117,16 @@ class _Upload:
     def run(self, leaf_bytes_max: int) -> LeafSnapshot:
         location, contents, record = self._location, self._contents, self._leaves.record
         index = location.read_leaf_index(self._network)  # one that cannot be added to is found before the upload
-        location.require_room(self._chain_bytes + leaf_bytes_max)
         self._there = location.ages(self._network, "parts")
+        if location.kept_max is not None:
+            self._leave_newest(index, location.kept_max - 1)
+        files = {file.name: self._facts_of_file(file) for file in sorted(self._chain.iterdir())}
+        missing = sum(facts.bytes for facts in files.values() if not self._is_there(facts))
+        location.require_room(missing, missing + leaf_bytes_max)
         # Leaves first: they hold a view of the state, and are the smaller part.
         leaves = tuple(tuple(self._put_leaves(tree)) for tree in SHIPPED)
-        files = {file.name: self._put_file(file) for file in sorted(self._chain.iterdir())}
+        for name, facts in files.items():
+            self._put_file(self._chain / name, facts)
         parts = PartList(files, leaves)
         text = parts.to_bytes()
         if len(text) > LIST_BYTES_MAX:
@@ -139,7 +144,7 @@ class _Upload:
         )
         location.write_file(self._network, snapshot.list_name, text)
         # Last, and read again: an index never names what is not there, nor loses what came meanwhile.
-        location.write_index(location.read_leaf_index(self._network).with_snapshot(snapshot))
+        location.write_index(location.read_leaf_index(self._network).with_snapshot(snapshot).newest(location.kept_max))
         self._remove_left({facts.sha256 for facts in parts})
         shown = log_facts(block=record.number, leaf_bytes=parts.leaf_bytes, parts_used_again=self._used_again)
         logger.info("leaves uploaded", extra=shown)
@@ -158,23 +163,25 @@ class _Upload:
 
     def _put_part(self, content: bytes) -> ArchiveFacts:
         facts = facts_of(content)
-        if not self._is_there(facts):
+        if not self._is_used_again(facts):
             self._location.write_archive(self._network, part_name(facts), [content])
         self._advance(facts.bytes)
         return facts
 
-    def _put_file(self, file: Path) -> ArchiveFacts:
+    def _facts_of_file(self, file: Path) -> ArchiveFacts:
+        self._advance(0)
         digest, count = hashlib.sha256(), 0
         for chunk in _chunks(file):
             digest.update(chunk)
             count += len(chunk)
-        facts = ArchiveFacts(count, digest.hexdigest())
-        if self._is_there(facts):
-            self._advance(count)
+        return ArchiveFacts(count, digest.hexdigest())
+
+    def _put_file(self, file: Path, facts: ArchiveFacts) -> None:
+        if self._is_used_again(facts):
+            self._advance(facts.bytes)
         else:
             chunks = _told(_chunks(file), self._advance)
             self._location.write_archive(self._network, part_name(facts), chunks)
-        return facts
 
     def _advance(self, count: int) -> None:
         self._done += count
@@ -184,10 +191,26 @@ class _Upload:
 
     def _is_there(self, facts: ArchiveFacts) -> bool:
         """True for a part that may be used again."""
-        size, age = self._there.get(facts.sha256, (-1, 0.0))
-        is_kept = size == facts.bytes and (age < _USED_BEFORE_S or facts.sha256 in self._names())
-        self._used_again += is_kept
-        return is_kept
+        told, age = self._there.get(facts.sha256, (-1, 0.0))
+        is_same = self._location.is_same_size(told, facts.bytes)
+        return is_same and (age < _USED_BEFORE_S or facts.sha256 in self._names())
+
+    def _is_used_again(self, facts: ArchiveFacts) -> bool:
+        """Likewise, and count it."""
+        is_there = self._is_there(facts)
+        self._used_again += is_there
+        return is_there
+
+    def _leave_newest(self, index: LeafIndex, count: int) -> None:
+        """Remove all but so many snapshots, and what none of these names: the next one gets their room."""
+        left = index.newest(count)
+        if left != index:
+            self._location.write_index(left)
+        for snapshot in index.snapshots[count:]:
+            self._location.remove(self._network, snapshot.list_name)
+        for name in sorted(self._there.keys() - self._names()):
+            self._location.remove(self._network, f"parts/{name}")
+            del self._there[name]
 
     def _names(self) -> set[str]:
         """The parts of all snapshots, as far as they are there."""

@@ -195,6 +195,10 @@ class LeafIndex:
     def with_snapshot(self, snapshot: LeafSnapshot) -> Self:
         return type(self)(self.network, (snapshot, *self.snapshots))
 
+    def newest(self, count: int | None) -> Self:
+        """So many of them; None: all."""
+        return type(self)(self.network, self.snapshots[:count])
+
     def to_bytes(self) -> bytes:
         return index_bytes(self.network, [snapshot.to_json(self.network) for snapshot in self.snapshots])
 

@@ -31,7 +31,7 @@ from fastnode.snapshots.allowed_places import public_form
 from fastnode.snapshots.archive import CHUNK_BYTES
 from fastnode.snapshots.index import INDEX_BYTES_MAX, INDEX_FILE, Index, Network
 from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE, LeafIndex
-from fastnode.snapshots.patience import INDEX_TIME_S, Check, in_time, without_stall
+from fastnode.snapshots.patience import INDEX_TIME_S, STALL_TIME_S, Check, in_time, without_stall
 from fastnode.storage.database import lacking_bytes
 from fastnode.values.urls import is_http_url
 
@@ -77,6 +77,9 @@ class Location:
     network: Network | None = None
     #: Called now and then while the location is waited for; what it raises ends the wait.
     check: Check = _go_on
+    #: Seconds for which a small file, and more of an archive, may stay away.
+    index_s: float = INDEX_TIME_S
+    stall_s: float = STALL_TIME_S
 
     @classmethod
     def to_read(cls, text: str, check: Check = _go_on) -> Self:
@@ -112,6 +115,11 @@ class Location:
     @staticmethod
     def _unusable(text: str, error: Exception) -> SnapshotError:
         return SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}")
+
+    @property
+    def kept_max(self) -> int | None:
+        """Newest snapshots of leaves that stay when one is added; None: all."""
+        return None
 
     # ---- index ---------------------------------------------------------------------------------
 
@@ -162,7 +170,8 @@ class Location:
     def read_file(self, network: Network, name: str, bytes_max: int, what: str) -> bytes | None:
         """A small file of a network, called ``what``; None if it is not there."""
         try:
-            return in_time(self.text, partial(self._fetch, f"{network.folder}/{name}", bytes_max, what), self.check)
+            fetch = partial(self._fetch, f"{network.folder}/{name}", bytes_max, what)
+            return in_time(self.text, fetch, self.check, limit_s=self.index_s)
         except FileNotFoundError:
             return None
         except (UpstreamError, OSError) as error:  # first: the web is read without the library
@@ -173,15 +182,18 @@ class Location:
             raise self._unreadable(what, error) from error
 
     def _fetch(self, path: str, bytes_max: int, what: str) -> bytes:
+        text = bytearray()
+        for part in self._stream(path):
+            text += part
+            self._require_small(len(text), bytes_max, what)
+        return bytes(text)
+
+    def _stream(self, path: str) -> Iterator[bytes]:
         if isinstance(self.store, WebFolder):
-            text = bytearray()
-            for part in self.store.stream(path):
-                text += part
-                self._require_small(len(text), bytes_max, what)
-            return bytes(text)
-        answer = obstore.get(self.store, path)
-        self._require_small(answer.meta["size"], bytes_max, what)
-        return bytes(answer.bytes())
+            yield from self.store.stream(path)
+            return
+        for chunk in obstore.get(self.store, path).stream(min_chunk_size=CHUNK_BYTES):
+            yield bytes(chunk)
 
     def _require_small(self, size: int, bytes_max: int, what: str) -> None:
         if size > bytes_max:
@@ -208,6 +220,10 @@ class Location:
             raise self._unreadable(f"the folder {folder}", error) from error
         return found
 
+    def is_same_size(self, told: int, count: int) -> bool:
+        """True if :meth:`ages` tells this of a file of ``count`` bytes."""
+        return told == count
+
     def remove(self, network: Network, name: str) -> None:
         """Remove a file of a network."""
         try:
@@ -217,11 +233,11 @@ class Location:
         except (exceptions.BaseError, OSError) as error:
             raise SnapshotError(f"{self.text}: {name} cannot be removed: {_reason(error)}") from error
 
-    def require_room(self, count: int) -> None:
-        """SnapshotError unless so many bytes can be written without an end to the room of the node itself; a store
-        elsewhere says so by itself."""
+    def require_room(self, least: int, most: int) -> None:
+        """SnapshotError unless what will be written, of between so many bytes, fits: on a disk without an end to the
+        room of the node itself.  A store elsewhere says so by itself."""
         if isinstance(self.store, stores.LocalStore) and (
-            lacking := lacking_bytes(Path(self.store.prefix or "/"), count)
+            lacking := lacking_bytes(Path(self.store.prefix or "/"), most)
         ):
             raise SnapshotError(f"{self.text}: {(lacking >> 20) + 1} MiB more must be free on its disk")
 
@@ -236,16 +252,9 @@ class Location:
 
     def read_archive(self, network: Network, name: str) -> Iterator[bytes]:
         """Its bytes; SnapshotError when they stay away."""
-
-        def fetch() -> Iterator[bytes]:
-            if isinstance(self.store, WebFolder):
-                yield from self.store.stream(f"{network.folder}/{name}")
-                return
-            for chunk in obstore.get(self.store, f"{network.folder}/{name}").stream(min_chunk_size=CHUNK_BYTES):
-                yield bytes(chunk)
-
+        fetch = partial(self._stream, f"{network.folder}/{name}")
         try:
-            yield from without_stall(self.text, fetch, self.check)
+            yield from without_stall(self.text, fetch, self.check, limit_s=self.stall_s)
         except FileNotFoundError:
             raise SnapshotError(f"{self.text} lacks the file {name}") from None
         except (UpstreamError, OSError) as error:

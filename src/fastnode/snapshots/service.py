@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fastnode.errors import FastnodeError, Refused
+from fastnode.errors import FastnodeError, Refused, SnapshotError
 from fastnode.log import log_facts
-from fastnode.snapshots.allowed_places import require_allowed
+from fastnode.snapshots.allowed_places import ON_BUS, require_allowed
 
 if TYPE_CHECKING:
     from fastnode.snapshots.index import Snapshot
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fastnode.snapshots.location import Location
     from fastnode.world_state.leaves import LeavesOfBlock
 
-__all__ = ["SnapshotUploads"]
+__all__ = ["BusUploads", "SnapshotUploads"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +34,19 @@ class _Stopped(Exception):  # noqa: N818 - not an error
     """Ends an upload between two chunks."""
 
 
+class BusUploads(NamedTuple):
+    """Uploads to the bus, which are of leaves: the location, opened when one begins, and the leaves."""
+
+    open: Callable[[], Location]
+    leaves: Callable[[], LeavesOfBlock]
+
+
 class SnapshotUploads:
     """``rest`` gives a context in which nothing is written; Refused when that cannot be had.
 
     Uploads go to the ``allowed`` locations and below; none given: below ``directory``.  ``leaves`` gives those of the
-    state, for snapshots of leaves; None: snapshots have the history of the state.
+    state, for snapshots of leaves; None: snapshots have the history of the state.  ``on_bus``: what "bus://" is; None:
+    no place.
     """
 
     def __init__(
@@ -47,11 +55,13 @@ class SnapshotUploads:
         rest: Callable[[], AbstractContextManager[object]],
         allowed: Sequence[str] = (),
         leaves: Callable[[], LeavesOfBlock] | None = None,
+        on_bus: BusUploads | None = None,
     ) -> None:
         self._directory = directory
         self._allowed = allowed
         self._rest = rest
         self._leaves = leaves
+        self._on_bus = on_bus
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -59,8 +69,10 @@ class SnapshotUploads:
         self.outcomes: Counter[str] = Counter()
         #: Reason why the last upload failed; None if it did not.
         self.failure: str | None = None
-        #: The newest block of the last snapshot that was uploaded, and when that was done, in seconds since 1970.
+        #: The newest block of the last snapshot that was uploaded, where to, and when that was done, in seconds since
+        #: 1970.
         self.last_block: int | None = None
+        self.last_place: str | None = None
         self.last_time: float | None = None
 
     @property
@@ -72,11 +84,7 @@ class SnapshotUploads:
 
         SnapshotError for an invalid location; Refused while another upload runs.
         """
-        # On demand: a start would pay for what few nodes ever use.
-        from fastnode.snapshots.location import Location
-
-        require_allowed(location_text, self._allowed, self._directory)
-        location = Location.to_write(location_text)
+        location, leaves = self._opened(location_text)
         with self._starting:
             if self.is_uploading:
                 raise Refused(
@@ -84,8 +92,21 @@ class SnapshotUploads:
                     data={"code": "SNAPSHOT_IN_PROGRESS"},
                 )
             # A daemon: a server that does not answer must not keep the process.
-            self._thread = threading.Thread(target=self._run, args=(location,), name="fastnode-snapshot", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, args=(location, leaves), name="fastnode-snapshot", daemon=True
+            )
             self._thread.start()
+
+    def _opened(self, text: str) -> tuple[Location, Callable[[], LeavesOfBlock] | None]:
+        if text == ON_BUS:
+            if self._on_bus is None:
+                raise SnapshotError("this node puts no snapshots on the bus; start a publisher with --bus-leaves-mb")
+            return self._on_bus.open(), self._on_bus.leaves
+        # On demand: a start would pay for what few nodes ever use.
+        from fastnode.snapshots.location import Location
+
+        require_allowed(text, self._allowed, self._directory)
+        return Location.to_write(text), self._leaves
 
     def troubles(self) -> dict[str, str | None]:
         """Fault of the last upload; None for none."""
@@ -103,11 +124,11 @@ class SnapshotUploads:
             self._thread.join(timeout_s)
         return not self.is_uploading
 
-    def _run(self, location: Location) -> None:
+    def _run(self, location: Location, leaves: Callable[[], LeavesOfBlock] | None) -> None:
         logger.info("snapshot begun", extra=log_facts(location=location.text))
         begun = time.monotonic()
         try:
-            made = self._create(location)
+            made = self._create(location, leaves)
         except Exception as error:
             if self._stop.is_set():
                 self.outcomes["given_up"] += 1
@@ -120,7 +141,7 @@ class SnapshotUploads:
             return
         self.outcomes["uploaded"] += 1
         self.failure = None
-        self.last_block, self.last_time = made.l2_block_number, time.time()
+        self.last_block, self.last_place, self.last_time = made.l2_block_number, location.text, time.time()
         extra = log_facts(
             location=location.text,
             block=made.l2_block_number,
@@ -129,15 +150,15 @@ class SnapshotUploads:
         )
         logger.info("snapshot uploaded", extra=extra)
 
-    def _create(self, location: Location) -> Snapshot | LeafSnapshot:
+    def _create(self, location: Location, leaves: Callable[[], LeavesOfBlock] | None) -> Snapshot | LeafSnapshot:
         progress = _Progress(self._stop)
-        if self._leaves is None:
+        if leaves is None:
             from fastnode.snapshots.create import create_snapshot
 
             return create_snapshot(self._directory, location, self._rest(), on_progress=progress)
         from fastnode.snapshots.leaf_create import create_leaf_snapshot
 
-        return create_leaf_snapshot(self._directory, location, self._rest(), self._leaves, on_progress=progress)
+        return create_leaf_snapshot(self._directory, location, self._rest(), leaves, on_progress=progress)
 
 
 class _Progress:

@@ -53,6 +53,10 @@ _PROGRESS_INTERVAL_S: Final = 10.0
 _TRIED_PER_LOCATION: Final = 3
 
 
+#: The locations of a network beside those that are named; SnapshotError when they cannot be found.
+FindLocations = Callable[[Network, Check], Sequence[Location]]
+
+
 class _Candidate(NamedTuple):
     location: Location
     network: Network
@@ -68,16 +72,18 @@ def start_from_snapshot(
     confirm: Confirm | None = None,
     form: str = HISTORY,
     confirm_leaves: Confirm | None = None,
+    others_of_leaves: FindLocations | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Restore a snapshot into ``directory`` if ``mode`` wants one; whether that was done.
 
     ``learn_network`` tells which network is wanted while nothing is stored, None if any will do.  ``confirm`` raises
     SnapshotError for a snapshot that L1 or an upstream contradicts.  ``form``: ``leaves``, if ``confirm_leaves`` can
-    say that somebody has their chain, or ``history``.  ``is_stopped`` is asked now and then; once it says yes, what was
-    there stays.  DataDirectoryError when the directory cannot be used.
+    say that somebody has their chain, or ``history``.  ``others_of_leaves`` finds locations of such beside ``urls``.
+    ``is_stopped`` is asked now and then; once it says yes, what was there stays.  DataDirectoryError when the directory
+    cannot be used.
     """
-    if mode == FULL or not urls:
+    if mode == FULL or not (urls or others_of_leaves):
         return False
     if directory is None:
         logger.warning("no snapshot is looked for: that needs a --data-directory")
@@ -90,8 +96,11 @@ def start_from_snapshot(
         if has_blocks and mode != FORCE:
             return False
         wanted = learn_network() if stored is None else stored.network
-        check = partial(_go_on_unless, is_stopped)
-        candidates = _candidates(urls, wanted, check, takes_leaves=_takes_leaves(form, confirm_leaves))
+        check, takes_leaves = partial(_go_on_unless, is_stopped), _takes_leaves(form, confirm_leaves)
+        candidates = _candidates(urls, wanted, check, takes_leaves=takes_leaves)
+        if takes_leaves and others_of_leaves is not None and wanted is not None:
+            candidates += _candidates_elsewhere(others_of_leaves, wanted, check)
+            candidates.sort(key=_worth, reverse=True)
         candidates.sort(key=lambda item: _is_begun(directory, item), reverse=True)
         if has_blocks:
             offered, candidates = candidates, [each for each in candidates if _is_far_ahead(each.snapshot, stored)]
@@ -104,7 +113,7 @@ def start_from_snapshot(
                 return True
             if is_stopped():
                 return False
-    if not is_stopped():
+    if not is_stopped() and (urls or candidates):
         logger.warning("no snapshot can be used")
     return False
 
@@ -148,11 +157,30 @@ def _candidates(urls: Sequence[str], wanted: Network | None, check: Check, *, ta
             logger.warning("a location of snapshots cannot be used", extra=log_facts(reason=str(error)))
             continue
         found += [_Candidate(location, network, snapshot) for snapshot in offered]
-    return sorted(
-        found,
-        key=lambda item: (isinstance(item.snapshot, LeafSnapshot), item.snapshot.l1_block_number),
-        reverse=True,
-    )
+    return sorted(found, key=_worth, reverse=True)
+
+
+def _candidates_elsewhere(find: FindLocations, network: Network, check: Check) -> list[_Candidate]:
+    """Snapshots of leaves at the locations that are found; in no order."""
+    found: list[_Candidate] = []
+    try:
+        locations = find(network, check)
+    except SnapshotError as error:
+        logger.warning("locations of snapshots are not found", extra=log_facts(reason=str(error)))
+        return []
+    for location in locations:
+        try:
+            offered = find_leaf_snapshots(location, network)[:_TRIED_PER_LOCATION]
+        except SnapshotError as error:
+            logger.warning("a location of snapshots cannot be used", extra=log_facts(reason=str(error)))
+            continue
+        found += [_Candidate(location, network, snapshot) for snapshot in offered]
+    return found
+
+
+def _worth(candidate: _Candidate) -> tuple[bool, int]:
+    """What is tried first is worth most."""
+    return isinstance(candidate.snapshot, LeafSnapshot), candidate.snapshot.l1_block_number
 
 
 def _restored(

@@ -20,7 +20,7 @@ from fastnode.errors import UpstreamUnavailable
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.tx import Tx
 from fastnode.serving.version_headers import version_headers
-from fastnode.snapshots.allowed_places import public_form
+from fastnode.snapshots.allowed_places import ON_BUS, public_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -165,10 +165,10 @@ class Fleet(Part):
         }
 
     def _snapshots(self) -> dict[str, Any] | None:
-        locations = self._core.foundation.settings.snapshot_upload_locations
-        if not locations:
+        locations, uploads = self._core.foundation.settings.snapshot_upload_locations, self._core.uploads
+        if not locations and not (uploads.last_place or "").startswith(ON_BUS):
             return None
-        return {"location": public_form(locations[0]), "block": self._core.uploads.last_block}
+        return {"location": public_form(locations[0]) if locations else None, "block": uploads.last_block}
 
     def _describe_self(self) -> dict[str, Any]:
         view = self._core.views.newest

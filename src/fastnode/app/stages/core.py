@@ -47,7 +47,7 @@ from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
 from fastnode.recent_blocks import RecentBlocks
 from fastnode.records import dataclass
-from fastnode.snapshots.service import SnapshotUploads
+from fastnode.snapshots.service import BusUploads, SnapshotUploads
 from fastnode.sources.chain_file import bundled_chain
 from fastnode.sources.chain_import import adopt_chain_file
 from fastnode.sources.publication import Publication
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastnode.archiver.store import ArchiverStore
-    from fastnode.chain_data import ChainData
     from fastnode.config.settings import Settings
     from fastnode.local_network.network import LocalNetwork
     from fastnode.local_network.opening import BeginningChain
+    from fastnode.snapshots.location import Location
     from fastnode.world_state.leaves import LeavesOfBlock
 
 __all__ = ["Core", "join_network"]
@@ -136,7 +136,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     views.subscribe(mempool.on_committed)
     source.feed(ingestor, mempool, publication, peers.proposals)
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
-    uploads = _uploads_of(settings, data, operator)
+    uploads = _uploads_of(foundation, operator)
     condition = Condition(views, foundation.control, mempool)
     condition.missing.update(untried_parts(settings, chain.release))
     configuration = _open_configuration(foundation, mempool)
@@ -299,17 +299,27 @@ def _open_mempool(foundation: Foundation, source: Source, peers: NoPeers, way_ou
     return mempool
 
 
-def _uploads_of(settings: Settings, data: ChainData, operator: SyncOperator) -> SnapshotUploads:
+def _uploads_of(foundation: Foundation, operator: SyncOperator) -> SnapshotUploads:
+    settings, data, bus = foundation.settings, foundation.data, foundation.bus
+
     def leaves() -> LeavesOfBlock:
         from fastnode.snapshots.leaf_create import leaves_to_ship
 
         return leaves_to_ship(data.store, data.state)
+
+    def open_on_bus() -> Location:
+        from fastnode.snapshots.bus_location import BusLocation
+        from fastnode.snapshots.index import Network
+
+        assert bus is not None
+        return BusLocation.to_fill(bus, Network.of(data.store.chain), settings.bus_leaves_mb << 20)
 
     return SnapshotUploads(
         data.directory.path,
         operator.at_rest,
         settings.snapshot_upload_locations or (),
         leaves if settings.snapshot_upload_form == "leaves" else None,
+        BusUploads(open_on_bus, leaves) if settings.bus_publish and settings.bus_leaves_mb else None,
     )
 
 

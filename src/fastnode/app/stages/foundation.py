@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fastnode.app.ground.node_settings import memory_budget_of
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from fastnode.bus.connection import Bus
     from fastnode.snapshots.contents import Contents
     from fastnode.snapshots.index import Network
+    from fastnode.snapshots.location import Location
     from fastnode.workers.seat import PrimarySeat
 
 __all__ = ["Foundation", "Ports", "listen", "open_node", "trace_threads_of"]
@@ -219,10 +221,10 @@ def _restore_snapshot(settings: Settings, start_wait: StartWait, bus: Bus | None
     """In a thread, before anything is open: the snapshot may replace an old chain.  ``bus``: the followed one."""
     if settings.sync_mode == FULL or settings.local_network:
         return
-    urls = settings.snapshots_urls or ()
-    if not urls:
+    urls, on_bus = settings.snapshots_urls or (), bus if settings.data_directory is not None else None
+    if not urls and on_bus is None:
         return
-    if settings.follows_bus:
+    if urls and settings.follows_bus:
         urls = (*urls, *_announced_snapshots(settings, start_wait, bus, lineage))
     from fastnode.snapshots.startup import start_from_snapshot
 
@@ -238,6 +240,7 @@ def _restore_snapshot(settings: Settings, start_wait: StartWait, bus: Bus | None
             confirm=(lambda contents: _ask_l1(settings, start_wait, contents)) if settings.reads_l1 else None,
             form=settings.snapshots_form,
             confirm_leaves=_confirmation_of_leaves(settings, start_wait, bus, lineage),
+            others_of_leaves=None if on_bus is None else partial(_leaves_on_bus, on_bus),
             is_stopped=start_wait.interruption.is_set,
         )
     if directory is not None and not (is_restored or is_given or has_databases(directory)):
@@ -280,6 +283,12 @@ def _confirmation_of_leaves(
             origins.confirm_by_nodes(contents)
 
     return ask_nodes
+
+
+def _leaves_on_bus(bus: Bus, network: Network, check: Callable[[], None]) -> Sequence[Location]:
+    from fastnode.snapshots.bus_location import bus_locations
+
+    return bus_locations(bus, network, check)
 
 
 def _announced_snapshots(

@@ -279,22 +279,30 @@ class Origins:
         self._on_l1.confirm(contents)
 
     def confirm_by_nodes(self, contents: Contents) -> None:
-        """SnapshotError unless a followed node has the oldest block to which a snapshot's state can go back,
-        SnapshotUnconfirmed when none answers."""
-        number, reasons = contents.oldest_block_number, []
+        """SnapshotError unless a followed node has the oldest block to which a snapshot's state can go back, or, where
+        it keeps no blocks so old, the last one of its newest checkpoint: headers bind what comes before.
+
+        SnapshotUnconfirmed when none answers.
+        """
+        own = (
+            (contents.oldest_block_number, contents.oldest_block_hash),
+            (contents.checkpoint_block_number, contents.checkpoint_block_hash),
+        )
+        reasons = []
         for upstream in self.upstreams.all:
             try:
                 upstream.make_healthy()
-                header = BlockHeader.from_json(upstream.call("node_getBlockHeader", number), "header")
+                known = next(filter(None, (_known_hash(upstream, number) for number, _ in own)), None)
             except (UpstreamError, DecodeError) as error:
                 reasons.append(f"{upstream.name}: {error}")
                 continue
-            found = f"0x{header.hash().hex()}"
-            if found != contents.oldest_block_hash:
-                raise SnapshotError(
-                    f"its block {number} is {contents.oldest_block_hash}, that of {upstream.name} is {found}"
-                )
-            shown = log_facts(block=number, node=upstream.name)
+            if known is None:
+                reasons.append(f"{upstream.name}: it has neither of the blocks {own[0][0]} and {own[1][0]}")
+                continue
+            if known not in own:
+                number, found = known
+                raise SnapshotError(f"its block {number} is {dict(own)[number]}, that of {upstream.name} is {found}")
+            shown = log_facts(block=known[0], node=upstream.name)
             logger.info("the block of the snapshot is the one of a followed node", extra=shown)
             return
         raise SnapshotUnconfirmed(f"no followed node says whether it is true: {'; '.join(reasons)}")
@@ -434,6 +442,12 @@ class Origins:
         self._on_l1.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._carriers.shutdown(wait=True, cancel_futures=True)
+
+
+def _known_hash(upstream: Upstream, number: int) -> tuple[int, str] | None:
+    """Number and hash of the node's block of this number; None: it has none."""
+    header = upstream.call("node_getBlockHeader", number)
+    return None if header is None else (number, f"0x{BlockHeader.from_json(header, 'header').hash().hex()}")
 
 
 def _follow_version(upstream: Upstream, store: ArchiverStore, mempool: Mempool) -> None:
