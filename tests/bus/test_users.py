@@ -79,11 +79,25 @@ def test_nodes_with_these_users_do_all_their_work_and_speak_in_no_others_name(
         bus = ("--bus-url", url_of(guarded, user), "--bus-name", name, "--rpc-limits", "preset:public")
         return start_node(*own, *bus, *flags).wait_until_serving()
 
-    source = ("--upstream-url", network.upstream.url, "--bus-publish", "--bus-retention", "chain")
+    source = (
+        "--upstream-url",
+        network.upstream.url,
+        "--bus-publish",
+        "--bus-retention",
+        "chain",
+        "--bus-leaves-mb",
+        64,
+    )
     publisher = start("publisher-1", "publisher-1", *source)
     replica = start("some-replica", "replica")
     nodes = (publisher, replica)
     until(lambda: all(node.call("node_isReady")["result"] for node in nodes))
+
+    assert "error" not in publisher.call_admin("nodeAdmin_startSnapshotUpload", "bus://")
+    publisher.wait_for_line("snapshot uploaded")
+    beginner = start("replica-that-begins", "replica")
+    beginner.wait_for_line("snapshot of leaves restored")
+    assert beginner.stop() == 0
 
     # A transaction goes from the replica to all nodes and on; one that was refused may be sent again.
     assert "error" not in replica.call("node_sendTx", tx_of(1))
@@ -108,6 +122,7 @@ def test_nodes_with_these_users_do_all_their_work_and_speak_in_no_others_name(
             subjects.checkpoint("publisher-1", 1),
             subjects.value("node.publisher-1"),
             subjects.value("spent.publisher-1"),
+            f"{subjects.leaves('publisher-1')}.some.leaves.json.0",
             f"{subjects.live_blocks}.at.publisher-1",
             f"{subjects.live_txs}.tx.{tx_hash.hex()}",
             "_INBOX.of.somebody",

@@ -172,9 +172,11 @@ class Location:
         try:
             fetch = partial(self._fetch, f"{network.folder}/{name}", bytes_max, what)
             return in_time(self.text, fetch, self.check, limit_s=self.index_s)
+        except SnapshotError:
+            raise
         except FileNotFoundError:
             return None
-        except (UpstreamError, OSError) as error:  # first: the web is read without the library
+        except (UpstreamError, OSError) as error:  # first: the web and the bus are read without the library
             raise self._unreadable(what, error) from error
         except exceptions.NotFoundError:
             return None
@@ -255,6 +257,8 @@ class Location:
         fetch = partial(self._stream, f"{network.folder}/{name}")
         try:
             yield from without_stall(self.text, fetch, self.check, limit_s=self.stall_s)
+        except SnapshotError:
+            raise
         except FileNotFoundError:
             raise SnapshotError(f"{self.text} lacks the file {name}") from None
         except (UpstreamError, OSError) as error:
