@@ -32,6 +32,7 @@ __all__ = [
     "HA_SIGNING",
     "KEYS",
     "L1_READING",
+    "LEAF_SERVING",
     "LEARNING_FROM_L1",
     "LOCAL_NETWORK",
     "LOCAL_SIMULATION",
@@ -113,6 +114,7 @@ SNAPSHOT_LOCATION: Final = Need(
         and (settings.sync_mode == "full" or settings.snapshots_urls is not None or settings.follows_bus)
     ),
 )
+LEAF_SERVING: Final = Need("--snapshot-serve-port", lambda settings: settings.snapshot_serve_port is not None)
 PARTIAL_SYNC: Final = Need(
     "a --sync-mode that is not full, and no local network",
     lambda settings: settings.sync_mode != "full" and not settings.local_network,

@@ -153,3 +153,17 @@ class OperatorSettings:
         secret=True,
         packages=("obstore",),
     )
+    snapshot_serve_port: int | None = setting(
+        None,
+        Integer(0, 65535),
+        SNAPSHOTS,
+        "Port on which other nodes read this node's snapshots of leaves, without a key, at the address of --host: of "
+        "the first file:// of --snapshot-upload-locations, or else of leaves/ in the data directory; 0: any free one.",
+    )
+    snapshot_serve_mb_per_s: int = setting(
+        16,
+        Integer(1, 100_000),
+        SNAPSHOTS,
+        "Megabytes a second that all readers of --snapshot-serve-port get together.",
+        needs=needs.LEAF_SERVING,
+    )

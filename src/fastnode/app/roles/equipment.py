@@ -77,6 +77,10 @@ def _open(core: Core, loop: asyncio.AbstractEventLoop, hooks: tuple[list[Hook], 
         from fastnode.app.roles.fleet import Fleet
 
         fleet = add(Fleet(core, bus, loop))
+    if settings.snapshot_serve_port is not None:
+        from fastnode.app.roles.leaf_sharing import LeafSharing
+
+        add(LeafSharing(core))
     if hooks is not None:
         from fastnode.app.roles.webhooks import WebhooksPart
 
