@@ -7,8 +7,9 @@
 chain grow block by block.  Each replica measures for itself, by the clock that they share, from the commit on the
 publisher to the moment the block can be read.  CPU is the user and system time of the processes.
 
-``join`` starts a replica with nothing: from the stream alone, from a snapshot that a publisher announces and the stream
-behind it, and from an upstream.  It ends when the node says that it is ready.  CPU has what its child processes took.
+``join`` starts a replica with nothing: from the stream alone, from an upstream, from a snapshot with history and from
+one of leaves on the bus, both with the stream behind it.  It ends when the node says that it is ready.  CPU has what
+its child processes took.
 """
 
 from __future__ import annotations
@@ -178,7 +179,8 @@ def join(blocks: int, txs: int) -> None:
         bus, snapshots = f"--bus-url={server.url}", f"file://{directory / 'snapshots'}"
         (directory / "snapshots").mkdir()
         begun = time.monotonic()
-        flags = (f"--chain-file={file}", "--bus-publish", f"--snapshot-upload-locations={snapshots}")
+        flags = (f"--chain-file={file}", "--bus-publish", "--bus-leaves-mb=4000")
+        flags += (f"--snapshot-upload-locations={snapshots}",)
         publisher = stack.enter_context(node(directory, "publisher", bus, "--bus-name=publisher", *flags))
         publisher.wait_for_block(blocks)
         print(f"publisher: {blocks} blocks imported in {time.monotonic() - begun:.1f} s", flush=True)
@@ -191,9 +193,16 @@ def join(blocks: int, txs: int) -> None:
         publisher.call("nodeAdmin_startSnapshotUpload", snapshots, admin=True)
         publisher._line("snapshot uploaded")
         time.sleep(3)
-        with node(directory, "by-snapshot", bus, "--bus-name=by-snapshot", "--sync-mode=snapshot") as replica:
+        with node(directory, "by-snapshot", bus, "--bus-name=by-snapshot", f"--snapshots-urls={snapshots}") as replica:
             seconds, cpu = replica.wait_for_block(blocks), replica.cpu_s()
             print(f"from a snapshot and the stream: ready after {seconds:.1f} s, {cpu:.1f} s of CPU", flush=True)
+        before = publisher.cpu_s()
+        publisher.call("nodeAdmin_startSnapshotUpload", "bus://", admin=True)
+        publisher._line("leaves uploaded")
+        print(f"leaves put on the bus: {publisher.cpu_s() - before:.1f} s of CPU", flush=True)
+        with node(directory, "by-leaves", bus, "--bus-name=by-leaves") as replica:
+            seconds, cpu = replica.wait_for_block(blocks), replica.cpu_s()
+            print(f"from leaves on the bus and the stream: ready after {seconds:.1f} s, {cpu:.1f} s of CPU", flush=True)
 
 
 def main() -> None:
