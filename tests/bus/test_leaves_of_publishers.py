@@ -39,6 +39,7 @@ class Publishing:
             *("--bus-name", "publisher-1", "--bus-leaves-mb", 64, *flags),
             SVC_ADMIN_API_KEY_HASH=ADMIN_KEY_HASH,
         ).wait_until_serving()
+        self.node.wait_for_line("bus connected")
         self.tip = self.node.call("node_getBlockNumber")["result"]
         self.upload()
 
