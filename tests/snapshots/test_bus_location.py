@@ -113,6 +113,15 @@ def test_a_directory_is_made_of_the_leaves_on_the_bus_without_a_package_for_obje
     filled.store.remove(f"{network.folder}/parts")
     with pytest.raises(SnapshotError, match="lacks the file parts/"):
         restore(tmp_path / "other", bus, network)
+    with pytest.raises(SnapshotError, match="the index is larger than 1 bytes"):
+        filled.read_file(network, "leaves.json", 1, "the index")
+
+    def end() -> None:
+        raise SnapshotError("the node stops")
+
+    [stopping] = bus_locations(bus, network, go_on)
+    with pytest.raises(SnapshotError, match="the node stops"):
+        list(replace(stopping, check=end).read_archive(network, "leaves.json"))
 
 
 def test_the_two_newest_stay_and_share_their_parts(own: BusLocation, network: Network, source: Path) -> None:
