@@ -14,12 +14,12 @@ from typing import Any
 import orjson
 import pytest
 
+from fastnode.app.stages.derivation import DERIVING_THREADS
 from fastnode.bus.upstream import CACHE_BYTES_MAX
 from fastnode.errors import AnswerTooLarge, UpstreamFault
 from fastnode.outgoing.answer_room import LargeOnesByTurns, ahead_of_use
 from fastnode.outgoing.client import RpcClient, _memory_of
 from fastnode.outgoing.network import Answer, ClientLimits
-from fastnode.sources.l1.source import CHECKPOINTS_AHEAD
 from fastnode.sources.upstream import PAGES_AHEAD
 
 MIB = 1 << 20
@@ -78,7 +78,7 @@ def test_what_l1_and_places_of_blobs_take_together_is_280_mib() -> None:
     """A thread looks at its newest block, one reads logs, and those that derive share one turn for what is large."""
     limits = ClientLimits.of_provider(1.0)
     usual = LargeOnesByTurns().run(lambda: limits.here)
-    assert 3 * limits.memory_bytes_max + CHECKPOINTS_AHEAD * usual.memory_bytes_max <= 280 * MIB
+    assert 3 * limits.memory_bytes_max + DERIVING_THREADS * usual.memory_bytes_max <= 280 * MIB
 
 
 def test_large_answers_are_used_one_at_a_time_and_usual_ones_beside_them() -> None:

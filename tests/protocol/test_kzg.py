@@ -19,6 +19,7 @@ from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.kzg import (
     BLOB_BYTES,
     KnownSum,
+    are_commitments,
     blob_commitment,
     blobs_hash,
     blobs_of_fields,
@@ -92,6 +93,83 @@ def test_what_is_no_blob_is_refused() -> None:
     blob_commitment((ORDER - 1).to_bytes(32, "big"))
     with pytest.raises(ValueError, match="invalid"):
         blob_commitment(ORDER.to_bytes(32, "big"))
+
+
+# ---- many together ----------------------------------------------------------------------------
+
+
+def claims(count: int, seed: int = 1) -> list[tuple[bytes, bytes]]:
+    """Commitments and blobs of several lengths, one of them of nothing."""
+    chance = random.Random(seed)
+    blobs = [b"".join(chance.randrange(ORDER).to_bytes(32, "big") for _ in range(7 * place)) for place in range(count)]
+    return [(blob_commitment(blob), blob) for blob in blobs]
+
+
+def test_the_blobs_of_a_network_hold_together(recorded: list[dict[str, Any]]) -> None:
+    blobs = [bytes.fromhex(text[2:]) for checkpoint in recorded for text in checkpoint["blobs"]]
+    assert are_commitments([(blob_commitment(blob), blob) for blob in blobs])
+
+
+def test_blobs_hold_together_whatever_their_lengths() -> None:
+    assert are_commitments([])
+    for count in (1, 2, 5):
+        assert are_commitments(claims(count))
+    commitment, blob = claims(4)[3]
+    assert are_commitments([(commitment, blob.ljust(BLOB_BYTES, b"\0")), *claims(2)])
+    assert are_commitments([(commitment, blob)] * 3)
+    full = field_from_int(1) * 4096
+    assert are_commitments([(G1Point().to_compressed_bytes(), full), (commitment, blob)])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_one_bit_in_one_of_many_is_found(seed: int) -> None:
+    chance = random.Random(seed)
+    bent = claims(4)
+    place = chance.randrange(1, 4)
+    parts = [bytearray(part) for part in bent[place]]
+    part = chance.choice(parts)
+    part[chance.randrange(len(part))] ^= 1 << chance.randrange(8)
+    bent[place] = bytes(parts[0]), bytes(parts[1])
+    assert not are_commitments(bent)
+
+
+def test_wrong_ones_that_would_make_up_for_each_other_are_found() -> None:
+    (_, _), (first, one), (second, two) = claims(3)
+    assert not are_commitments([(first, two), (second, one)])
+    point, other = G1Point.from_compressed_bytes(first), G1Point.from_compressed_bytes(second)
+    shifted = [((point + G1Point()).to_compressed_bytes(), one), ((other - G1Point()).to_compressed_bytes(), two)]
+    assert not are_commitments(shifted)
+
+
+def test_a_field_that_is_the_same_below_the_order_is_no_field_of_a_blob() -> None:
+    """A sum alone would not tell them apart."""
+    blob = field_from_int(5)
+    assert are_commitments([(blob_commitment(blob), blob)])
+    assert not are_commitments([(blob_commitment(blob), (ORDER + 5).to_bytes(32, "big"))])
+    assert not are_commitments([(blob_commitment(b""), ORDER.to_bytes(32, "big"))])
+
+
+@pytest.mark.parametrize(
+    "commitment",
+    [
+        b"",
+        bytes(48),
+        b"\xff" * 48,
+        # On the curve, and not in the group.
+        bytes.fromhex(
+            "914fa87678633074b7970386fee29476311624273bfd1d338d0038ec42650644781f9c58d6645fa9e8a8529f035efa25"
+        ),
+        # The library takes it for the point of nothing.
+        b"\xc0" + bytes(46) + b"\1",
+    ],
+    ids=["empty", "zeros", "ones", "outside the group", "nothing in another form"],
+)
+def test_what_is_no_commitment_holds_for_no_blob(commitment: bytes) -> None:
+    assert not are_commitments([(commitment, b""), *claims(3)])
+
+
+def test_what_is_longer_than_a_blob_holds_for_no_commitment() -> None:
+    assert not are_commitments([(blob_commitment(b""), bytes(BLOB_BYTES + 32))])
 
 
 def test_threads_get_the_same_commitments() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, trusted_setup
-from fastnode.protocol.kzg_proofs import BLS_ORDER, blob_proof, cell_proofs, opening_at
+from fastnode.protocol.kzg import BLOB_BYTES, BLS_ORDER, blob_commitment, trusted_setup
+from fastnode.protocol.kzg_proofs import blob_proof, cell_proofs, opening_at
 
 DATA = Path(__file__).parents[1] / "data"
 NOTHING = b"\xc0" + bytes(47)

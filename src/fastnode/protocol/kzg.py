@@ -11,18 +11,23 @@ and most blobs are short.
 
 The sum is made outside Python's lock: call it in a thread, and the event loop goes on.  A full blob takes some
 80 ms, one of 300 fields some 7 ms.
+
+Commitments that somebody claims are verified together, by one sum for all: for random numbers r,
+
+    sum of r * commitment = commitment to the sum of r * blob, field by field
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 import threading
 from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastnode.protocol.constants import FIELDS_PER_BLOB
-from fastnode.protocol.fields import FIELD_BYTES
+from fastnode.protocol.fields import FIELD_BYTES, split_fields
 from fastnode.protocol.hashing import sha256_to_field
 
 if TYPE_CHECKING:
@@ -30,9 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOB_BYTES",
+    "BLS_ORDER",
     "COMMITMENT_BYTES",
     "KnownSum",
     "TrustedSetup",
+    "are_commitments",
     "blob_commitment",
     "blobs_hash",
     "blobs_of_fields",
@@ -42,12 +49,20 @@ __all__ = [
 
 BLOB_BYTES: Final = FIELDS_PER_BLOB * FIELD_BYTES
 COMMITMENT_BYTES: Final = 48
+#: The order of the scalar field of BLS12-381, below which each field of a blob is.
+BLS_ORDER: Final = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 _POINT_BYTES: Final = 48
 _LAGRANGE_BYTES: Final = FIELDS_PER_BLOB * _POINT_BYTES
 _G2_BYTES: Final = 65 * 96
 _PLACE_BITS: Final = 12
 #: First byte of the hash of a blob that is committed to with KZG.
 _VERSION: Final = b"\x01"
+#: Bits of a random number: so unlikely is it that wrong commitments are taken for right ones.
+_CHANCE_BITS: Final = 128
+#: Bytes for a sum of many products of a field and such a number.
+_SLOT_BYTES: Final = 2 * FIELD_BYTES
+_ORDER: Final = BLS_ORDER.to_bytes(FIELD_BYTES, "big")
+_NO_FIELD: Final = bytes(FIELD_BYTES)
 _NO_FIELDS_COMMITMENT: Final = b"\xc0" + bytes(COMMITMENT_BYTES - 1)
 
 
@@ -132,6 +147,54 @@ def blob_commitment(blob: bytes, known: KnownSum | None = None) -> bytes:
         assert known is not None
         total += G1Point.from_compressed_bytes_unchecked(known.commitment)
     return total.to_compressed_bytes()
+
+
+def are_commitments(claims: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Verify many (commitment of 48 bytes, blob) in little more time than one takes; zeros at the ends of blobs may be
+    left out.  True if each is the commitment to its blob.
+    """
+    from py_arkworks_bls12381 import G1Point, Scalar
+
+    if not claims:
+        return True
+    points, factors = [], []
+    total = 0
+    count = -(-max(len(blob) for _, blob in claims) // FIELD_BYTES)
+    for commitment, blob in claims:
+        try:
+            point = G1Point.from_compressed_bytes(commitment)
+            fields = _far_apart(blob, count)
+        except ValueError:
+            return False
+        if point.to_compressed_bytes() != commitment:
+            return False  # that of nothing may be written in several ways
+        factor = secrets.randbits(_CHANCE_BITS)
+        points.append(point)
+        factors.append(Scalar.from_be_bytes(factor.to_bytes(FIELD_BYTES, "big")))
+        total += factor * fields
+    combined = _near_again(total, count)
+    return G1Point.multiexp_unchecked(points, factors).to_compressed_bytes() == blob_commitment(combined)
+
+
+def _far_apart(blob: bytes, count: int) -> int:
+    """One number with ``count`` fields, a blob and zeros, so far apart that products of them do not meet.
+
+    ValueError as of :func:`blob_commitment`.
+    """
+    if len(blob) > BLOB_BYTES:
+        raise ValueError(f"a blob of {len(blob)} bytes, at most {BLOB_BYTES} fit")
+    fields = split_fields(blob.ljust(-(-len(blob) // FIELD_BYTES) * FIELD_BYTES, b"\0"))
+    if max(fields, default=b"") >= _ORDER:
+        raise ValueError("a field that is not below the order")
+    slots = b"".join([_NO_FIELD + field for field in fields])
+    return int.from_bytes(slots.ljust(count * _SLOT_BYTES, b"\0"), "big")
+
+
+def _near_again(number: int, count: int) -> bytes:
+    """A blob of the ``count`` fields in a number, each reduced."""
+    slots = number.to_bytes(count * _SLOT_BYTES, "big")
+    values = [int.from_bytes(slots[at : at + _SLOT_BYTES], "big") for at in range(0, len(slots), _SLOT_BYTES)]
+    return b"".join([(value % BLS_ORDER).to_bytes(FIELD_BYTES, "big") for value in values])
 
 
 def versioned_hash(commitment: bytes) -> bytes:

@@ -9,8 +9,8 @@ reversed bits.
 
 They are made by c-kzg-4844, the library of Ethereum's clients, in the package ckzg.  It is called as a C library: its
 functions for Python keep the interpreter's lock, and the event loop would stand still for as long.  With ctypes the
-lock is free.  Still: call these in a thread.  A full blob's proof takes some 0.1 s, those of its cells 0.3 s, a look at
-a proof 3 ms; the first call loads the setup, in some 2 s.
+lock is free.  Still: call these in a thread.  A full blob's proof takes some 0.1 s, those of its cells 0.3 s; the first
+call loads the setup, in some 2 s.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ from typing import Any, Final
 
 from fastnode.protocol.kzg import BLOB_BYTES, COMMITMENT_BYTES, trusted_setup
 
-__all__ = ["BLS_ORDER", "CELLS_PER_BLOB", "blob_proof", "cell_proofs", "is_proof_of", "load_setup", "opening_at"]
+__all__ = ["CELLS_PER_BLOB", "blob_proof", "cell_proofs", "load_setup", "opening_at"]
 
-#: The order of the scalar field of BLS12-381.
-BLS_ORDER: Final = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 CELLS_PER_BLOB: Final = 128
 
 _SCALAR_BYTES: Final = 32
@@ -49,19 +47,6 @@ def blob_proof(blob: bytes, commitment: bytes) -> bytes:
     proof = ctypes.create_string_buffer(COMMITMENT_BYTES)
     _library()("compute_blob_kzg_proof", proof, _whole(blob), commitment)
     return proof.raw
-
-
-def is_proof_of(blob: bytes, commitment: bytes, proof: bytes) -> bool:
-    """Verify that ``commitment`` (48 bytes) is that of the blob by its ``proof`` (48 bytes); zeros at the end of the
-    blob may be left out.  True if the proof holds.
-
-    ValueError when one of them is no blob, or no point of the curve.
-    """
-    if len(commitment) != COMMITMENT_BYTES or len(proof) != COMMITMENT_BYTES:
-        raise ValueError(f"a commitment of {len(commitment)} and a proof of {len(proof)} bytes instead of 48")
-    holds = ctypes.c_bool()
-    _library()("verify_blob_kzg_proof", ctypes.byref(holds), _whole(blob), commitment, proof)
-    return holds.value
 
 
 def opening_at(blob: bytes, z: int) -> tuple[bytes, int]:

@@ -19,8 +19,8 @@ from fastnode.kernels import poseidon2
 from fastnode.protocol.blobs import BlobSponge
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
 from fastnode.protocol.hashing import sha256_to_field
-from fastnode.protocol.kzg import blob_commitment, blobs_of_fields, versioned_hash
-from fastnode.protocol.kzg_proofs import BLS_ORDER, opening_at
+from fastnode.protocol.kzg import BLS_ORDER, blob_commitment, blobs_of_fields, versioned_hash
+from fastnode.protocol.kzg_proofs import opening_at
 from fastnode.protocol.releases import BlobSeparators
 from fastnode.records import dataclass
 

@@ -24,7 +24,6 @@ from fastnode.protocol.blobs import checkpoint_blob_fields
 from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint
 from fastnode.protocol.ethereum import SigningDomain, keccak_256, payload_digest
 from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, blobs_of_fields, versioned_hash
-from fastnode.protocol.kzg_proofs import blob_proof
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.proposals import PROPOSE_SELECTOR, PROPOSE_WITH_FEES_SELECTOR, Proposal
 from fastnode.sources.l1.propose_calls import MULTICALL3
@@ -310,7 +309,6 @@ class ScriptedBeacon:
         self.times: tuple[int, int] | None = None
         self.serves_blobs = True
         self.serves_sidecars = True
-        self.serves_proofs = False
         #: What it gives in the place of a blob.
         self.tamper: Callable[[bytes], bytes] = lambda blob: blob
         self.claim: Callable[[bytes], str] = _commitment
@@ -396,15 +394,8 @@ class ScriptedBeacon:
             asked = parse_qs(parts.query).get("versioned_hashes", [""])[0].split(",")
             return self._listed(where, lambda hash_, blob: self._hex(blob) if hex_data(hash_) in asked else None)
         if what == "blob_sidecars" and self.serves_sidecars:
-            return self._listed(where, lambda _, blob: {"blob": self._hex(blob)} | self._said_of(blob))
+            return self._listed(where, lambda _, blob: {"blob": self._hex(blob), "kzg_commitment": self.claim(blob)})
         return 404, {}
-
-    def _said_of(self, blob: bytes) -> Json:
-        commitment = self.claim(blob)
-        if not self.serves_proofs:
-            return {"kzg_commitment": commitment}
-        proof = blob_proof(blob.ljust(BLOB_BYTES, b"\0"), bytes.fromhex(commitment[2:]))
-        return {"kzg_commitment": commitment, "kzg_proof": hex_data(proof)}
 
     def _hex(self, blob: bytes) -> str:
         text = "0x" + blob.ljust(BLOB_BYTES, b"\0").hex()

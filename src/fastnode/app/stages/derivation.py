@@ -29,7 +29,7 @@ from fastnode.sources.l1.history import HistoryNeed, missing_logs, missing_state
 from fastnode.sources.l1.propose_calls import is_unknown_method
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Reader
-from fastnode.sources.l1.source import CHECKPOINTS_AHEAD, L1Source
+from fastnode.sources.l1.source import L1Source
 from fastnode.values.urls import check_url
 
 __all__ = ["Derivation"]
@@ -37,7 +37,7 @@ __all__ = ["Derivation"]
 logger = logging.getLogger("fastnode.app")
 
 #: Threads that fetch, prove and decode the blobs of checkpoints ahead of ingestion.  Mostly they wait for providers.
-DERIVING_THREADS: Final = CHECKPOINTS_AHEAD
+DERIVING_THREADS: Final = 16
 _NO_SUCH_TRANSACTION: Final = "0x" + "00" * 32
 
 

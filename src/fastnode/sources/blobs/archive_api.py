@@ -1,7 +1,7 @@
 """A blob archive with the interface of Blobscan: blobs of any age, by the hash of the L1 block.
 
 GET <base>/blocks/<hash>?type=canonical&expand=blob,blob_data
-    transactions: [{blobs: [{versionedHash, commitment, proof, data}, ..]}, ..]
+    transactions: [{blobs: [{versionedHash, data}, ..]}, ..]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from fastnode.errors import DecodeError
 from fastnode.protocol.fields import hex_text
-from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex, point_from_hex
+from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex
 from fastnode.sources.blobs.http_get import HttpGet
 
 __all__ = ["BlobArchive"]
@@ -31,14 +31,14 @@ class BlobArchive:
             raise BlobSourceError("it has no blocks")
 
     def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
-        wanted = set(map(hex_text, request.versioned_hashes))
+        wanted = {hex_text(item): item for item in request.versioned_hashes}
         url = f"{self._base}/blocks/{hex_text(request.block_hash)}"
         answer = self._http.json(url, {}, {"type": "canonical", "expand": "blob,blob_data"})
         for transaction in _records(answer, "transactions"):
             for item in _records(transaction, "blobs"):
-                if item.get("versionedHash") in wanted:
-                    points = point_from_hex(item.get("commitment")), point_from_hex(item.get("proof"))
-                    yield GivenBlob(_blob(item.get("data")), *points)
+                said_to_be = item.get("versionedHash")
+                if isinstance(said_to_be, str) and said_to_be in wanted:
+                    yield GivenBlob(_blob(item.get("data")), wanted[said_to_be])
 
 
 def _records(value: Any, key: str) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from fastnode.errors import AnswerTooLarge, DecodeError, FastnodeError
@@ -43,6 +44,7 @@ class BlobRequest:
     """Blobs of a checkpoint by their versioned hashes, and the L1 block that carries them.
 
     ``read_beacon_root`` asks L1 for the block's parent beacon root, None where there is none; UpstreamUnavailable.
+    ``commitments`` by versioned hashes, which are their own: blobs that a source gives for these are not proven here.
     """
 
     checkpoint: int
@@ -51,24 +53,22 @@ class BlobRequest:
     block_hash: bytes
     block_timestamp: int
     read_beacon_root: Callable[[], bytes | None]
+    commitments: Mapping[bytes, bytes] = field(default_factory=dict)
 
     def without(self, found: Sequence[bytes]) -> BlobRequest:
         """Asking for the rest only."""
         rest = tuple(item for item in self.versioned_hashes if item not in found)
-        return BlobRequest(
-            self.checkpoint, rest, self.block_number, self.block_hash, self.block_timestamp, self.read_beacon_root
-        )
+        return replace(self, versioned_hashes=rest)
 
 
 class GivenBlob(NamedTuple):
-    """A blob as a source gives it, zeros at its end left out, with what the source says of it: nothing is believed.
+    """A blob as a source gives it, zeros at its end left out.
 
-    ``commitment`` and ``proof`` (48 bytes each) are there where the source has both.
+    ``said_to_be``: the versioned hash that it has by what the source says, which may be anything.
     """
 
     data: bytes
-    commitment: bytes | None = None
-    proof: bytes | None = None
+    said_to_be: bytes | None = None
 
 
 class BlobSource(Protocol):

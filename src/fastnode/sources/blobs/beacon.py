@@ -1,7 +1,7 @@
 """Consensus clients: the blobs of the last weeks, by the slot of the block that carries them.
 
     GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..      data: [blob, ..]
-    GET /eth/v1/beacon/blob_sidecars/{slot}                  data: [{blob, kzg_commitment, kzg_proof}, ..]; older
+    GET /eth/v1/beacon/blob_sidecars/{slot}                  data: [{blob, kzg_commitment}, ..]; older clients
 
 A slot follows from the time of the L1 block and what the consensus client says of its own times; without that, from
 the block's parent beacon root: the slot behind it, or one of the next ones where slots were missed.
@@ -100,15 +100,18 @@ class BeaconNode:
 
     def _blobs_of_slot(self, slot: int, request: BlobRequest) -> Iterator[GivenBlob]:
         hashes = ",".join(map(hex_text, request.versioned_hashes))
-        for item in _listed(self._get(f"/eth/v1/beacon/blobs/{slot}", versioned_hashes=hashes)):
-            yield GivenBlob(_blob(item))
+        blobs = _listed(self._get(f"/eth/v1/beacon/blobs/{slot}", versioned_hashes=hashes))
+        # They come in the order of the block, which is that of the event; others among them would shift it.
+        are_all_wanted = len(blobs) == len(request.versioned_hashes)
+        for place, item in enumerate(blobs):
+            yield GivenBlob(_blob(item), request.versioned_hashes[place] if are_all_wanted else None)
         for item in _listed(self._get(f"/eth/v1/beacon/blob_sidecars/{slot}")):
             if not isinstance(item, dict):
                 raise BlobSourceError("blob_sidecars gave something that is no sidecar")
             # Sidecars whose commitments are not asked for belong to other rollups.
             commitment = point_from_hex(item.get("kzg_commitment"))
             if commitment is not None and versioned_hash(commitment) in request.versioned_hashes:
-                yield GivenBlob(_blob(item.get("blob")), commitment, point_from_hex(item.get("kzg_proof")))
+                yield GivenBlob(_blob(item.get("blob")), versioned_hash(commitment))
 
     def _get(self, path: str, **parameters: str) -> Any:
         return self._http.json(self._base + path, self._headers, self._query | parameters)

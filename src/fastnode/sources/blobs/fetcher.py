@@ -8,17 +8,19 @@
 
 Only what is still missing is asked for.  Everything that comes is named from its data (:mod:`.naming`); what is not
 one of the blobs asked for is dropped, and a source that gives nothing else is named and rests for a while.
+
+Blobs whose commitments are known are taken for what their source says, and verified by the caller with many others.
+If that fails they are asked for again without commitments, so that it is found out who lies.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import field
 from typing import Any, Final
@@ -88,7 +90,7 @@ class _Search:
     """One checkpoint's blobs so far, by versioned hash."""
 
     request: BlobRequest
-    name_of: Callable[[GivenBlob, Collection[bytes]], bytes]
+    name_of: Callable[[bytes], bytes]
     found: dict[bytes, bytes] = field(default_factory=dict)
     tried: dict[str, str] = field(default_factory=dict)
 
@@ -101,10 +103,12 @@ class _Search:
         return all(item in self.found for item in self.request.versioned_hashes)
 
     def take(self, blob: GivenBlob) -> bool:
-        """Keep a blob; False unless it was asked for and not there yet: its hash is computed from its data."""
+        """Keep a blob; False unless it was asked for and not there yet: its hash is computed from its data, unless its
+        commitment is known."""
         wanted = self.missing.versioned_hashes
         try:
-            found = self.name_of(blob, wanted)
+            is_for_now = blob.said_to_be is not None and blob.said_to_be in self.request.commitments
+            found = blob.said_to_be if is_for_now else self.name_of(blob.data)
         except ValueError:
             return False
         if found not in wanted:
@@ -148,8 +152,11 @@ class BlobFetcher:
         return self._sources
 
     def fetch(self, request: BlobRequest, *, near_tip: bool) -> list[bytes]:
-        """The blobs in the order of their hashes, zeros at their ends left out.  BlobsUnavailable."""
-        search = _Search(request, functools.partial(self._naming.versioned_hash_of, near_tip=near_tip))
+        """The blobs in the order of their hashes, zeros at their ends left out; BlobsUnavailable.
+
+        Those of ``request.commitments`` are not proven: :meth:`are_proven`, and then :meth:`hand_on`.
+        """
+        search = _Search(request, self._naming.versioned_hash_of)
         if self._sources.own is not None:
             self._ask(search, self._sources.own)
         self._ask_all(search, _CHANCE.sample(self._sources.stores, len(self._sources.stores)))
@@ -167,17 +174,21 @@ class BlobFetcher:
         with self._lock:
             self.blob_count += len(blobs)
             self.byte_count += sum(map(len, blobs))
-        self._upload(search.found)
+        self._upload({item: blob for item, blob in search.found.items() if item not in request.commitments})
         return blobs
 
+    def are_proven(self, claims: Sequence[tuple[bytes, bytes]]) -> bool:
+        """True if in each (commitment of 48 bytes, blob) the blob is that of the commitment."""
+        return self._naming.are_commitments(claims)
+
     def hand_on(self, blobs: Mapping[bytes, bytes]) -> None:
-        """Upload blobs, by their versioned hashes, that were not fetched but made of blocks that are here."""
+        """Upload blobs, by their versioned hashes, that were made of blocks that are here, or proven afterwards."""
         self._upload(dict(blobs))
 
     @property
-    def proof_count(self) -> int:
-        """Blobs that were named by their proofs."""
-        return self._naming.proof_count
+    def together_count(self) -> int:
+        """Blobs that were verified with others."""
+        return self._naming.together_count
 
     @property
     def has_upload(self) -> bool:

@@ -73,7 +73,7 @@ class FileStore:
         for versioned_hash in request.versioned_hashes:
             packed = self._read(self._path(versioned_hash), _FILE_BYTES_MAX)
             if packed is not None:
-                yield GivenBlob(unpack_blob(packed))
+                yield GivenBlob(unpack_blob(packed), versioned_hash)
 
     def upload(self, versioned_hash: bytes, blob: bytes, commitment: bytes) -> bool:
         """Write a blob that is not there yet; returns whether it was not."""

@@ -1,53 +1,35 @@
-"""L1's name for a blob, from its data: by the commitment to it, or by a proof that a commitment is its own.
+"""L1's name for a blob, from its data alone.
 
-A commitment takes 7 to 80 ms, a look at a proof 3 ms, and the first one 2 s for the library's setup.  So proofs count
-while a long chain is derived, from the blob on that pays for the setup; near the tip, and where a source gives none,
-the commitment is computed.  A proof is only a short way: where it does not hold, the commitment is computed too.
+A commitment takes 7 to 80 ms.  Where it is known already, from the call data of a proposal, many blobs are verified
+together in little more time than one of them takes.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Sequence
 
-from fastnode.protocol.kzg import blob_commitment, versioned_hash
-from fastnode.protocol.kzg_proofs import is_proof_of
-from fastnode.sources.blobs.base import GivenBlob
+from fastnode.protocol.kzg import are_commitments, blob_commitment, versioned_hash
 
 __all__ = ["BlobNaming"]
 
-#: Bytes of blobs with proofs whose commitments are computed first, in about the time that the setup takes.
-_BYTES_FIRST: Final = 16 * 131_072
-
 
 class BlobNaming:
-    """Usable from any thread; ``at_once`` bounds the blobs that are looked at, each of which takes a whole core."""
+    """Usable from any thread; ``at_once`` bounds the sums that are computed, each of which takes a whole core."""
 
     def __init__(self, at_once: int) -> None:
         self._turns = threading.BoundedSemaphore(at_once)
-        self._bytes_first = _BYTES_FIRST
-        #: Blobs that were named by a proof, of all.
-        self.proof_count = 0
+        #: Blobs that were verified with others, of all.
+        self.together_count = 0
 
-    def versioned_hash_of(self, blob: GivenBlob, wanted: Collection[bytes], *, near_tip: bool) -> bytes:
-        """ValueError when the data are no blob; ``wanted``: names that are asked for."""
+    def versioned_hash_of(self, blob: bytes) -> bytes:
+        """ValueError when it is no blob."""
         with self._turns:
-            named = None if near_tip else self._by_proof(blob, wanted)
-            return versioned_hash(blob_commitment(blob.data)) if named is None else named
+            return versioned_hash(blob_commitment(blob))
 
-    def _by_proof(self, blob: GivenBlob, wanted: Collection[bytes]) -> bytes | None:
-        if blob.commitment is None or blob.proof is None:
-            return None
-        name = versioned_hash(blob.commitment)
-        if name not in wanted:
-            return None
-        if self._bytes_first > 0:
-            self._bytes_first -= len(blob.data)
-            return None
-        try:
-            holds = is_proof_of(blob.data, blob.commitment, blob.proof)
-        except ValueError:
-            return None
-        self.proof_count += holds
-        return name if holds else None
+    def are_commitments(self, claims: Sequence[tuple[bytes, bytes]]) -> bool:
+        """True if in each (commitment, blob) the blob is that of the commitment."""
+        with self._turns:
+            holds = are_commitments(claims)
+        self.together_count += len(claims) if holds else 0
+        return holds

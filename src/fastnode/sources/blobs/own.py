@@ -50,7 +50,7 @@ class OwnBlobs:
         for item in request.versioned_hashes:
             try:
                 with self._file(item).open("rb") as stream:
-                    yield GivenBlob(stream.read(BLOB_BYTES))
+                    yield GivenBlob(stream.read(BLOB_BYTES), item)
             except FileNotFoundError:
                 continue
             except OSError as error:

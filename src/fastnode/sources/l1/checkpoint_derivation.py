@@ -1,5 +1,9 @@
 """One checkpoint from its event: call data, attestations, blobs, blocks.
 
+    fetch      call data, attestations, blobs       beside one another
+    prove      blobs of many checkpoints            one sum for all (protocol/kzg.py)
+    derive     blocks                               shortly before they are stored
+
 Blocks that are stored already because somebody has proposed them need no blobs, if they give the hashes of these.
 
 What is found is proven by hashes: the call data by the two of the event, the blobs by their versioned hashes, these by
@@ -9,11 +13,21 @@ the header.  Replaying the blocks shows whether they are right.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import field
 from typing import Final
 
 from fastnode.archiver.queries import ChainView, stored_block
-from fastnode.errors import BlobsUnavailable, DecodeError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import (
+    BlobsUnavailable,
+    DecodeError,
+    FastnodeError,
+    UpstreamError,
+    UpstreamFault,
+    UpstreamUnavailable,
+)
 from fastnode.log import log_facts
 from fastnode.protocol.blob_decoding import checkpoint_of, decode_blocks
 from fastnode.protocol.blobs import checkpoint_blob_fields
@@ -33,7 +47,7 @@ from fastnode.sources.l1.propose_calls import find_in_trace, find_in_transaction
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.service import L1Reader
 
-__all__ = ["CheckpointDerivation", "DerivedCheckpoint"]
+__all__ = ["CheckpointDerivation", "DerivedCheckpoint", "FetchedCheckpoint"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +55,42 @@ logger = logging.getLogger(__name__)
 _BLOBS_MAX: Final = 16
 
 assert BLOB_BYTES == FIELDS_PER_BLOB * FIELD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedProposal:
+    """A proposal with what was found of its content, as long as ``refusal`` does not say that its committee does not
+    stand behind it: its ``checkpoint``, where the blocks are stored already, or its blobs.
+
+    Blobs with commitments are only said to be these.  Both by versioned hashes.
+    """
+
+    placed: PlacedEvent
+    proposal: Proposal
+    checkpoint: Checkpoint | None = None
+    blobs: Mapping[bytes, bytes] = field(default_factory=dict)
+    commitments: Mapping[bytes, bytes] = field(default_factory=dict)
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedCheckpoint:
+    """All proposals of a checkpoint on L1's chain, in its order: what was found by each event, or why nothing was."""
+
+    facts: RollupFacts
+    events: Sequence[PlacedEvent]
+    found: Sequence[FetchedProposal | FastnodeError]
+    near_tip: bool
+
+    @property
+    def number(self) -> int:
+        return self.events[0].event.number
+
+    @property
+    def claims(self) -> list[tuple[bytes, bytes]]:
+        """Commitments and blobs that are to be proven."""
+        proposals = [found for found in self.found if isinstance(found, FetchedProposal)]
+        return [(found.commitments[item], found.blobs[item]) for found in proposals for item in found.commitments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,77 +147,104 @@ class CheckpointDerivation:
         #: The checkpoint whose blobs no place has yet.
         self.waiting_for: BlobsUnavailable | None = None
 
-    def derive(
+    def fetch(
         self, facts: RollupFacts, head: L1Block, events: Sequence[PlacedEvent], near_tip: bool, stored: ChainView
-    ) -> DerivedCheckpoint:
-        """One checkpoint from all events of L1's chain that have its number and archive root, in the order of L1.
-
-        The first that its committee stands behind counts.  Where there is none, the last one is what L1 has now: the
-        others have been taken back.  Errors as of :meth:`_derive`, for the last one.
-        """
-        *earlier, last = events
-        for placed in earlier:
+    ) -> FetchedCheckpoint:
+        """What is to be had of a checkpoint, by all events of L1's chain that have its number and archive root, in the
+        order of L1.  Errors are kept: an earlier one does not matter where a later proposal can be read."""
+        found: list[FetchedProposal | FastnodeError] = []
+        for placed in events:
             try:
-                derived = self._derive(facts, head, placed, near_tip, stored)
+                found.append(self._fetch(facts, head, placed, near_tip, stored))
+            except (UpstreamError, DecodeError, BlobsUnavailable) as error:
+                found.append(error)
+        return FetchedCheckpoint(facts, events, found, near_tip)
+
+    def prove(self, group: Sequence[Future[FetchedCheckpoint]]) -> frozenset[int]:
+        """Verify the blobs of many checkpoints together, when they are there; the numbers of those whose blobs are what
+        they were taken for.  All of them, unless a source lies: then each is looked at alone."""
+        fetched = [future.result() for future in group if future.exception() is None]
+        if self._blobs.are_proven([claim for checkpoint in fetched for claim in checkpoint.claims]):
+            return frozenset(checkpoint.number for checkpoint in fetched)
+        return frozenset(checkpoint.number for checkpoint in fetched if self._blobs.are_proven(checkpoint.claims))
+
+    def derive(self, fetched: Future[FetchedCheckpoint], proven: Future[frozenset[int]]) -> DerivedCheckpoint:
+        """A checkpoint from what was fetched.  The first proposal that its committee stands behind counts.  Where there
+        is none, the last one is what L1 has now: the others have been taken back.
+
+        For the last one UpstreamUnavailable; UpstreamFault when L1 contradicts itself; BlobsUnavailable.
+        """
+        checkpoint = fetched.result()
+        is_proven = checkpoint.number in proven.result()
+        *earlier, last = zip(checkpoint.events, checkpoint.found, strict=True)
+        for placed, found in earlier:
+            try:
+                derived = self._derive(checkpoint, found, is_proven)
             except (UpstreamError, DecodeError, BlobsUnavailable) as error:
                 shown = log_facts(checkpoint=placed.event.number, tx=placed.event.tx_hash, reason=str(error))
                 logger.info("a proposal that was made again cannot be read", extra=shown)
                 continue
             if derived.published is not None:
                 return derived
-        return self._derive(facts, head, last, near_tip, stored)
+        return self._derive(checkpoint, last[1], is_proven)
 
-    def _derive(
+    def _fetch(
         self, facts: RollupFacts, head: L1Block, placed: PlacedEvent, near_tip: bool, stored: ChainView
-    ) -> DerivedCheckpoint:
+    ) -> FetchedProposal:
         """``stored``: where its blocks may be already, as proposed ones; then no blob is fetched.
 
         Its attestations are judged before anything else is: without them it may have any content.
-
-        UpstreamUnavailable; UpstreamFault when L1 contradicts itself; BlobsUnavailable."""
+        """
         event = placed.event
         proposal = find_in_transaction(placed.transaction, facts.signing_domain, event)
         if proposal is None:
             proposal = self._trace(facts, event)
         refusal = self._refusal_of(facts, head, proposal)
         if refusal is not None:
-            return DerivedCheckpoint(placed, proposal, None, refusal)
-        try:
-            checkpoint = self._content(facts, placed, proposal, near_tip, stored)
+            return FetchedProposal(placed, proposal, refusal=refusal)
+        with _content_of(event):
+            proposal.check_fields()
+            if blobs_hash(event.versioned_hashes) != proposal.header.blobs_hash:
+                raise UpstreamFault(f"checkpoint {event.number}: the blobs of its event are not those of its header")
+            mana, mana_limit = proposal.header.total_mana_used, self._reader.mana_limit(facts)
+            if mana > mana_limit:
+                raise UpstreamFault(f"checkpoint {event.number} uses {mana} mana, the rollup allows {mana_limit}")
+            checkpoint = proposed_checkpoint(stored, event.number, proposal)
+            if checkpoint is not None and self._is_published(checkpoint, event):
+                return FetchedProposal(placed, proposal, checkpoint)
+            if len(event.versioned_hashes) > _BLOBS_MAX:
+                raise DecodeError(f"it has {len(event.versioned_hashes)} blobs")
+            known = {versioned_hash(commitment): commitment for commitment in proposal.commitments}
+            commitments = {item: known[item] for item in event.versioned_hashes if item in known}
+            return FetchedProposal(
+                placed,
+                proposal,
+                blobs=dict(zip(event.versioned_hashes, self._fetch_blobs(placed, near_tip, commitments), strict=True)),
+                commitments=commitments,
+            )
+
+    def _derive(
+        self, fetched: FetchedCheckpoint, found: FetchedProposal | FastnodeError, is_proven: bool
+    ) -> DerivedCheckpoint:
+        if isinstance(found, FastnodeError):
+            raise found
+        placed, proposal, facts = found.placed, found.proposal, fetched.facts
+        if found.refusal:
+            return DerivedCheckpoint(placed, proposal, None, found.refusal)
+        with _content_of(placed.event):
+            checkpoint = found.checkpoint or checkpoint_of(
+                placed.event.number,
+                proposal.header,
+                proposal.archive_root,
+                proposal.fee_asset_price_modifier,
+                decode_blocks(_joined(self._proven_blobs(found, fetched.near_tip, is_proven))),
+                chain_id=facts.chain_id,
+                version=facts.version,
+            )
             attestations = proposal.attestations(facts.target_committee_size)
-        except DecodeError as error:
-            # No provider is at fault: the commitments to the blobs are those of the transaction on L1.
-            what = f"checkpoint {event.number} counts on L1, and has content that no checkpoint can have: {error}"
-            raise UpstreamFault(f"{what}; the chain goes on when L1 gives it up") from error
         block = placed.block
         l1 = L1PublishedData(block.number, block.timestamp, block.hash)
         return DerivedCheckpoint(placed, proposal, PublishedCheckpoint(checkpoint, l1, attestations))
-
-    def _content(
-        self, facts: RollupFacts, placed: PlacedEvent, proposal: Proposal, near_tip: bool, stored: ChainView
-    ) -> Checkpoint:
-        """DecodeError for what no checkpoint can be; the rest as of :meth:`_derive`."""
-        event = placed.event
-        proposal.check_fields()
-        if blobs_hash(event.versioned_hashes) != proposal.header.blobs_hash:
-            raise UpstreamFault(f"checkpoint {event.number}: the blobs of its event are not those of its header")
-        mana, mana_limit = proposal.header.total_mana_used, self._reader.mana_limit(facts)
-        if mana > mana_limit:
-            raise UpstreamFault(f"checkpoint {event.number} uses {mana} mana, the rollup allows {mana_limit}")
-        checkpoint = proposed_checkpoint(stored, event.number, proposal)
-        if checkpoint is not None and self._is_published(checkpoint, event):
-            return checkpoint
-        if len(event.versioned_hashes) > _BLOBS_MAX:
-            raise DecodeError(f"it has {len(event.versioned_hashes)} blobs")
-        return checkpoint_of(
-            event.number,
-            proposal.header,
-            proposal.archive_root,
-            proposal.fee_asset_price_modifier,
-            decode_blocks(self._fields_of(placed, near_tip)),
-            chain_id=facts.chain_id,
-            version=facts.version,
-        )
 
     def _is_published(self, checkpoint: Checkpoint, event: ProposedCheckpoint) -> bool:
         """True if the blobs on L1 are those of the stored blocks.  Others derive the chain from them, so else they
@@ -201,8 +278,16 @@ class CheckpointDerivation:
             return None
         return self._reader.ask(head, lambda endpoint: check.refusal_of(endpoint, proposal, head))
 
-    def _fields_of(self, placed: PlacedEvent, near_tip: bool) -> bytes:
-        """The blob fields of a checkpoint, joined."""
+    def _proven_blobs(self, found: FetchedProposal, near_tip: bool, is_proven: bool) -> list[bytes]:
+        """In their order; asked for once more, each then proven by itself, if they are not those of L1."""
+        if not is_proven:
+            return self._fetch_blobs(found.placed, near_tip, {})
+        if self._blobs.has_upload:
+            self._blobs.hand_on({item: found.blobs[item] for item in found.commitments})
+        return [found.blobs[item] for item in found.placed.event.versioned_hashes]
+
+    def _fetch_blobs(self, placed: PlacedEvent, near_tip: bool, commitments: Mapping[bytes, bytes]) -> list[bytes]:
+        """As :meth:`BlobFetcher.fetch`."""
         event, block = placed.event, placed.block
         request = BlobRequest(
             checkpoint=event.number,
@@ -211,6 +296,7 @@ class CheckpointDerivation:
             block_hash=block.hash,
             block_timestamp=block.timestamp,
             read_beacon_root=lambda: self._beacon_root(block),
+            commitments=commitments,
         )
         waiting = self.waiting_for
         try:
@@ -221,10 +307,7 @@ class CheckpointDerivation:
             raise
         if waiting is not None and waiting.checkpoint == event.number:
             self.waiting_for = None
-        *whole, last = blobs or [b""]
-        return b"".join([blob.ljust(BLOB_BYTES, b"\0") for blob in whole]) + last.ljust(
-            -(-len(last) // FIELD_BYTES) * FIELD_BYTES, b"\0"
-        )
+        return blobs
 
     def _beacon_root(self, block: L1Block) -> bytes | None:
         """Asked for where it is needed: a block that is known by its logs alone has none."""
@@ -233,3 +316,24 @@ class CheckpointDerivation:
         call = ("eth_getBlockByHash", [hex_data(block.hash), False])
         answer = self._reader.run(lambda endpoint: endpoint.results([call]))[0]
         return None if answer is None else L1Block.from_json(answer).beacon_root
+
+
+@contextmanager
+def _content_of(event: ProposedCheckpoint) -> Iterator[None]:
+    """UpstreamFault for what no checkpoint can be.
+
+    No provider is at fault: the commitments to the blobs are those of the transaction on L1.
+    """
+    try:
+        yield
+    except DecodeError as error:
+        what = f"checkpoint {event.number} counts on L1, and has content that no checkpoint can have: {error}"
+        raise UpstreamFault(f"{what}; the chain goes on when L1 gives it up") from error
+
+
+def _joined(blobs: Sequence[bytes]) -> bytes:
+    """The blob fields of a checkpoint."""
+    *whole, last = blobs or [b""]
+    return b"".join([blob.ljust(BLOB_BYTES, b"\0") for blob in whole]) + last.ljust(
+        -(-len(last) // FIELD_BYTES) * FIELD_BYTES, b"\0"
+    )

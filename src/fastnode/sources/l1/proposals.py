@@ -12,6 +12,8 @@
                        recipient, two gas fees, mana
                        (from 5.x on fees in word 14; all behind it one word later)
 
+    blob input     count 1 | that many commitments 48
+
     attestations   signature indices (bytes: one bit per member, the highest first), signatures or addresses (bytes:
                    v 1 | r 32 | s 32 of a member whose bit is set, else its address 20)
 
@@ -31,6 +33,7 @@ from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
 from fastnode.protocol.ethereum import SigningDomain, attested_digest, keccak_256, payload_digest
 from fastnode.protocol.fields import MODULUS, U32_BITS, U64_BITS, U128_BITS
 from fastnode.protocol.header import GasFees
+from fastnode.protocol.kzg import COMMITMENT_BYTES
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, from_quantity, hex_data, words_of
 
@@ -66,6 +69,8 @@ _HEAD_WORDS: Final = 20
 #: Words of a header, and where it begins.
 _HEADER_WORD: Final = 2
 _HEADER_WORDS: Final = 12
+#: Behind the header.
+_BLOB_INPUT_WORD: Final = 5
 _EVENT_HEAD_WORDS: Final = 4  # offset, payload digest, attestations hash, then the count of hashes
 _NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
 _SIGNATURE_BYTES: Final = 65
@@ -170,7 +175,7 @@ def proposal_log(log: dict[str, Any]) -> ProposalLog | None:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The arguments of a call of ``propose``, as far as the event commits to them."""
+    """The arguments of a call of ``propose``, as far as the event commits to them, and the blob input beside them."""
 
     archive_root: bytes
     fee_asset_price_modifier: int
@@ -179,6 +184,8 @@ class Proposal:
     signatures_or_addresses: bytes
     #: The chain and the rollup, for which proposals of release 5.x are signed.
     domain: SigningDomain | None = None
+    #: Commitments to its blobs, which nothing but their hashes confirms; none where they are in no form that L1 takes.
+    commitments: tuple[bytes, ...] = ()
 
     @classmethod
     def from_call_data(cls, data: bytes | memoryview, domain: SigningDomain | None = None) -> Proposal:
@@ -197,6 +204,7 @@ class Proposal:
             signature_indices=read_bytes_at(arguments, attestations, 0),
             signatures_or_addresses=read_bytes_at(arguments, attestations, 1),
             domain=domain,
+            commitments=_commitments(arguments, behind + _BLOB_INPUT_WORD),
         )
 
     def check_fields(self) -> None:
@@ -269,6 +277,16 @@ def _head_words(data: bytes | memoryview) -> tuple[list[bytes], int]:
     if len(head) < length:
         raise DecodeError(f"propose: {len(head)} bytes of arguments")
     return [head[at : at + WORD_BYTES] for at in range(0, len(head), WORD_BYTES)], _HEADER_WORDS + more
+
+
+def _commitments(arguments: bytes | memoryview, place: int) -> tuple[bytes, ...]:
+    try:
+        given = read_bytes_at(arguments, 0, place)
+    except DecodeError:
+        return ()
+    if len(given) != 1 + int.from_bytes(given[:1], "big") * COMMITMENT_BYTES:
+        return ()
+    return tuple([given[at : at + COMMITMENT_BYTES] for at in range(1, len(given), COMMITMENT_BYTES)])
 
 
 def _header(words: Sequence[bytes]) -> CheckpointHeader:

@@ -47,7 +47,7 @@ from fastnode.records import dataclass
 from fastnode.sources.ahead import made_ahead
 from fastnode.sources.blobs.fetcher import BlobFetcher
 from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, DerivedCheckpoint
+from fastnode.sources.l1.checkpoint_derivation import CheckpointDerivation, DerivedCheckpoint, FetchedCheckpoint
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint, block_call, contract_call
 from fastnode.sources.l1.log_ranges import BLOCKS_FIRST
 from fastnode.sources.l1.proposal_events import PlacedEvent, ProposalEvents
@@ -63,9 +63,15 @@ __all__ = ["CHECKPOINTS_AHEAD", "DerivationProgress", "InvalidCheckpoint", "L1So
 logger = logging.getLogger(__name__)
 
 #: Checkpoints whose blobs are in memory at the same time.
-CHECKPOINTS_AHEAD: Final = 16
+CHECKPOINTS_AHEAD: Final = 32
+#: Checkpoints whose blobs are verified together: the more, the less for each.
+CHECKPOINTS_TOGETHER: Final = 16
+#: Checkpoints whose blocks are in memory at the same time.
+_DECODED_AHEAD: Final = 2
 #: A pass over no more checkpoints than these is near the tip.
-_NEAR_TIP: Final = CHECKPOINTS_AHEAD
+_NEAR_TIP: Final = 16
+#: Events that are looked up with one question.
+_EVENTS_TOGETHER: Final = 16
 #: Checkpoints after which the tips move on while a long way is being made.
 CHECKPOINTS_PER_TIPS: Final = 64
 #: Archive roots in one question where the chains part.
@@ -194,7 +200,7 @@ class L1Source:
             "invalidCheckpoint": None if self.invalid is None else self.invalid.describe(),
             "derivedCheckpoints": self.derived_count,
             "blobs": self._blobs.blob_count,
-            "blobsByProof": self._blobs.proof_count,
+            "blobsTogether": self._blobs.together_count,
             "blobBytes": self._blobs.byte_count,
             "blobSources": self._blobs.describe(),
         }
@@ -475,8 +481,10 @@ class L1Source:
     def _derived(
         self, view: ChainView, facts: RollupFacts, state: L1State, common: int, limit: int, deadline: float
     ) -> Iterator[DerivedCheckpoint]:
-        """Fetched and decoded some checkpoints ahead of their use."""
-        pending: deque[Future[DerivedCheckpoint]] = deque()
+        """Fetched and proven some checkpoints ahead of their use, and decoded a few."""
+        fetched: deque[tuple[Future[FetchedCheckpoint], Future[frozenset[int]]]] = deque()
+        decoded: deque[Future[DerivedCheckpoint]] = deque()
+        submit, derivation = self._executor.submit, self._derivation
         pages = made_ahead(self._executor, self._placed(view, facts, state, common, limit, deadline))
         events = itertools.chain.from_iterable(pages)
         placed = (list(same) for _, same in itertools.groupby(events, key=lambda item: item.event.number))
@@ -485,17 +493,26 @@ class L1Source:
             while True:
                 # Checkpoints behind missing blobs cannot be used before these are there: no retry fetches them.
                 waiting = self.waiting_for
-                ahead = CHECKPOINTS_AHEAD if waiting is None or waiting.checkpoint <= common else 1
-                for item in itertools.islice(placed, max(0, ahead - len(pending))):
-                    pending.append(
-                        self._executor.submit(self._derivation.derive, facts, state.head, item, near_tip, view)
-                    )
-                if not pending:
+                is_held_up = waiting is not None and waiting.checkpoint > common
+                ahead, together = (1, 1) if is_held_up else (CHECKPOINTS_AHEAD, CHECKPOINTS_TOGETHER)
+                if len(fetched) + len(decoded) + together <= ahead:
+                    items = itertools.islice(placed, together)
+                    group = [submit(derivation.fetch, facts, state.head, item, near_tip, view) for item in items]
+                    if group:
+                        # Threads take work in this order: what one waits for is in the hands of others, or done.
+                        proven = submit(derivation.prove, group)
+                        fetched.extend((future, proven) for future in group)
+                while fetched and len(decoded) < _DECODED_AHEAD:
+                    decoded.append(submit(derivation.derive, *fetched.popleft()))
+                if not decoded:
                     return
-                yield pending.popleft().result()
+                yield decoded.popleft().result()
         finally:
-            for future in pending:
+            for future in decoded:
                 future.cancel()
+            for checkpoint, proven in fetched:
+                checkpoint.cancel()
+                proven.cancel()
             pages.close()
 
     def _placed(
@@ -507,10 +524,10 @@ class L1Source:
         """
         for logs in self._events.read(view, facts, state, common):
             wanted = [log for log in logs if common < log.number <= limit]
-            for start in range(0, len(wanted), CHECKPOINTS_AHEAD):
+            for start in range(0, len(wanted), _EVENTS_TOGETHER):
                 if self._clock() > deadline:
                     return
-                page = self._events.place(facts, state, wanted[start : start + CHECKPOINTS_AHEAD])
+                page = self._events.place(facts, state, wanted[start : start + _EVENTS_TOGETHER])
                 if page:
                     yield page
             if self._clock() > deadline:

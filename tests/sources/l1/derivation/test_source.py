@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import pytest
@@ -33,15 +34,16 @@ from tests.sources.made_chain import SHAPE, MadeChain
 from fastnode.archiver.source import TipsRecord, UndoRecord
 from fastnode.errors import BlobsUnavailable, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.checkpoint import PublishedCheckpoint
-from fastnode.protocol.kzg import blob_commitment, blobs_hash, versioned_hash
+from fastnode.protocol.kzg import are_commitments, blob_commitment, blobs_hash, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobSources
 from fastnode.sources.blobs.file_store import FileStore, folder_of, pack_blob
+from fastnode.sources.blobs.http_get import HttpGet
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.propose_calls import MULTICALL3
 from fastnode.sources.l1.retries import PassRetries
-from fastnode.sources.l1.source import CHECKPOINTS_AHEAD
+from fastnode.sources.l1.source import CHECKPOINTS_AHEAD, CHECKPOINTS_TOGETHER
 from fastnode.sources.l1.state import CheckpointPlace
 
 Json = dict[str, Any]
@@ -68,7 +70,7 @@ def test_a_recorded_network_is_derived_hash_by_hash(tmp_path: Path, sample: list
         assert node.tips.to_json() == sample[-1]["tips"]
 
 
-def test_no_more_than_16_checkpoints_are_in_memory_at_once(
+def test_no_more_than_32_checkpoints_are_in_memory_at_once(
     tmp_path: Path, sample: list[Json], recorded: RecordedL1, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
@@ -83,28 +85,31 @@ def test_no_more_than_16_checkpoints_are_in_memory_at_once(
         monkeypatch.setattr(node.fetcher, "fetch", counted)
         node.pass_()
         assert node.checkpoint == len(ahead) == 41
-        assert 1 < max(ahead) <= CHECKPOINTS_AHEAD == 16
+        assert 1 < max(ahead) <= CHECKPOINTS_AHEAD == 32
 
 
-def test_only_so_many_commitments_are_computed_at_once(
+def test_blobs_of_a_network_are_verified_sixteen_checkpoints_at_a_time(
     tmp_path: Path, sample: list[Json], recorded: RecordedL1, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, most = 0, 0
+    running, most, counts = 0, 0, []
 
-    def counted(blob: bytes) -> bytes:
+    def counted(claims: Sequence[tuple[bytes, bytes]]) -> bool:
         nonlocal running, most
         running += 1
         most = max(most, running)
         time.sleep(0.005)  # three threads would meet here
         running -= 1
-        return blob_commitment(blob)
+        counts.append(len(claims))
+        return are_commitments(claims)
 
-    monkeypatch.setattr("fastnode.sources.blobs.naming.blob_commitment", counted)
+    monkeypatch.setattr("fastnode.sources.blobs.naming.are_commitments", counted)
+    monkeypatch.setattr("fastnode.sources.blobs.naming.blob_commitment", None)
     with ExitStack() as stack:
         node = Deriving(tmp_path, sample[0], sample[1], recorded, stack)
         node.pass_()
         assert node.checkpoint == 41
-    assert most == 1
+        assert sum(counts) == node.fetcher.together_count == 41
+    assert (most, max(counts)) == (1, CHECKPOINTS_TOGETHER)
 
 
 # ---- a made chain, published on a scripted L1 -------------------------------------------------
@@ -715,25 +720,49 @@ def test_older_clients_give_sidecars(node: Deriving, chain: MadeChain, l1: Publi
     assert any("blob_sidecars" in path for path in l1.beacon.requests)
 
 
-@pytest.mark.parametrize("is_damaged", [False, True], ids=["good", "of another blob"])
-def test_proofs_of_sidecars_spare_commitments_and_are_not_believed(
-    node: Deriving, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+@pytest.mark.parametrize("serves_blobs", [True, False], ids=["blobs", "sidecars"])
+def test_commitments_of_call_data_spare_computing_them_and_sources_are_not_believed(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, serves_blobs: bool
 ) -> None:
-    monkeypatch.setattr(node.fetcher._naming, "_bytes_first", 0)
-    monkeypatch.setattr("fastnode.sources.l1.source._NEAR_TIP", -1)
-    l1.beacon.serves_blobs = False
-    l1.beacon.serves_proofs = True
-    if is_damaged:
-        claim, other = l1.beacon.claim, lambda blob: bytes([blob[0] ^ 1]) + blob[1:]
-        l1.beacon.tamper = other
-        l1.beacon.claim = lambda blob: claim(other(blob))  # the commitment that was asked for
-        with pytest.raises(BlobsUnavailable, match="none of which has a hash that was asked for"):
-            node.pass_()
-        assert node.checkpoint == 0
-        return
+    """The one blob of a group that is not what its source says is asked for again; those beside it are not."""
+    l1.beacon.serves_blobs = serves_blobs
+    bad = l1.sheet(chain.units[1].published or {}).blobs[0]
+    claim = l1.beacon.claim
+    l1.beacon.tamper = lambda blob: bytes([blob[0] ^ 1]) + blob[1:] if blob == bad else blob
+    l1.beacon.claim = lambda blob: claim(bad if blob == l1.beacon.tamper(bad) else blob)
+    with pytest.raises(BlobsUnavailable, match="none of which has a hash that was asked for"):
+        node.pass_()
+    assert node.checkpoint == 1
+    assert node.fetcher.together_count == 2
+    good_slot, bad_slot = list(l1.beacon.blobs)[:2]
+    path = "/eth/v1/beacon/" + ("blobs" if serves_blobs else "blob_sidecars")
+    asked = [urlsplit(target).path for target in l1.beacon.requests]
+    assert [asked.count(f"{path}/{slot}") for slot in (good_slot, bad_slot)] == [1, 2]
+    l1.beacon.tamper = lambda blob: blob
     node.pass_()
     assert has(node, chain)
-    assert node.fetcher.proof_count > 0
+
+
+def test_what_is_not_proven_is_not_handed_on(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
+    folder = folder_of(1, 2, l1.rollup)
+    store = FileStore(f"file://{tmp_path}/store", folder, "store", is_written=True)
+
+    def sources(http: HttpGet) -> BlobSources:
+        return BlobSources(consensus=(BeaconNode(l1.beacon.url, http, "beacon 1"),), upload=store)
+
+    def uploaded() -> set[str]:
+        return {path.stem for path in (tmp_path / "store").rglob("*.data")}
+
+    with ExitStack() as stack:
+        l1.beacon.tamper = lambda blob: bytes([blob[0] ^ 1]) + blob[1:]
+        node = Deriving(tmp_path / "node", chain.chain_record, chain.genesis, l1, stack, sources)
+        with pytest.raises(BlobsUnavailable):
+            node.pass_()
+        assert not uploaded()
+        l1.beacon.tamper = lambda blob: blob
+        node.pass_()
+        assert has(node, chain)
+    assert uploaded() == {hex_data(item) for unit in chain.units for item in l1.sheet(unit.published or {}).hashes}
 
 
 def test_a_file_store_alone_is_enough(tmp_path: Path, chain: MadeChain, l1: PublishingL1) -> None:
