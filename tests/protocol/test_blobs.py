@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastnode.kernels import poseidon2
+from fastnode.protocol import blobs
 from fastnode.protocol.blobs import (
     CHECKPOINT_FIELDS_MAX,
     BlobSponge,
@@ -132,3 +134,24 @@ def test_sponges_side_by_side_hash_like_each_alone(seed: int) -> None:
     assert absorb_each([], []) == squeeze_each([]) == []
     with pytest.raises(ValueError, match="is not below the field modulus"):
         absorb_each(sponges, [b""] * 19 + [MODULUS_BYTES * 4])
+
+
+def test_what_was_absorbed_a_moment_ago_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def counted(state: bytes, fields: bytes) -> bytes:
+        runs.append(fields)
+        return hash_of(state, fields)
+
+    hash_of = poseidon2.sponge_absorb
+    monkeypatch.setattr(blobs, "_newest_states", OrderedDict())
+    monkeypatch.setattr(blobs, "_NEWEST_STATES_MAX", 2)
+    monkeypatch.setattr("fastnode.protocol.blobs.poseidon2.sponge_absorb", counted)
+    one, other = (field_from_int(number) * 7 for number in (1, 2))
+    first = BlobSponge().absorb(one)
+    assert BlobSponge().absorb(one) == first
+    assert len(runs) == 1
+    assert first.absorb(one) != BlobSponge().absorb(other) != first
+    assert len(runs) == 3, "another state, and other fields"
+    assert BlobSponge().absorb(one) == first
+    assert len(runs) == 4, "two are kept"

@@ -22,7 +22,9 @@ Markers pack counters into one field; the first part is the most significant one
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Final, Self
 
 from fastnode.kernels import poseidon2
@@ -175,13 +177,30 @@ class BlobSponge:
         """The sponge after n joined fields; ValueError for a field not below the modulus."""
         data = self.pending + fields
         whole = (len(data) - 1) // _RATE_BYTES * _RATE_BYTES if data else 0
-        state = poseidon2.sponge_absorb(self.state, data[:whole]) if whole else self.state
+        state = _absorbed(self.state, data[:whole]) if whole else self.state
         return type(self)(state, data[whole:])
 
     def squeeze(self) -> bytes:
         """The hash so far (32 bytes).  The sponge itself can go on absorbing."""
         padded = self.pending.ljust(_RATE_BYTES, b"\0")
         return poseidon2.sponge_absorb(self.state, padded)[:FIELD_BYTES]
+
+
+#: States by digests of what they came from, the newest last: blocks that are derived are verified a moment later as
+#: those of any source are, and those that were proposed when they are published.
+_newest_states: Final[OrderedDict[bytes, bytes]] = OrderedDict()
+_NEWEST_STATES_MAX: Final = 64
+
+
+def _absorbed(state: bytes, groups: bytes) -> bytes:
+    """The state after whole groups of three fields."""
+    digest = sha256(state + groups).digest()
+    known = _newest_states.get(digest)
+    if known is None:
+        known = _newest_states[digest] = poseidon2.sponge_absorb(state, groups)
+        while len(_newest_states) > _NEWEST_STATES_MAX:
+            _newest_states.popitem(last=False)
+    return known
 
 
 def absorb_each(sponges: Sequence[BlobSponge], runs: Sequence[bytes]) -> list[BlobSponge]:
