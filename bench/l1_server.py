@@ -25,6 +25,7 @@ def main(file: Path, delay_s: float) -> None:
         l1 = PublishingL1(source.chain.node_info, source.chain.l1_constants)
         l1.disturb = lambda _handler, _body: bool(time.sleep(delay_s))
         l1.beacon.delay_s = delay_s
+        l1.beacon.serves_bytes = True
         block_count = tx_count = 0
         for record in source.records():
             if not isinstance(record, CheckpointRecord):

@@ -309,6 +309,8 @@ class ScriptedBeacon:
         self.times: tuple[int, int] | None = None
         self.serves_blobs = True
         self.serves_sidecars = True
+        #: Gives blobs as bytes to who takes them.
+        self.serves_bytes = False
         #: What it gives in the place of a blob.
         self.tamper: Callable[[bytes], bytes] = lambda blob: blob
         self.claim: Callable[[bytes], str] = _commitment
@@ -350,12 +352,15 @@ class ScriptedBeacon:
                     beacon.requests.append(self.path)
                     beacon.headers.append(dict(self.headers.items()))
                     status, answer = beacon.answer(self.path)
-                body = json.dumps(answer).encode()
+                takes_bytes = "application/octet-stream" in self.headers.get("Accept", "")
+                is_bytes = takes_bytes and beacon.serves_bytes and status == 200
+                body = _joined(answer) if is_bytes else json.dumps(answer).encode()
                 if beacon.disturb is not None and beacon.disturb.is_turn():
                     beacon.disturb.send(self, body)
                     return
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Type", "application/octet-stream" if is_bytes else "application/json")
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -411,6 +416,10 @@ class ScriptedBeacon:
 def known_slots() -> dict[str, int]:
     """Of the parents of the first blocks."""
     return {hex_data(beacon_root(number)): number - 1 for number in range(1, 10_000)}
+
+
+def _joined(answer: Json) -> bytes:
+    return b"".join(bytes.fromhex(text[2:]) for text in answer["data"])
 
 
 def _commitment(blob: bytes) -> str:

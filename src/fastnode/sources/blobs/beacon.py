@@ -1,6 +1,6 @@
 """Consensus clients: the blobs of the last weeks, by the slot of the block that carries them.
 
-    GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..      data: [blob, ..]
+    GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..      the blobs, joined; or JSON, data: [blob, ..]
     GET /eth/v1/beacon/blob_sidecars/{slot}                  data: [{blob, kzg_commitment}, ..]; older clients
 
 A slot follows from the time of the L1 block and what the consensus client says of its own times; without that, from
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from fastnode.errors import DecodeError
 from fastnode.protocol.fields import hex_text
-from fastnode.protocol.kzg import versioned_hash
+from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex, point_from_hex
 from fastnode.sources.blobs.http_get import HttpGet
 
@@ -99,8 +99,9 @@ class BeaconNode:
     # ---- its blobs -----------------------------------------------------------------------------
 
     def _blobs_of_slot(self, slot: int, request: BlobRequest) -> Iterator[GivenBlob]:
-        hashes = ",".join(map(hex_text, request.versioned_hashes))
-        blobs = _listed(self._get(f"/eth/v1/beacon/blobs/{slot}", versioned_hashes=hashes))
+        query = self._query | {"versioned_hashes": ",".join(map(hex_text, request.versioned_hashes))}
+        answer = self._http.json_or_bytes(f"{self._base}/eth/v1/beacon/blobs/{slot}", self._headers, query)
+        blobs = _cut(answer) if isinstance(answer, bytes) else _listed(answer)
         # They come in the order of the block, which is that of the event; others among them would shift it.
         are_all_wanted = len(blobs) == len(request.versioned_hashes)
         for place, item in enumerate(blobs):
@@ -122,9 +123,17 @@ def _listed(answer: Any) -> list[Any]:
     return data[:_BLOBS_MAX] if isinstance(data, list) else []
 
 
+def _cut(joined: bytes) -> list[bytes]:
+    """The blobs of a joined list."""
+    if len(joined) % BLOB_BYTES:
+        raise BlobSourceError(f"it gives {len(joined)} bytes, which are no list of blobs")
+    return [joined[at : at + BLOB_BYTES] for at in range(0, len(joined), BLOB_BYTES)][:_BLOBS_MAX]
+
+
 def _blob(value: Any) -> bytes:
+    """Zeros at its end left out, from its bytes or their hex text."""
     try:
-        return blob_from_hex(value)
+        return value.rstrip(b"\0") if isinstance(value, bytes) else blob_from_hex(value)
     except DecodeError as error:
         raise BlobSourceError(f"it gives {error}") from error
 

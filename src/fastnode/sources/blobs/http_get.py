@@ -1,4 +1,4 @@
-"""GET requests to blob servers: JSON, with errors that do not repeat the URL, which may hold a key."""
+"""GET requests to blob servers: JSON or bytes, with errors that do not repeat the URL, which may hold a key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from fastnode.errors import AnswerTooLarge, UpstreamError, UpstreamUnavailable
 from fastnode.outgoing.client import decoded
-from fastnode.outgoing.network import ClientLimits, Network
+from fastnode.outgoing.network import Answer, ClientLimits, Network
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobAnswerTooLarge, BlobSourceError
 
@@ -19,6 +19,7 @@ __all__ = ["HttpGet"]
 _BUSY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _OK: Final = 200
 _NOT_FOUND: Final = 404
+_BYTES: Final = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,18 @@ class HttpGet:
 
     def json(self, url: str, headers: Mapping[str, str], parameters: Mapping[str, str] | None = None) -> Any:
         """The answer; None for 404.  BlobSourceError, one of them BlobAnswerTooLarge."""
+        answer = self._answer(url, headers, parameters)
+        return None if answer is None else self._decoded(answer)
+
+    def json_or_bytes(self, url: str, headers: Mapping[str, str], parameters: Mapping[str, str]) -> Any:
+        """As :meth:`json`, but the bytes as they are where the server has them in that form, which it prefers."""
+        answer = self._answer(url, {"Accept": f"{_BYTES}, application/json;q=0.9", **headers}, parameters)
+        if answer is None:
+            return None
+        is_bytes = answer.headers.get("content-type", "").partition(";")[0].strip().lower() == _BYTES
+        return answer.body if is_bytes else self._decoded(answer)
+
+    def _answer(self, url: str, headers: Mapping[str, str], parameters: Mapping[str, str] | None) -> Answer | None:
         limits = self.limits.here
         target = f"{url}?{urlencode(parameters, safe=',')}" if parameters else url
         try:
@@ -43,8 +56,11 @@ class HttpGet:
             return None
         if answer.status != _OK:
             raise BlobSourceError(f"HTTP status {answer.status}", is_passing=answer.status in _BUSY)
+        return answer
+
+    def _decoded(self, answer: Answer) -> Any:
         try:
-            value = decoded(answer.body, limits.memory_bytes_max)
+            value = decoded(answer.body, self.limits.here.memory_bytes_max)
         except AnswerTooLarge as error:
             raise BlobAnswerTooLarge(str(error)) from None
         if value is None and answer.body.strip() != b"null":

@@ -713,6 +713,30 @@ def test_a_consensus_client_that_answers_with_a_status_is_named(node: Deriving, 
         node.pass_()
 
 
+def test_clients_that_have_blobs_as_bytes_give_them_so(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    l1.beacon.serves_bytes = True
+    monkeypatch.setattr("fastnode.sources.blobs.beacon.blob_from_hex", None)
+    node.pass_()
+    assert has(node, chain)
+
+
+def test_bytes_that_are_no_blobs_are_none(node: Deriving, l1: PublishingL1) -> None:
+    l1.beacon.serves_bytes = True
+    l1.beacon.cut = 2
+    with pytest.raises(BlobsUnavailable, match="it gives 131071 bytes, which are no list of blobs"):
+        node.pass_()
+
+
+def test_wrong_bytes_are_no_blobs_of_l1(node: Deriving, l1: PublishingL1) -> None:
+    l1.beacon.serves_bytes = True
+    l1.beacon.tamper = lambda blob: bytes([blob[0] ^ 1]) + blob[1:]
+    with pytest.raises(BlobsUnavailable, match="none of which has a hash that was asked for"):
+        node.pass_()
+    assert node.checkpoint == 0
+
+
 def test_older_clients_give_sidecars(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
     l1.beacon.serves_blobs = False
     node.pass_()
