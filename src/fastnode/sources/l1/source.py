@@ -58,14 +58,14 @@ from fastnode.sources.l1.service import L1Reader
 from fastnode.sources.l1.state import CheckpointPlace, L1State, archives_of
 from fastnode.sources.progress import CatchUpProgress
 
-__all__ = ["CHECKPOINTS_AHEAD", "DerivationProgress", "InvalidCheckpoint", "L1Source"]
+__all__ = ["DerivationProgress", "InvalidCheckpoint", "L1Source"]
 
 logger = logging.getLogger(__name__)
 
 #: Checkpoints whose blobs are in memory at the same time.
-CHECKPOINTS_AHEAD: Final = 32
+CHECKPOINTS_AHEAD: Final = 48
 #: Checkpoints whose blobs are verified together: the more, the less for each.
-CHECKPOINTS_TOGETHER: Final = 16
+CHECKPOINTS_TOGETHER: Final = 32
 #: Checkpoints whose blocks are in memory at the same time.
 _DECODED_AHEAD: Final = 2
 #: A pass over no more checkpoints than these is near the tip.
