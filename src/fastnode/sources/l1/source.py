@@ -494,14 +494,18 @@ class L1Source:
                 # Checkpoints behind missing blobs cannot be used before these are there: no retry fetches them.
                 waiting = self.waiting_for
                 is_held_up = waiting is not None and waiting.checkpoint > common
-                ahead, together = (1, 1) if is_held_up else (CHECKPOINTS_AHEAD, CHECKPOINTS_TOGETHER)
-                if len(fetched) + len(decoded) + together <= ahead:
+                ahead, together = CHECKPOINTS_AHEAD, CHECKPOINTS_TOGETHER
+                if near_tip or is_held_up:
+                    # Let none wait for the blobs of others, which may still be uploaded.
+                    ahead, together = (1 if is_held_up else _NEAR_TIP, 1)
+                while len(fetched) + len(decoded) + together <= ahead:
                     items = itertools.islice(placed, together)
                     group = [submit(derivation.fetch, facts, state.head, item, near_tip, view) for item in items]
-                    if group:
-                        # Threads take work in this order: what one waits for is in the hands of others, or done.
-                        proven = submit(derivation.prove, group)
-                        fetched.extend((future, proven) for future in group)
+                    if not group:
+                        break
+                    # Threads take work in this order: what one waits for is in the hands of others, or done.
+                    proven = submit(derivation.prove, group)
+                    fetched.extend((future, proven) for future in group)
                 while fetched and len(decoded) < _DECODED_AHEAD:
                     decoded.append(submit(derivation.derive, *fetched.popleft()))
                 if not decoded:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -748,9 +749,10 @@ def test_older_clients_give_sidecars(node: Deriving, chain: MadeChain, l1: Publi
 
 @pytest.mark.parametrize("serves_blobs", [True, False], ids=["blobs", "sidecars"])
 def test_commitments_of_call_data_spare_computing_them_and_sources_are_not_believed(
-    node: Deriving, chain: MadeChain, l1: PublishingL1, serves_blobs: bool
+    node: Deriving, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch, serves_blobs: bool
 ) -> None:
     """The one blob of a group that is not what its source says is asked for again; those beside it are not."""
+    monkeypatch.setattr("fastnode.sources.l1.source._NEAR_TIP", -1)
     l1.beacon.serves_blobs = serves_blobs
     bad = l1.sheet(chain.units[1].published or {}).blobs[0]
     claim = l1.beacon.claim
@@ -766,6 +768,25 @@ def test_commitments_of_call_data_spare_computing_them_and_sources_are_not_belie
     assert [asked.count(f"{path}/{slot}") for slot in (good_slot, bad_slot)] == [1, 2]
     l1.beacon.tamper = lambda blob: blob
     node.pass_()
+    assert has(node, chain)
+
+
+def test_near_the_tip_no_checkpoint_waits_for_the_blobs_of_the_next(
+    node: Deriving, chain: MadeChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, is_stored = node.fetcher.fetch, threading.Event()
+
+    def fetch_later(request: BlobRequest, *, near_tip: bool) -> list[bytes]:
+        assert request.checkpoint != 2 or is_stored.wait(PATIENCE_S)
+        return fetch(request, near_tip=near_tip)
+
+    monkeypatch.setattr(node.fetcher, "fetch", fetch_later)
+    node.look()
+    with closing(node.source.records(lambda: node.ingestor.view)) as records:
+        for record in records:
+            node.ingestor.apply(record)
+            if node.checkpoint == 1:
+                is_stored.set()
     assert has(node, chain)
 
 
