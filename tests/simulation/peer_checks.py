@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.simulation.checks import Checks
+from tests.simulation.peer_wire import PathFaults
 from tests.simulation.peer_world import PeerNode, PeerWorld
 from tests.simulation.scheduler import EPOCH, the_world
 from tests.simulation.world import NodeOfWorld, Violation
 
 from fastnode.ha.duty import Duty
+from fastnode.mempool.validation import EXISTING_NULLIFIER
 from fastnode.p2p.judging.goodbye import Goodbye
 from fastnode.p2p.judging.standing import Penalty
 from fastnode.p2p.node.peer import Peer
@@ -80,10 +82,19 @@ class PeerChecks(Checks):
         here, other = self._host(), self._world.hosts.get(peer_id)
         self._world.say(here, f"penalises {other}: {penalty.name.lower()}, {reason}")
         self._world.count(f"penalty {penalty.name.lower()}")
-        # What was long on its way is held against who hands it on, as published nodes do; it costs the fewest points.
-        is_late = penalty is Penalty.HIGH_TOLERANCE and "it is for slot" in reason
+        is_late = penalty is Penalty.HIGH_TOLERANCE and self._may_be_late(reason)
         if not is_late and self._is_honest(here) and self._is_honest(other):
             self._see(f"{here} punishes {other}, which is honest: {reason}")
+
+    def _may_be_late(self, reason: str) -> bool:
+        """True for what was long on its way, which is held against who hands it on, as published nodes do: it costs the
+        fewest points, and how many, `look` bounds.
+
+        A transaction comes after a block that has it only where lines are bad or were parted a moment ago.
+        """
+        peers = self._world.peers
+        is_slow = bool(peers.cut) or peers.faults != PathFaults() or the_world().now - peers.changed_at <= _SILENT_S
+        return "it is for slot" in reason or (is_slow and reason == f"tx: {EXISTING_NULLIFIER}")
 
     def _note_goodbye(self, peer: Peer, goodbye: Goodbye, reason: str) -> None:
         if peer.is_leaving:
