@@ -33,6 +33,7 @@ from tests.simulation.bugs import BUGS  # noqa: E402
 from tests.simulation.farm import Outcome, new_directory, outcomes  # noqa: E402
 from tests.simulation.peer_story import PEER_KINDS, PEER_NODES_MAX, PeerStory  # noqa: E402
 from tests.simulation.peer_world import PeerWorld, put_peers_in_place  # noqa: E402
+from tests.simulation.remembered import remember  # noqa: E402
 from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
 from tests.simulation.world import World, put_in_place  # noqa: E402
 from tests.sources.l1 import publishing  # noqa: E402
@@ -133,6 +134,7 @@ def prepare() -> None:
     _compile_classes()
     recordings()
     publishing.known_slots()
+    remember(tuple(RELEASES.values()))
     gc.collect()
     gc.freeze()
 

@@ -12,6 +12,7 @@ import asyncio
 import gc
 import hashlib
 import logging
+import os
 import random
 import socket
 import threading
@@ -344,6 +345,7 @@ def put_in_place(world: World) -> None:
     turns.Turns.__init__.__kwdefaults__.update(slice_ns=1 << 60, round_ns=1 << 61)
     turns.Turns.elapsed_s = lambda self, since_ns: 0.0  # type: ignore[method-assign]
     fair_threads._step_back = lambda: None  # type: ignore[assignment]
+    os.sched_yield = lambda: None  # nobody else runs
     hub._LOOK_INTERVAL_S = 0.5  # type: ignore[misc]  # half of all looks find nothing, and each costs a health
     loop_lag._INTERVAL_S = 10.0  # type: ignore[misc]  # work takes no time here: there is no lag to see
     make = server.HttpServer.__init__

@@ -39,8 +39,8 @@ class TreeSteps:
             "publicData": forest.public_data,
         }
         self._block = 0
+        genesis = build_genesis(forest, [])
         snapshot = Snapshot(self._database)
-        genesis = build_genesis(forest, snapshot, [])
         self._database.write(list(genesis.changes(snapshot)))
         genesis.publish()
         snapshot.close()

@@ -122,6 +122,10 @@ class AppendOnlyTree:
             tile = snapshot.get(self._tile_prefix + u48(size >> tree_nodes.TILE_LEVELS)) or b""
         return self.nodes.append(size, self._frontier(snapshot, size), tile, leaves)
 
+    def begin(self, leaves: bytes) -> Growth:
+        """Hash ``leaves`` (32 bytes each) onto the empty tree."""
+        return self.nodes.append(0, bytes(HASH_BYTES * self.tree.height), b"", leaves)
+
     def _frontier(self, snapshot: Snapshot, size: int) -> bytes:
         """Per level the complete node left of where the next leaf goes; zero bytes where there is none."""
         frontier = bytearray(HASH_BYTES * self.tree.height)

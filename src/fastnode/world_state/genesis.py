@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from fastnode.archiver.source import GenesisRecord
@@ -15,7 +13,6 @@ from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genes
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
 from fastnode.protocol.releases import Separators
 from fastnode.records import dataclass
-from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import Change, Growth
 from fastnode.world_state.forest import Forest
 from fastnode.world_state.indexed_tree import LeafChanges
@@ -54,11 +51,11 @@ class Genesis:
         self.forest.archive.publish(self.archive)
 
 
-def compute_genesis(forest: Forest, snapshot: Snapshot, claim: GenesisRecord) -> Genesis:
+def compute_genesis(forest: Forest, claim: GenesisRecord) -> Genesis:
     """The genesis trees of ``claim``'s prefilled data; StartError naming both when its hash or root differ."""
     prefilled = [PrefilledPublicData(slot, value) for slot, value in claim.prefilled_public_data]
     try:
-        genesis = build_genesis(forest, snapshot, prefilled)
+        genesis = build_genesis(forest, prefilled)
     except ValueError as error:
         raise StartError(f"genesis: {error}") from error
     _require("archive root", genesis.archive.root, claim.archive_root)
@@ -66,8 +63,8 @@ def compute_genesis(forest: Forest, snapshot: Snapshot, claim: GenesisRecord) ->
     return genesis
 
 
-def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[PrefilledPublicData]) -> Genesis:
-    """The genesis trees of an empty database; ValueError for prefilled slots that do not fit."""
+def build_genesis(forest: Forest, prefilled: Sequence[PrefilledPublicData]) -> Genesis:
+    """The genesis trees; ValueError for prefilled slots that do not fit."""
     public_leaves = genesis_public_data(prefilled)
     nullifiers = forest.nullifiers.genesis([(field_from_int(key), b"") for key in range(GENESIS_INDEXED_LEAVES)])
     public_data = forest.public_data.genesis(public_leaves)
@@ -80,7 +77,7 @@ def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[Prefil
     )
     header = genesis_header(state)
     block_hash = header.hash()
-    archive = forest.archive.prepare(snapshot, 0, block_hash)
+    archive = forest.archive.begin(block_hash)
     record = BlockRecord(
         number=GENESIS_BLOCK,
         roots=(nullifiers.root, empty_notes, public_data.root, empty_messages, archive.root),
@@ -93,15 +90,7 @@ def build_genesis(forest: Forest, snapshot: Snapshot, prefilled: Sequence[Prefil
 
 def genesis_of(prefilled: Sequence[PrefilledPublicData], separators: Separators) -> Genesis:
     """The genesis trees of a chain that has no database yet; ValueError as :func:`build_genesis`."""
-    with tempfile.TemporaryDirectory(prefix="fastnode-genesis-") as directory:
-        path = Path(directory) / "trees"
-        database = SharedDatabase.open(path, create=True)
-        snapshot = Snapshot(database)
-        try:
-            return build_genesis(Forest.within(0, separators), snapshot, prefilled)
-        finally:
-            snapshot.close()
-            database.release()
+    return build_genesis(Forest.within(0, separators), prefilled)
 
 
 def _empty_root(tree: Tree) -> bytes:

@@ -127,11 +127,7 @@ class _Rebuild:
         self._workspace = workspace
         self._on_leaves = on_leaves
         self._forest = Forest.within(0, separators)
-        snapshot = Snapshot(database)
-        try:
-            before = compute_genesis(self._forest, snapshot, genesis).record
-        finally:
-            snapshot.close()
+        before = compute_genesis(self._forest, genesis).record
         self._newest = before
         #: By tree id: its size after each block from the genesis on.
         self._sizes = tuple(array("Q") for _ in TREES)

@@ -156,9 +156,9 @@ class WorldState:
     def _create(self, claim: GenesisRecord) -> None:
         # The trees of a genesis that is refused must not stay in the memory either, so a forest of its own.
         forest = Forest.within(0, self._separators)
+        genesis = compute_genesis(forest, claim)
         snapshot = Snapshot(self._database)
         try:
-            genesis = compute_genesis(forest, snapshot, claim)
             self._database.write(
                 [
                     _version_entry(SCHEMA_VERSION),
