@@ -258,8 +258,8 @@ def _damage_is_unexpected() -> None:
     "marked-after-its-commit",
     mended="90dd00f0",
     network="peers",
-    seed=None,
-    found="",
+    seed=29,
+    found="does not attest to a checkpoint with which nothing is wrong",
 )
 def _marked_after_its_commit() -> None:
     """A proposed block was marked as executed after its commit, which wakes the validator: that gave the slot up."""

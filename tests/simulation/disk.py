@@ -88,6 +88,8 @@ class Disk:
         self.is_full = self.refuses = False
         #: Reads from now on until one fails.
         self.reads_left: int | None = None
+        #: Longest time of a synced write, in seconds.
+        self.write_s = 0.0
         #: True once a write found no room.
         self.has_refused = False
         self._files: dict[int, _Kept] = {}
@@ -115,6 +117,8 @@ class Disk:
 
     def on_write(self, write: Callable[[], None], *, is_synced: bool) -> None:
         """Do it, unless the process ends before."""
+        if is_synced and self.write_s:
+            the_world().sleep(self._dice.uniform(0, self.write_s))
         doom = self._doom_of_this_write() if is_synced else None
         if doom is not None and doom.is_before:
             self._die(doom)

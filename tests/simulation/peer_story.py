@@ -60,6 +60,8 @@ QUIET_SLOTS: Final = 3
 #: Seconds before its slot at which a proposer begins, and by which its transactions must be known.
 BUILD_S: Final = 12
 KNOWN_S: Final = 6
+#: Longest time of a node's write to its disk, in seconds: what it waits for may come before a block is stored.
+WRITE_S: Final = (0.0, 0.0, 0.02, 0.2)
 _FEES: Final = 10**9
 
 
@@ -111,6 +113,7 @@ class PeerStory(Story):
             count, [range(place, place + 1) for place in range(4)]
         )
         finding = plot.choice(["named", "discovery", "both"])
+        paces = world.chance("paces")
         for place in range(count):
             settings: dict[str, Any] = {}
             if finding != "discovery":
@@ -120,7 +123,8 @@ class PeerStory(Story):
                 settings["p2p_discovery_disabled"] = True
             elif place:
                 settings["bootstrap_nodes"] = (world.record_of(0),)
-            world.add_peer(place, keys[place], **settings)
+            node = world.add_peer(place, keys[place], **settings)
+            node.disk.write_s = paces.choice(WRITE_S)
         if count == PEER_NODES_MAX and self._has("hostile"):
             self._hostile = Hostile(world, world.nodes[3])  # type: ignore[arg-type]
 
