@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from fastnode import interpreter
@@ -42,9 +43,6 @@ class Turns:
     def __init__(self, *, slice_ns: int = SLICE_NS, round_ns: int = ROUND_NS) -> None:
         self.time = loop_time.LoopTime(slice_ns, round_ns, self._end_round_later)
         self._slice_ns_max = slice_ns
-        #: Buffers of all connections of the loop, each for the moment of a read.
-        self.buffer = bytearray(BUFFER_BYTES)
-        self.small_buffer = bytearray(SMALL_BUFFER_BYTES)
         self._waiting: FairQueue[Turn] = FairQueue()
         #: Groups of parties that share the turns of one address.
         self.groups = Groups()
@@ -53,6 +51,16 @@ class Turns:
         #: Give the next party its turn, and note what it waits for again.
         self._served: loop_time.Share | None = None
         self._again: list[Turn] = []
+
+    # Buffers of all connections of the loop, each for the moment of a read.  Who is alone needs none.
+
+    @cached_property
+    def buffer(self) -> bytearray:
+        return bytearray(BUFFER_BYTES)
+
+    @cached_property
+    def small_buffer(self) -> bytearray:
+        return bytearray(SMALL_BUFFER_BYTES)
 
     @property
     def waiting_count(self) -> int:

@@ -8,6 +8,7 @@ among the millions that are not, and each would hold on to a page of what was fr
 
 from __future__ import annotations
 
+import mmap
 import threading
 from typing import Final
 
@@ -40,15 +41,20 @@ def function_selector(signature: str) -> bytes:
     return poseidon2.hash_fields(b"".join(fields))[-SELECTOR_BYTES:]
 
 
+def _zeros(size: int) -> memoryview:
+    """Bytes of the system, which gives a page when something is written there: most nodes are told of few names."""
+    return memoryview(mmap.mmap(-1, size))
+
+
 class FunctionNames:
     """Safe to use from any thread."""
 
     def __init__(self, ring_bytes: int = RING_BYTES, names_max: int = NAMES_MAX) -> None:
-        self._ring = bytearray(ring_bytes)
+        self._ring = _zeros(ring_bytes)
         self._set_count = max(1, names_max // _WAYS)
         # Each place in the table: the selector, and where in the ring its name begins; 0 lies before all of it.
-        self._selectors = memoryview(bytearray(self._set_count * _WAYS * 4)).cast("I")
-        self._starts = memoryview(bytearray(self._set_count * _WAYS * 8)).cast("Q")
+        self._selectors = _zeros(self._set_count * _WAYS * 4).cast("I")
+        self._starts = _zeros(self._set_count * _WAYS * 8).cast("Q")
         #: Start of the next name; it goes on growing, and the ring has what was written last.
         self._end = 2 * ring_bytes
         self._lock = threading.Lock()
