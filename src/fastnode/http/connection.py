@@ -92,8 +92,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             CORKED_BYTES_MAX,
             turns.time,
             party.share,
-            turns.buffer,
-            turns.small_buffer,
+            *turns.buffers,
         )
         self._receiver.payer = payer
         self.data_received = self._receiver.receive

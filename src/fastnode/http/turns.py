@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import cached_property
 from typing import Final, TypeAlias
 
 from fastnode import interpreter
@@ -43,6 +42,8 @@ class Turns:
     def __init__(self, *, slice_ns: int = SLICE_NS, round_ns: int = ROUND_NS) -> None:
         self.time = loop_time.LoopTime(slice_ns, round_ns, self._end_round_later)
         self._slice_ns_max = slice_ns
+        #: None: no connection has asked for them.
+        self._buffers: tuple[bytearray, bytearray] | None = None
         self._waiting: FairQueue[Turn] = FairQueue()
         #: Groups of parties that share the turns of one address.
         self.groups = Groups()
@@ -52,15 +53,12 @@ class Turns:
         self._served: loop_time.Share | None = None
         self._again: list[Turn] = []
 
-    # Buffers of all connections of the loop, each for the moment of a read.  Who is alone needs none.
-
-    @cached_property
-    def buffer(self) -> bytearray:
-        return bytearray(BUFFER_BYTES)
-
-    @cached_property
-    def small_buffer(self) -> bytearray:
-        return bytearray(SMALL_BUFFER_BYTES)
+    @property
+    def buffers(self) -> tuple[bytearray, bytearray]:
+        """A large and a small one of all connections of the loop, each for the moment of a read."""
+        if self._buffers is None:
+            self._buffers = bytearray(BUFFER_BYTES), bytearray(SMALL_BUFFER_BYTES)
+        return self._buffers
 
     @property
     def waiting_count(self) -> int:
