@@ -89,3 +89,86 @@ def test_damage_of_a_write_that_is_noted_is_damage(tmp_path: Path) -> None:
     log_of(path).write_bytes(content)
     with pytest.raises(DataDirectoryError, match="is damaged"):
         SharedDatabase.open(path, create=False)
+
+
+# ---- the manifest ---------------------------------------------------------------------------------------
+
+
+def manifest_of(path: Path) -> Path:
+    return path / (path / "CURRENT").read_text().strip()
+
+
+class TornChange:
+    """A database whose process ended while it noted a new table, as the disk may have it."""
+
+    def __init__(self, path: Path) -> None:
+        database = SharedDatabase.open(path, create=True)
+        database.write([(b"first", bytes(100))])
+        database.compact()
+        database.write([(b"last", b"\x07" * 100)])
+        self.path = path.with_name("torn")
+        shutil.copytree(path, self.path)
+        self.length = manifest_of(path).stat().st_size
+        database.compact()
+        self.whole = manifest_of(path).read_bytes()
+        #: After the change the log before it goes, and a table that was merged.
+        self.after = path.with_name("after")
+        shutil.copytree(path, self.after)
+        database.release()
+
+    def require(self) -> None:
+        database = SharedDatabase.open(self.path, create=False)
+        assert [database.get(b"first"), database.get(b"last")] == [bytes(100), b"\x07" * 100]
+        database.write([(b"more", b"")])
+        database.compact()
+        database.release()
+        reopened = SharedDatabase.open(self.path, create=False)
+        assert reopened.get(b"more") == b""
+        reopened.release()
+
+
+def torn_changes(torn: TornChange) -> list[bytes]:
+    size, ends = len(torn.whole), [torn.length + 3, torn.length + 9, (torn.length + len(torn.whole)) // 2]
+    return [
+        content
+        for place in ends
+        for content in (
+            torn.whole[:place],
+            torn.whole[:place] + bytes(size - place),
+            torn.whole[: torn.length] + bytes(place - torn.length) + torn.whole[place:],
+        )
+    ]
+
+
+def test_a_change_of_the_tables_that_a_power_cut_has_torn_is_cut_off(tmp_path: Path) -> None:
+    torn = TornChange(tmp_path / "database")
+    before = shutil.copytree(torn.path, tmp_path / "before")
+    for content in torn_changes(torn):
+        shutil.rmtree(torn.path)
+        shutil.copytree(before, torn.path)
+        manifest_of(torn.path).write_bytes(content)
+        torn.require()
+
+
+def test_a_damaged_change_is_damage_where_something_is_gone_since_or_another_one_follows(tmp_path: Path) -> None:
+    torn = TornChange(tmp_path / "database")
+    for place in (torn.length + 20, len(torn.whole) - 1):
+        content = bytearray(torn.whole)
+        content[place] ^= 1
+        manifest_of(torn.after).write_bytes(content)
+        with pytest.raises(DataDirectoryError, match="is damaged"):
+            SharedDatabase.open(torn.after, create=False)
+        assert manifest_of(torn.after).read_bytes() == content
+
+
+def test_a_damaged_change_of_a_closed_database_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "database"
+    database = SharedDatabase.open(path, create=True)
+    database.write([(b"key", b"")])
+    database.release()
+    content = bytearray(manifest_of(path).read_bytes())
+    content[-1] ^= 1
+    manifest_of(path).write_bytes(content)
+    with pytest.raises(DataDirectoryError, match="is damaged"):
+        SharedDatabase.open(path, create=False)
+    assert manifest_of(path).read_bytes() == content

@@ -20,7 +20,16 @@ from typing import Final
 
 from fastnode.storage.leveldb_manifest import Manifest, read_manifest
 
-__all__ = ["CURRENT", "DATABASE_FILE", "LOG_SUFFIX", "TABLE_SUFFIXES", "fault_of_files", "is_database", "oldest_log"]
+__all__ = [
+    "CURRENT",
+    "DATABASE_FILE",
+    "LOG_SUFFIX",
+    "TABLE_SUFFIXES",
+    "fault_of_files",
+    "fault_of_parts",
+    "is_database",
+    "oldest_log",
+]
 
 CURRENT: Final = "CURRENT"
 TABLE_SUFFIXES: Final = (".ldb", ".sst")
@@ -66,6 +75,11 @@ def fault_of_files(path: Path) -> str | None:
         return f"{current} is missing"
     except ValueError as error:
         return f"{current} has {error}"
+    return fault_of_parts(path, manifest)
+
+
+def fault_of_parts(path: Path, manifest: Manifest) -> str | None:
+    """The fault in the logs and tables that a manifest names; OSError as above."""
     if manifest.log_number and not (path / f"{manifest.log_number:06d}{LOG_SUFFIX}").is_file():
         return f"{manifest.log_number:06d}{LOG_SUFFIX} is missing"
     for number, size in sorted(manifest.tables.items()):

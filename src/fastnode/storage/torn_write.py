@@ -1,10 +1,13 @@
-"""The part of a write that a power cut has left at the end of a database's log.
+"""The part of a write that a power cut has left at the end of a database's log, or of its manifest.
 
     blocks of 32 kB  | fragments | filling      as in a manifest (leveldb_manifest.py); a write is one record
 
 Some file systems give a file its new length before all of its new pages are on the disk: those that are missing are
 zeros.  LevelDB takes that for damage, and would have the whole database thrown away for a write that nobody was told
 of.  So it is cut off, if it was the last one: whatever lies behind it belongs to the same record.
+
+A manifest is changed before LevelDB removes what it no longer needs.  So its last change is cut off if all is there
+that the changes before it name: whether it was done or not, nothing is lost.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ from typing import Final
 from fastnode.files import sync_path
 from fastnode.kernels import leveldb_table
 from fastnode.log import log_facts
-from fastnode.storage.database_files import LOG_SUFFIX
+from fastnode.storage.database_files import CURRENT, LOG_SUFFIX, fault_of_parts
+from fastnode.storage.leveldb_manifest import read_manifest
 from fastnode.storage.log_length import noted
+from fastnode.storage.seal import SEAL_FILE
 
-__all__ = ["cut_torn_write"]
+__all__ = ["cut_torn_change", "cut_torn_write"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,10 +53,35 @@ def cut_torn_write(path: Path) -> None:
     end = _end_of_whole_writes(content, length)
     if end is None or _begins_a_write(content, end + 1):
         return
-    os.truncate(log, end)
-    sync_path(log)
+    _cut(log, content, end)
+
+
+def cut_torn_change(path: Path) -> None:
+    """Cut what is left of the last change off the manifest of the closed database ``path``, if it is not whole.
+
+    Nothing is cut of a database that was closed, which no power cut can have torn.  OSError.
+    """
+    try:
+        manifest = path / (path / CURRENT).read_text("ascii").strip()
+        content = manifest.read_bytes()
+    except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError):
+        return
+    end = _end_of_whole_writes(content, 0)
+    if not end or _begins_a_write(content, end + 1) or (path / SEAL_FILE).exists():
+        return
+    try:
+        fault = fault_of_parts(path, read_manifest(content[:end]))
+    except ValueError:
+        return
+    if fault is None:
+        _cut(manifest, content, end)
+
+
+def _cut(file: Path, content: bytes, end: int) -> None:
+    os.truncate(file, end)
+    sync_path(file)
     logger.warning(
-        "the end of a write that was not done is cut off", extra=log_facts(file=log, bytes=len(content) - end)
+        "the end of a write that was not done is cut off", extra=log_facts(file=file, bytes=len(content) - end)
     )
 
 
