@@ -161,6 +161,22 @@ def test_a_damaged_change_is_damage_where_something_is_gone_since_or_another_one
         assert manifest_of(torn.after).read_bytes() == content
 
 
+def test_a_damaged_beginning_of_a_manifest_is_damage(tmp_path: Path) -> None:
+    """Before the first change that names a log no manifest is used."""
+    path = tmp_path / "database"
+    database = SharedDatabase.open(path, create=True)
+    database.write([(b"key", b"")])
+    database.release()
+    SharedDatabase.open(path, create=False).release()
+    (path / SEAL_FILE).unlink()
+    content = bytearray(manifest_of(path).read_bytes())
+    content[-1] ^= 1
+    manifest_of(path).write_bytes(content)
+    with pytest.raises(DataDirectoryError, match="is damaged"):
+        SharedDatabase.open(path, create=False)
+    assert manifest_of(path).read_bytes() == content
+
+
 def test_a_damaged_change_of_a_closed_database_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "database"
     database = SharedDatabase.open(path, create=True)

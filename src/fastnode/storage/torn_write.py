@@ -70,10 +70,11 @@ def cut_torn_change(path: Path) -> None:
     if not end or _begins_a_write(content, end + 1) or (path / SEAL_FILE).exists():
         return
     try:
-        fault = fault_of_parts(path, read_manifest(content[:end]))
+        before = read_manifest(content[:end])
     except ValueError:
         return
-    if fault is None:
+    # A manifest is the one that counts only once it names a log.
+    if before.log_number and fault_of_parts(path, before) is None:
         _cut(manifest, content, end)
 
 
