@@ -20,14 +20,14 @@ from fastnode.log_index import ChainIndexes
 from fastnode.log_index import layout as log_layout
 from fastnode.log_index.check import check_indexes
 from fastnode.log_index.known_tags import KnownTags
-from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
+from fastnode.log_index.range_queries import AnswerLimits, find_class_logs, find_public_logs, span_of_blocks
 from fastnode.log_index.tag_queries import private_logs_by_tags, public_logs_by_tags
 from fastnode.sources.chain_import import import_chain_file
 
 Entries = dict[bytes, bytes]
 
 #: Entries of the log index that are rewritten.
-LOGS = b"".join((log_layout.PRIVATE_PAGE, log_layout.PUBLIC_PAGE, log_layout.PUBLIC_LOG))
+LOGS = b"".join((log_layout.PRIVATE_PAGE, log_layout.PUBLIC_PAGE, log_layout.PUBLIC_LOG, log_layout.CLASS_LOG))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,8 @@ def answers(view: ChainView) -> list[object]:
                 contract, tag = tag_key[: log_layout.TAG_BYTES], tag_key[log_layout.TAG_BYTES :]
                 found.append(public_logs_by_tags(view, known, contract, tag, page))
     span = span_of_blocks(0, view.tip_number + 1)
-    return [*found, find_public_logs(view, span, AnswerLimits(1 << 30, 1 << 40)).logs]
+    limits = AnswerLimits(1 << 30, 1 << 40)
+    return [*found, find_public_logs(view, span, limits).logs, find_class_logs(view, span, limits).logs]
 
 
 def stored(view: ChainView) -> Entries:

@@ -15,7 +15,7 @@ from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
 from fastnode.kernels import effect_logs
 from fastnode.log_index import ChainIndexes, layout
-from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, span_of_blocks
+from fastnode.log_index.range_queries import AnswerLimits, find_class_logs, find_public_logs, span_of_blocks
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import Body, ContractClassLog, PrivateLog, PublicLog, TxEffect
 from fastnode.protocol.header import (
@@ -218,18 +218,22 @@ def raw_keys(view: ChainView, prefixes: Sequence[bytes]) -> dict[bytes, bytes]:
 
 
 def older_form(view: ChainView) -> dict[bytes, bytes | None]:
-    """Changes that give the logs in the index the form of versions before 4; None: there is no such key."""
+    """Changes that give the logs in the index the form of versions before 4; None: there is no such key.
+
+    Their class logs were joined from two parts, which nobody reads any more.
+    """
     changes: dict[bytes, bytes | None] = {}
     for prefix in (layout.PRIVATE_PAGE, layout.PUBLIC_PAGE):
         for key, page in raw_keys(view, [prefix]).items():
             start, mark, entries = page.partition(layout.ENTRIES)
             if mark and start in (b"", layout.CUT_PAGE):
                 changes[key] = start + effect_logs.page_json(view.get, prefix == layout.PUBLIC_PAGE, entries)
-    for row, places in raw_keys(view, [layout.PUBLIC_LOG]).items():
-        if len(row) == layout.PUBLIC_ROW_BYTES:
+    for row, places in raw_keys(view, [layout.PUBLIC_LOG, layout.CLASS_LOG]).items():
+        if len(row) == layout.ROW_BYTES:
             changes[row] = None
             number = layout.decode_number(row[1:])
-            logs = find_public_logs(view, span_of_blocks(number, number + 1), AnswerLimits(1 << 30, 1 << 40)).logs
+            find = find_public_logs if row.startswith(layout.PUBLIC_LOG) else find_class_logs
+            logs = find(view, span_of_blocks(number, number + 1), AnswerLimits(1 << 30, 1 << 40)).logs
             starts = range(0, len(places), layout.PLACE_BYTES)
             changes |= {
                 row + places[start : start + layout.PLACE_BYTES]: log

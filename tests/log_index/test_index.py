@@ -25,8 +25,8 @@ TAGS = [hashed("tag", number) for number in range(3)]
 CONTRACTS = [hashed("contract", number) for number in range(3)]
 #: More logs than any chain here has.
 EVERYTHING = AnswerLimits(logs=1 << 30, size=1 << 40)
-#: Rows that had another form in versions before 4.
-AGING = (layout.PRIVATE_PAGE, layout.PUBLIC_PAGE, layout.PUBLIC_LOG)
+#: Rows that had another form in versions before 5.
+AGING = (layout.PRIVATE_PAGE, layout.PUBLIC_PAGE, layout.PUBLIC_LOG, layout.CLASS_LOG)
 
 tags = st.sampled_from(TAGS)
 contracts = st.sampled_from(CONTRACTS)

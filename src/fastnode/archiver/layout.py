@@ -88,6 +88,8 @@ MESSAGE: Final = b"x"
 
 #: First bytes of keys whose values are packed; the last three are pages of tags and public logs (log_index/layout.py).
 TEXTS: Final = BLOCK + CHECKPOINT + EFFECT + TRANSACTION + b"\x82\x83\x84"
+#: First bytes of keys whose values have had another form: class logs too.
+RENEWED: Final = TEXTS + b"\x88"
 
 
 def _name_release(database: SharedDatabase) -> Iterator[Batch]:
@@ -109,8 +111,15 @@ def _begin_placing(database: SharedDatabase) -> Iterator[Batch]:
         yield [(KEY_NOT_PACKED, min(database.get(KEY_NOT_PACKED) or first, first))]
 
 
+def _begin_placing_class_logs(database: SharedDatabase) -> Iterator[Batch]:
+    """Version 5: of class logs too.  The logs beside the effects that have them stay until the node removes them."""
+    if database.get(KEY_CHAIN) is not None:
+        first = RENEWED[-1:]
+        yield [(KEY_NOT_PACKED, min(database.get(KEY_NOT_PACKED) or first, first))]
+
+
 #: From each version of the layout to the next.
-MIGRATIONS: Final[tuple[Migration, ...]] = (_name_release, _begin_packing, _begin_placing)
+MIGRATIONS: Final[tuple[Migration, ...]] = (_name_release, _begin_packing, _begin_placing, _begin_placing_class_logs)
 SCHEMA_VERSION: Final = version_after(MIGRATIONS)
 
 _NUMBER = struct.Struct(">I")

@@ -72,7 +72,7 @@ def packing_step(store: ArchiverStore, view: ChainView, writers: Sequence[IndexW
 
 
 def _values_from(view: ChainView, first: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys of texts from the key ``first`` on, and their values as they are stored."""
-    for kind in sorted(layout.TEXTS):
+    """Keys of what has had another form, from the key ``first`` on, and their values as they are stored."""
+    for kind in sorted(layout.RENEWED):
         if kind >= first[0]:
             yield from view.scan_stored(max(first, bytes([kind])), bytes([kind + 1]))

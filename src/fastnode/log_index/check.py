@@ -47,7 +47,7 @@ _KINDS: Final = {
     layout.PUBLIC_BY_CONTRACT: "row of public logs by contract",
     layout.PUBLIC_BY_TAG: "row of public logs by tag",
     layout.PUBLIC_BY_CONTRACT_AND_TAG: "row of public logs by contract and tag",
-    layout.CLASS_LOG: "class log",
+    layout.CLASS_LOG: "row of class logs",
     layout.CLASS_BY_CONTRACT: "row of class logs by contract",
     layout.CONTRACT_CLASS: "contract class",
     layout.CONTRACT_INSTANCE: "contract instance",
@@ -211,10 +211,8 @@ class IndexCheck:
 
     def _check_logs(self, block: L2Block) -> None:
         entries = log_entries(block)
-        for key, value in entries.logs:
-            self._compare(block.number, key, value)
         for key, places in entries.places.items():
-            if key.startswith(layout.PUBLIC_LOG):
+            if key.startswith((layout.PUBLIC_LOG, layout.CLASS_LOG)):
                 self._compare_places(block, key, layout.encode_places(places))
             else:
                 self._compare(block.number, key, layout.encode_places(places))
@@ -251,14 +249,14 @@ class IndexCheck:
             self._problem(f"block {number}: a {_KINDS[key[:1]]} is {state}")
 
     def _compare_places(self, block: L2Block, row: bytes, places: bytes) -> None:
-        """Hold the row of all public logs of a block against it, in which keys of single logs may stand."""
+        """Hold the row of all logs of a kind of a block against it, in which keys of single logs may stand."""
         found = b""
         block_hash = b""
         for key, value in self._chain.scan(row, row + b"\xff" * (layout.PLACE_BYTES + 1)):
-            self._expected[layout.PUBLIC_LOG] += 1
+            self._expected[row[:1]] += 1
             place = key[len(row) :]
             found += place or value
-            if place:
+            if place and row.startswith(layout.PUBLIC_LOG):
                 _, tx_index, log_index = layout.decode_position(key[1:])
                 block_hash = block_hash or block.hash()
                 effect = effect_logs.LoggedEffect(self._chain.effect_json(block.number, tx_index))
@@ -266,7 +264,7 @@ class IndexCheck:
                     self._problem(f"block {block.number}: a public log is wrong")
         if found != places:
             state = "wrong" if found else "missing"
-            self._problem(f"block {block.number}: a {_KINDS[layout.PUBLIC_LOG]} is {state}")
+            self._problem(f"block {block.number}: a {_KINDS[row[:1]]} is {state}")
 
     # ---- tags ----------------------------------------------------------------------------
 

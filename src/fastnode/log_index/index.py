@@ -19,9 +19,7 @@ from fastnode.log_index.head import IndexHead
 from fastnode.log_index.known_tags import KnownTags
 from fastnode.log_index.layout import LOGS_PER_PAGE, Place, TagCount
 from fastnode.log_index.pages import cut_page, joined_page
-from fastnode.log_index.rendering import class_log_record
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.effects import TxEffect
 from fastnode.records import dataclass
 from fastnode.storage.database import WriteBatch
 
@@ -46,8 +44,6 @@ class LogIndexWriter:
         entries = log_entries(block)
         for tag_key, logs in entries.tagged.items():
             self._append(batch, tag_key, logs)
-        for key, value in entries.logs:
-            batch.put(key, value)
         for key, places in entries.places.items():
             batch.put(key, layout.encode_places(places))
 
@@ -62,19 +58,17 @@ class LogIndexWriter:
         """Drop the logs of a block: the oldest that has any here."""
         keys = _keys_of(block)
         dropped_bytes = sum(PAGE_BYTES * _drop(batch, tag_key, count) for tag_key, count in keys.tagged.items())
-        for key in keys.logs:
-            dropped_bytes += len(batch.get(key) or b"")
         keys.delete(batch)
         return dropped_bytes
 
     def renew(self, batch: WriteBatch, key: bytes, stored: bytes) -> int:
         """Bring an entry that lies in the form of an older version to this one's; bytes that it takes less."""
-        if key.startswith(layout.PUBLIC_LOG):
-            row = key[: layout.PUBLIC_ROW_BYTES]
+        if key.startswith((layout.PUBLIC_LOG, layout.CLASS_LOG)):
+            row = key[: layout.ROW_BYTES]
             if key == row:
                 return 0
             batch.delete(key)
-            batch.put(row, (batch.get(row) or b"") + key[layout.PUBLIC_ROW_BYTES :])
+            batch.put(row, (batch.get(row) or b"") + key[layout.ROW_BYTES :])
             return len(key) + len(stored)
         page = stored_text.unpack(stored)
         tag_key, number = layout.tag_key_of_page(key)
@@ -173,10 +167,9 @@ def _put_page(batch: WriteBatch, tag_key: bytes, number: int, page: bytes, *, is
 
 @dataclass(slots=True)
 class LogEntries:
-    """Additions of a block: entries by tag key, (key, value) of class logs, places by the key of an index row."""
+    """Additions of a block: entries by tag key, places by the key of an index row."""
 
     tagged: dict[bytes, list[bytes]] = field(default_factory=dict)
-    logs: list[tuple[bytes, bytes]] = field(default_factory=list)
     places: dict[bytes, list[Place]] = field(default_factory=dict)
 
 
@@ -195,8 +188,9 @@ def log_entries(block: L2Block) -> LogEntries:
                 tagged.setdefault(log.contract_address + tag, []).append(entry)
             for row in _public_rows(log.contract_address, tag, number):
                 entries.places.setdefault(row, []).append((tx_index, log_index))
-        if effect.contract_class_logs:
-            _add_class_logs(entries, effect, block, tx_index)
+        for log_index, class_log in enumerate(effect.contract_class_logs):
+            for row in _class_rows(class_log.contract_address, number):
+                entries.places.setdefault(row, []).append((tx_index, log_index))
     return entries
 
 
@@ -209,14 +203,10 @@ def _public_rows(contract: bytes, tag: bytes | None, block_number: int) -> Itera
         yield layout.block_key(layout.PUBLIC_BY_CONTRACT_AND_TAG + contract + tag, block_number)
 
 
-def _add_class_logs(entries: LogEntries, effect: TxEffect, block: L2Block, tx_index: int) -> None:
-    block_hash = block.hash()
-    for log_index, log in enumerate(effect.contract_class_logs):
-        position = (block.number, tx_index, log_index)
-        record = class_log_record(log, position, block_hash, effect.tx_hash)
-        entries.logs.append((layout.log_key(layout.CLASS_LOG, position), record))
-        row = layout.block_key(layout.CLASS_BY_CONTRACT + log.contract_address, block.number)
-        entries.places.setdefault(row, []).append((tx_index, log_index))
+def _class_rows(contract: bytes, block_number: int) -> Iterator[bytes]:
+    """Index rows that a class log belongs to."""
+    yield layout.block_key(layout.CLASS_LOG, block_number)
+    yield layout.block_key(layout.CLASS_BY_CONTRACT + contract, block_number)
 
 
 @dataclass(slots=True)
@@ -224,15 +214,14 @@ class _Keys:
     """The keys of a block's entries, and by tag key how many logs it added."""
 
     tagged: dict[bytes, int] = field(default_factory=dict)
-    logs: list[bytes] = field(default_factory=list)
     places: set[bytes] = field(default_factory=set)
-    #: Keys that a version before 4 would have.
+    #: Keys of logs that older versions would have.
     older: list[bytes] = field(default_factory=list)
 
     def delete(self, batch: WriteBatch) -> None:
         """Remove all but pages and counts of tags."""
         older = self.older if batch.get(KEY_NOT_PACKED) is not None else []
-        for key in (*self.logs, *self.places, *older):
+        for key in (*self.places, *older):
             batch.delete(key)
 
 
@@ -249,6 +238,6 @@ def _keys_of(block: L2Block) -> _Keys:
             keys.older.append(layout.log_key(layout.PUBLIC_LOG, (block.number, tx_index, log_index)))
             keys.places.update(_public_rows(log.contract_address, tag, block.number))
         for log_index, class_log in enumerate(effect.contract_class_logs):
-            keys.logs.append(layout.log_key(layout.CLASS_LOG, (block.number, tx_index, log_index)))
-            keys.places.add(layout.block_key(layout.CLASS_BY_CONTRACT + class_log.contract_address, block.number))
+            keys.older.append(layout.log_key(layout.CLASS_LOG, (block.number, tx_index, log_index)))
+            keys.places.update(_class_rows(class_log.contract_address, block.number))
     return keys

@@ -22,8 +22,8 @@ block: all else that is said of a log is in its transaction's effect, and render
     0x87  contract 32  tag 32  block           places
 
     contract class logs by position
-    0x88  block  tx  log                       class log record (below)
-    0x89  contract 32  block                   places
+    0x88  block                                places of all
+    0x89  contract 32  block                   places of those of a contract
 
     0x8f                                       index head (below)
 
@@ -34,12 +34,11 @@ block: all else that is said of a log is in its transaction's effect, and render
     0x9f                                       index head
 
     index head: layout version u32 | block u32 | archive root 32 of that block, the newest one indexed
-    class log record: zero fields cut off u16 | length of the first part u32 | first part | second part
-    together JSON {"id":LogId,"log":{..}}; between the two parts belong the cut zeros, most of the 3,023 fields
 
 A database of before version 4 has JSON in all pages, and for each public log the key 0x84 with its position and the
 JSON {"id":LogId,"log":{contractAddress, fields}}.  Both are read (pages.py) until they are rewritten while the node
-serves; a page that changes is rewritten at once.
+serves; a page that changes is rewritten at once.  One of before version 5 has for each class log the key 0x88 with its
+position, of whose value, the log, nothing is read.
 
 An inverted position has all its bits flipped, so that the newest one sorts first.
 
@@ -128,8 +127,8 @@ POSITION_BYTES: Final = BLOCK_BYTES + PLACE_BYTES
 ENTRY_BYTES: Final = effect_logs.ENTRY_BYTES
 #: The part of an entry that names the transaction.
 ENTRY_TX_BYTES: Final = BLOCK_BYTES + 2
-#: Length of a key with the places of all public logs of a block.
-PUBLIC_ROW_BYTES: Final = 1 + BLOCK_BYTES
+#: Length of a key with the places of all public logs, or all class logs, of a block.
+ROW_BYTES: Final = 1 + BLOCK_BYTES
 
 _NUMBER: Final = struct.Struct(">I")
 _PLACE: Final = struct.Struct(">HH")

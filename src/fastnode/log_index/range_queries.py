@@ -1,7 +1,7 @@
 """Logs by where they are: a range of positions, narrowed to a contract, a tag, or both.
 
 Every filter has an index that lists exactly its logs, so no log is read that is not answered and a
-query costs its answer, however many blocks it spans.  Public logs are read from the effects of their
+query costs its answer, however many blocks it spans.  Logs are read from the effects of their
 transactions.  Positions are handled as the eight bytes they are in keys, which compare as the numbers do.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastnode.archiver.queries import stored_info
-from fastnode.errors import BlockPruned, DatabaseError
+from fastnode.errors import BlockPruned
 from fastnode.kernels import effect_logs
 from fastnode.log_index import layout
 from fastnode.log_index.layout import Position
-from fastnode.log_index.rendering import read_class_log
+from fastnode.log_index.rendering import class_log
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -131,24 +131,14 @@ def _read_public(chain: ChainView, positions: Iterable[Position]) -> Iterator[by
 def find_class_logs(chain: ChainView, span: Span, limits: AnswerLimits, *, contract: bytes | None = None) -> FoundLogs:
     """``{"id":LogId,"log":{contractAddress, fields:{fields}, emittedLength}}`` of the span.  BlockPruned."""
     require_logs(chain, span)
-    if contract is None:
-        records = _scan_all(chain, layout.CLASS_LOG, span)
-    else:
-        rows = _scan_rows(chain, layout.CLASS_BY_CONTRACT + contract, span)
-        records = (_required(chain, layout.CLASS_LOG + position) for position in rows)
-    return _take(map(read_class_log, records), limits)
+    row = layout.CLASS_LOG if contract is None else layout.CLASS_BY_CONTRACT + contract
+    return _take(_read_class_logs(chain, map(layout.decode_position, _scan_rows(chain, row, span))), limits)
 
 
-def _scan_all(chain: ChainView, prefix: bytes, span: Span) -> Iterator[bytes]:
-    for _, value in chain.scan(prefix + span.start, prefix + span.stop):
-        yield value
-
-
-def _required(chain: ChainView, key: bytes) -> bytes:
-    log = chain.get(key)
-    if log is None:
-        raise DatabaseError(f"the chain database lacks the log {key[1:].hex()}; run `fastnode db check`")
-    return log
+def _read_class_logs(chain: ChainView, positions: Iterable[Position]) -> Iterator[bytes]:
+    for position in positions:
+        number, tx_index, _ = position
+        yield class_log(chain.effect_json(number, tx_index), position, stored_info(chain, number).hash)
 
 
 def _scan_rows(chain: ChainView, row: bytes, span: Span) -> Iterator[bytes]:
@@ -156,7 +146,7 @@ def _scan_rows(chain: ChainView, row: bytes, span: Span) -> Iterator[bytes]:
     first, last = span.start[: layout.BLOCK_BYTES], span.stop[: layout.BLOCK_BYTES]
     for key, places in chain.scan(row + first, row + last + b"\xff" * (layout.PLACE_BYTES + 1)):
         block, place = key[len(row) : len(row) + layout.BLOCK_BYTES], key[len(row) + layout.BLOCK_BYTES :]
-        # A version before 4 has a key for each public log, with its place in it.
+        # Older versions have a key for each log, with its place in it.
         places = place or places
         for start in range(0, len(places), layout.PLACE_BYTES):
             position = block + places[start : start + layout.PLACE_BYTES]
