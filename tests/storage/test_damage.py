@@ -197,6 +197,11 @@ def empty_current(path: Path) -> str:
     return "CURRENT names no manifest"
 
 
+def clear_current(path: Path) -> str:
+    (path / "CURRENT").write_bytes(bytes(16))
+    return "CURRENT names no manifest"
+
+
 def remove_manifest(path: Path) -> str:
     manifest = manifest_of(path)
     manifest.unlink()
@@ -233,7 +238,8 @@ def remove_log(path: Path) -> str:
 
 @pytest.mark.parametrize("is_sealed", [True, False], ids=["closed", "killed"])
 @pytest.mark.parametrize(
-    "damage", [remove_current, empty_current, remove_manifest, remove_table, cut_table, forge_footer, remove_log]
+    "damage",
+    [remove_current, empty_current, clear_current, remove_manifest, remove_table, cut_table, forge_footer, remove_log],
 )
 def test_a_database_with_a_damaged_file_is_refused_and_left_as_it_is(
     closed: Path, damage: Callable[[Path], str], is_sealed: bool

@@ -28,6 +28,7 @@ __all__ = [
     "fault_of_files",
     "fault_of_parts",
     "is_database",
+    "named_manifest",
     "oldest_log",
 ]
 
@@ -62,12 +63,10 @@ def fault_of_files(path: Path) -> str | None:
     if not is_database(path):
         return None
     try:
-        current = (path / CURRENT).read_text("ascii").strip()
+        current = named_manifest(path)
     except FileNotFoundError:
         return f"{CURRENT} is missing"
-    except UnicodeDecodeError:
-        current = ""
-    if _MANIFEST_NAME.fullmatch(current) is None:
+    if current is None:
         return f"{CURRENT} names no manifest"
     try:
         manifest = read_manifest((path / current).read_bytes())
@@ -76,6 +75,15 @@ def fault_of_files(path: Path) -> str | None:
     except ValueError as error:
         return f"{current} has {error}"
     return fault_of_parts(path, manifest)
+
+
+def named_manifest(path: Path) -> str | None:
+    """The manifest that CURRENT names; None if that is no name of one.  OSError when it cannot be read."""
+    try:
+        current = (path / CURRENT).read_text("ascii").strip()
+    except UnicodeDecodeError:
+        return None
+    return current if _MANIFEST_NAME.fullmatch(current) else None
 
 
 def fault_of_parts(path: Path, manifest: Manifest) -> str | None:

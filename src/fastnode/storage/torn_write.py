@@ -21,7 +21,7 @@ from typing import Final
 from fastnode.files import sync_path
 from fastnode.kernels import leveldb_table
 from fastnode.log import log_facts
-from fastnode.storage.database_files import CURRENT, LOG_SUFFIX, fault_of_parts
+from fastnode.storage.database_files import LOG_SUFFIX, fault_of_parts, named_manifest
 from fastnode.storage.leveldb_manifest import read_manifest
 from fastnode.storage.log_length import noted
 from fastnode.storage.seal import SEAL_FILE
@@ -62,9 +62,12 @@ def cut_torn_change(path: Path) -> None:
     Nothing is cut of a database that was closed, which no power cut can have torn.  OSError.
     """
     try:
-        manifest = path / (path / CURRENT).read_text("ascii").strip()
+        name = named_manifest(path)
+        if name is None:
+            return
+        manifest = path / name
         content = manifest.read_bytes()
-    except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError):
+    except FileNotFoundError:
         return
     end = _end_of_whole_writes(content, 0)
     if not end or _begins_a_write(content, end + 1) or (path / SEAL_FILE).exists():
