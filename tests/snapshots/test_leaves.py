@@ -33,6 +33,8 @@ from fastnode.snapshots.restore import Confirm, choose_network, ignore_progress
 from fastnode.snapshots.startup import start_from_snapshot
 from fastnode.storage.replacement import PART_FOLDER, finish_replacement
 
+DAMAGES = 200 if os.environ.get("FASTNODE_LONG") == "1" else 12
+SEED = int(os.environ.get("FASTNODE_SEED", "41"))
 NEWEST = 16
 DAY_S = 86_400.0
 
@@ -241,6 +243,53 @@ def test_one_flipped_bit_in_the_index_or_the_list_is_found(leaves: Path, tmp_pat
             with pytest.raises(SnapshotError):
                 fetch(tmp_path / "new" / "part", leaves)
         file.write_bytes(whole)
+
+
+def damage(folder: Path, dice: random.Random) -> str:
+    """Change a file of a location, or let two parts take each other's place; says what was done."""
+    files = [file for file in sorted(network_folder(folder).rglob("*")) if file.is_file() and file.stat().st_size]
+    file, kind = dice.choice(files), dice.choice(["flipped", "cut", "zeros", "gone", "swapped"])
+    content = bytearray(file.read_bytes())
+    place = dice.randrange(len(content))
+    if kind == "gone":
+        file.unlink()
+    elif kind == "swapped":
+        other = dice.choice([one for one in files if one != file])
+        file.write_bytes(other.read_bytes())
+        other.write_bytes(content)
+    else:
+        if kind == "flipped":
+            content[place] ^= 1 << dice.randrange(8)
+        elif kind == "cut":
+            del content[place:]
+        else:
+            content[place : place + 4096] = bytes(len(content[place : place + 4096]))
+        file.write_bytes(content)
+    return f"{file.name} {kind}"
+
+
+def test_whatever_is_damaged_in_a_location_is_refused_or_makes_no_difference(leaves: Path, tmp_path: Path) -> None:
+    def fetched() -> dict[str, bytes]:
+        target = tmp_path / "new" / "part"
+        shutil.rmtree(target.parent, ignore_errors=True)
+        fetch(target, leaves)
+        return {str(file.relative_to(target)): file.read_bytes() for file in target.rglob("*") if file.is_file()}
+
+    expected, whole = fetched(), tmp_path / "whole"
+    shutil.copytree(leaves, whole)
+    refused: list[tuple[str, str]] = []
+    for number in range(DAMAGES):
+        shutil.rmtree(leaves)
+        shutil.copytree(whole, leaves)
+        what = damage(leaves, random.Random(f"{SEED} {number}"))
+        try:
+            assert fetched() == expected, what
+        except SnapshotError as error:
+            refused.append((what, str(error)))
+        except IndexError:  # nothing is offered
+            refused.append((what, str(leaves)))
+    assert len(refused) > DAMAGES // 4
+    assert [what for what, text in refused if str(leaves) not in text] == []
 
 
 @pytest.mark.parametrize("change", [lambda part: part + b"\0", lambda part: part[:-1], lambda part: b""])
