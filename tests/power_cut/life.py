@@ -42,17 +42,17 @@ HISTORY_CHECKPOINTS: Final = 6
 BLOCKS_KEPT: Final = 20
 
 
-def shorten_distances() -> None:
+def shorten_distances(put: Callable[[Any, str, int], None] = setattr) -> None:
     """Give a short chain all kinds of work."""
-    world_state.THIN_BEHIND_CHECKPOINTS = 3  # type: ignore[misc]
-    world_state.SHORT_HISTORY_CHECKPOINTS = 3  # type: ignore[misc]
-    world_state.PRUNED_BLOCKS_PER_STEP = 2  # type: ignore[misc]
-    world_state.KEYS_REMOVED_PER_BATCH = 300  # type: ignore[misc]
-    ingest.UNDO_BLOCKS_PER_BATCH = 3  # type: ignore[misc]
-    pruning.BLOCKS_PER_STEP = 3  # type: ignore[misc]
-    packing.TEXTS_PER_STEP = 60  # type: ignore[misc]
-    gathered_run.BLOCKS_MAX = 6  # type: ignore[misc]
-    giving_back.RANGE_BYTES = 64 << 10  # type: ignore[misc]
+    put(world_state, "THIN_BEHIND_CHECKPOINTS", 3)
+    put(world_state, "SHORT_HISTORY_CHECKPOINTS", 3)
+    put(world_state, "PRUNED_BLOCKS_PER_STEP", 2)
+    put(world_state, "KEYS_REMOVED_PER_BATCH", 300)
+    put(ingest, "UNDO_BLOCKS_PER_BATCH", 3)
+    put(pruning, "BLOCKS_PER_STEP", 3)
+    put(packing, "TEXTS_PER_STEP", 60)
+    put(gathered_run, "BLOCKS_MAX", 6)
+    put(giving_back, "RANGE_BYTES", 64 << 10)
 
 
 def options(*, history: int = 0, is_by_runs: bool = False) -> ChainOptions:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from tests.power_cut.life import DATA, TOLD, age, options, shorten_distances
+from tests.power_cut.life import DATA, TOLD, age, options
 from tests.power_cut.recording import Event, RecordedDisk, Recording, recorder
 from tests.power_cut.truth import BLOCKS, PARTING, Truth
 
@@ -72,24 +72,12 @@ def lives() -> Iterator[Lives]:
 
 
 @pytest.fixture(scope="module")
-def truth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Truth]:
-    truth = Truth(tmp_path_factory.mktemp("truth"))
-    yield truth
-    truth.close()
-
-
-@pytest.fixture(scope="module")
 def counts() -> Iterator[Counter[str]]:
     """Ends by kind of work."""
     counts: Counter[str] = Counter()
     yield counts
     width = max(map(len, counts), default=0)
     print("\n".join(["", *(f"{work:{width}} {count}" for work, count in sorted(counts.items()))]))
-
-
-@pytest.fixture(autouse=True)
-def near(monkeypatch: pytest.MonkeyPatch) -> None:
-    shorten_distances()
 
 
 class Story:
@@ -163,8 +151,8 @@ class Story:
             ingestor.catch_up()
             chain, state = ingestor.view, data.state.view
             self._truth.judge(data, chain, self._dice, LOOKS)
-            report = check_data(data)
-            assert report.problems == []
+            if IS_LONG or self._dice.random() < 0.5:
+                assert check_data(data).problems == []
             tip = chain.block_info(chain.tip_number)
             assert tip is not None
             return {"tip": tip.number, "hash": tip.hash.hex(), "body": chain.oldest_body, "oldest": state.oldest}

@@ -28,6 +28,7 @@ from fastnode.sources.chain_file import ChainFileWriter
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.world_state.view import WorldStateView
 
+FILES: Final = ("one.jsonl", "other.jsonl")
 BLOCKS: Final = 60
 #: The first checkpoint that is another one on the second fork.
 PARTING: Final = 13
@@ -36,7 +37,7 @@ _ALL: Final = AnswerLimits(1 << 30, 1 << 40)
 
 def write_forks(folder: Path) -> list[Path]:
     """Two chain files with a common beginning."""
-    files = [folder / "one.jsonl", folder / "other.jsonl"]
+    files = [folder / name for name in FILES]
     shape = ChainShape(blocks=BLOCKS, txs=2, wallets=True, commitments=False, blocks_per_checkpoint=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(synthetic_content, "LONG_SHARE", 1 / 50)
@@ -51,20 +52,23 @@ def write_forks(folder: Path) -> list[Path]:
     return files
 
 
-class Truth:
-    """Both forks, each in a data directory of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.files = write_forks(folder)
-        self.forks: list[Fork] = [fork_of(file) for file in self.files]
-        self._resources = ExitStack()
-        self._data: list[ChainData] = []
-        self.verifier = Verifier()
-        for file in self.files:
-            data = self._resources.enter_context(ChainData.open(folder / file.stem))
+def make_truth(folder: Path) -> None:
+    """Write both chain files, and import each into a data directory of its own."""
+    for file in write_forks(folder):
+        with ChainData.open(folder / file.stem) as data:
             adopt_chain_file(data.store, file)
             import_chain_file(data.open_ingestor(verify=False), file)
-            self._data.append(data)
+
+
+class Truth:
+    """Both forks of a folder that :func:`make_truth` has filled, opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = [folder / name for name in FILES]
+        self.forks: list[Fork] = [fork_of(file) for file in self.files]
+        self.verifier = Verifier()
+        self._resources = ExitStack()
+        self._data = [self._resources.enter_context(ChainData.open(folder / file.stem)) for file in self.files]
 
     def close(self) -> None:
         self._resources.close()
