@@ -22,6 +22,10 @@ LIBRARY = {"client", "testing", "verify"}
 
 #: Users outside the package.
 KNOWN = {
+    "do_GET": "http.server",
+    "do_HEAD": "http.server",
+    "log_message": "http.server",
+    "handle_error": "socketserver",
     "format_options": "click",
     "get_help_option": "click",
 }

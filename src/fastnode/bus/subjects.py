@@ -110,7 +110,7 @@ class Subjects:
         return f"{self.leaf_stream}.>"
 
     def leaves(self, publisher: str) -> str:
-        """What its files have in front."""
+        """Beginning of the subjects of its files."""
         return f"{self.leaf_stream}.leaves.{publisher}"
 
     # ---- values ----------------------------------------------------------------------------------

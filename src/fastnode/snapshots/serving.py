@@ -183,9 +183,7 @@ class _Server(ThreadingMixIn, TCPServer):
             return
         with suppress(OSError):
             request.setblocking(False)
-            request.send(
-                b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-            )
+            request.send(_NO_PLACE)
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:

@@ -179,7 +179,7 @@ def _candidates_elsewhere(find: FindLocations, network: Network, check: Check) -
 
 
 def _worth(candidate: _Candidate) -> tuple[bool, int]:
-    """What is tried first is worth most."""
+    """Worth of a candidate: the highest is tried first."""
     return isinstance(candidate.snapshot, LeafSnapshot), candidate.snapshot.l1_block_number
 
 
