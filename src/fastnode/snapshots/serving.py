@@ -34,7 +34,7 @@ from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE, LeafIndex, LeafSnapsh
 __all__ = ["LeafServer"]
 
 _READERS_MAX: Final = 8
-_READERS_OF_ADDRESS_MAX: Final = 2
+_READERS_OF_ADDRESS_MAX: Final = 4
 #: Bytes that are copied at a time.
 _CHUNK_BYTES: Final = 256 << 10
 #: Time for a request to come whole, its bytes, and the time for anything to leave, in seconds.
