@@ -233,6 +233,7 @@ OTHERS = {
     "publishing/publisher.py": "watches one transaction; whatever L1 answers is guarded by its client",
     "sequencing/l1_publication.py": "computes a table once",
     "snapshots/patience.py": "hands each error to the one who waits",
+    "snapshots/serving.py": "listens for readers, each of which ends with its own connection",
     "snapshots/service.py": "uploads once, and tells each error",
     "storage/damage.py": "reads the own database once",
     "storage/opening.py": "opens the own database",
