@@ -145,6 +145,25 @@ def test_a_database_of_the_version_before_is_packed_in_steps_that_any_start_goes
         assert store.giving_back.left_bytes > sum(len(texts[key]) for key in packed)
 
 
+def test_class_logs_of_the_version_before_are_read_and_give_way(
+    new: Path, texts: Entries, answered: list[object], tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(new, tmp_path / "data", ignore=shutil.ignore_patterns("LOCK")))
+    with ArchiverStore.open(path, create=False) as store:
+        with store.open_view() as view:
+            logs = {key: value for key, value in older_form(view).items() if key.startswith(log_layout.CLASS_LOG)}
+        assert logs
+        store.database.write([*logs.items(), (layout.KEY_SCHEMA, layout.SCHEMA_NAME + b"4")])
+    is_left = True
+    while is_left:
+        with ArchiverStore.open(path, create=False) as store, store.open_view() as view:
+            assert answers(view) == answered
+            is_left = packing_step(store, view, ChainIndexes(filter_bytes=1 << 12).writers)
+    with ArchiverStore.open(path, create=False) as store, store.open_view() as view:
+        assert read(view) == texts
+        assert check_indexes(view) == ([], [])
+
+
 def test_blocks_come_and_go_while_half_of_the_texts_are_packed(
     old: Path, sample_path: Path, texts: Entries, answered: list[object]
 ) -> None:
