@@ -150,9 +150,8 @@ class CheckpointDerivation:
     def fetch(
         self, facts: RollupFacts, head: L1Block, events: Sequence[PlacedEvent], near_tip: bool, stored: ChainView
     ) -> FetchedCheckpoint:
-        """Everything that can be had of a checkpoint, by all events of L1's chain that have its number and archive
-        root, in the order of L1.  Errors are kept: an earlier one does not matter where a later proposal can be read.
-        """
+        """Fetch all that is needed of a checkpoint, by all events of L1's chain that have its number and archive root, in
+        the order of L1.  Errors are kept: an earlier one does not matter where a later proposal can be read."""
         found: list[FetchedProposal | FastnodeError] = []
         for placed in events:
             try:
@@ -280,7 +279,7 @@ class CheckpointDerivation:
         return self._reader.ask(head, lambda endpoint: check.refusal_of(endpoint, proposal, head))
 
     def _proven_blobs(self, found: FetchedProposal, near_tip: bool, is_proven: bool) -> list[bytes]:
-        """In their order; asked for once more, each then proven by itself, if they are not those of L1."""
+        """Blobs in their order; asked for once more, each then proven by itself, if they are not those of L1."""
         if not is_proven:
             return self._fetch_blobs(found.placed, near_tip, {})
         if self._blobs.has_upload:
