@@ -150,8 +150,8 @@ class CheckpointDerivation:
     def fetch(
         self, facts: RollupFacts, head: L1Block, events: Sequence[PlacedEvent], near_tip: bool, stored: ChainView
     ) -> FetchedCheckpoint:
-        """Fetch all that is needed of a checkpoint, by all events of L1's chain that have its number and archive root, in
-        the order of L1.  Errors are kept: an earlier one does not matter where a later proposal can be read."""
+        """Fetch all that is needed of a checkpoint, by all events of L1's chain that have its number and archive root,
+        in the order of L1.  Errors are kept: an earlier one does not matter where a later proposal can be read."""
         found: list[FetchedProposal | FastnodeError] = []
         for placed in events:
             try:
