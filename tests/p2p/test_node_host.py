@@ -13,7 +13,7 @@ from typing import Any
 from tests.mempool.made import made_txs
 
 from fastnode.http.allowance import MemoryBudget
-from fastnode.mempool.validation import DUPLICATE_NULLIFIER, UNKNOWN_ANCHOR, TxValidationResult
+from fastnode.mempool.validation import DUPLICATE_NULLIFIER, EXISTING_NULLIFIER, UNKNOWN_ANCHOR, TxValidationResult
 from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.judging.node_host import NodeHost
@@ -134,6 +134,21 @@ def test_who_sends_what_stands_on_a_block_that_did_not_come_yet_loses_nothing() 
     ):
         judgement = host(reasons=(UNKNOWN_ANCHOR,), behind=behind).judge(Topic.TX, payload, "peer")
         assert (judgement.verdict, judgement.penalty) == expected
+
+
+def test_a_spent_transaction_costs_who_sends_it_little_unless_it_was_spent_long_ago() -> None:
+    """As published nodes have it: who was parted from others hands it on without knowing better."""
+    payload, tip = Tx.from_json(next(made_txs(1)), FOUR).to_buffer(), 100
+    for age, penalty in ((0, Penalty.HIGH_TOLERANCE), (29, Penalty.HIGH_TOLERANCE), (30, Penalty.LOW_TOLERANCE)):
+        node = host(reasons=(EXISTING_NULLIFIER,))
+        view: Any = node.view()
+        place = (7, tip - age)
+        view.state = SimpleNamespace(
+            tip=SimpleNamespace(number=tip), find_leaves=lambda tree, leaves, at, place=place: [None, place]
+        )
+        view.chain.tip_number = tip
+        judgement = node.judge(Topic.TX, payload, "peer")
+        assert (judgement.verdict, judgement.penalty) == (Verdict.REJECT, penalty)
 
 
 def test_of_blocks_that_were_taken_back_the_newest_are_remembered() -> None:
