@@ -208,7 +208,7 @@ def test_a_bus_that_is_lost_in_the_middle_is_waited_for(
 def test_one_flipped_bit_in_any_piece_is_found(bus: Bus, filled: BusLocation, network: Network, tmp_path: Path) -> None:
     generator = random.Random(41)
     pieces = [message for message in stored(bus, network) if message.data]
-    assert len(pieces) >= 10
+    assert len(pieces) > 5
     for message in pieces:
         shutil.rmtree(tmp_path / "new", ignore_errors=True)
         bit = generator.randrange(8 * len(message.data))
