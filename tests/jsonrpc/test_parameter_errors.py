@@ -45,7 +45,7 @@ RIGHT: dict[str, Any] = {
     "CheckpointsQuery": {"from": 1, "limit": 1},
     "AnyCheckpointsQuery": {"fromSlot": 1, "limit": 1, "reverse": True},
     "LogsQueryParameter": {"contractAddress": HASH, "tags": [HASH]},
-    "Overrides": {},
+    "OverridesParameter": {},
     "LogFilterParameter": {},
     "TagList": [HASH],
     "PendingLimit": 1,
