@@ -11,6 +11,7 @@ void poseidon2_ifma_absorb(uint8_t *state, const uint8_t *elements, size_t group
 #define ABSORB_LANES poseidon2_ifma_absorb_8
 /* Two states are done sooner one after the other. */
 #define LANES_WORTH_IT 3
+#define ABSORB_ONE poseidon2_ifma_absorb
 #define POSEIDON2_TABLES_SINGLE
 #include "poseidon2_ifma_lanes.h"
 #include "poseidon2_ifma_few_calls.h"
@@ -74,7 +75,7 @@ INLINE element below_38_to_3(const vector_tables *k, element e)
 /* Below 7, loose. */
 INLINE element sum_of(const vector_tables *k, const side_by_side *s, const side_by_side *elements)
 {
-    return add(multiply(k, load_side(elements->limb), constant(k->r_squared)), load_side(s->limb));
+    return add(multiply(k, load_side(elements->limb), constant_factor(k->r_squared)), load_side(s->limb));
 }
 
 CODE void poseidon2_ifma_few_first(side_by_side *s, const side_by_side *elements)
@@ -100,7 +101,7 @@ CODE void poseidon2_ifma_few_add(side_by_side *s, const side_by_side *elements)
 CODE void poseidon2_ifma_few_leave(side_by_side *s)
 {
     const vector_tables *k = tables();
-    store_side(k, multiply(k, load_side(s->limb), constant(k->one)), s);
+    store_side(k, multiply(k, load_side(s->limb), constant_factor(k->one)), s);
 }
 
 #endif
