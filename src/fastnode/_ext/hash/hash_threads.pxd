@@ -6,7 +6,7 @@ cdef extern from "hash_threads.h" nogil:
         HASH_BYTES
 
     ctypedef int (*hash_runs_function)(const uint8_t *runs, size_t arity, size_t n, uint8_t *out) noexcept nogil
-    ctypedef size_t (*lanes_function)() noexcept nogil
+    ctypedef size_t (*together_function)(size_t waiting) noexcept nogil
 
     ctypedef struct hash_job:
         pass
@@ -15,7 +15,7 @@ cdef extern from "hash_threads.h" nogil:
         uint64_t runs
         uint64_t batches
 
-    void hash_threads_use(hash_runs_function hash_runs, lanes_function lanes, size_t threads)
+    void hash_threads_use(hash_runs_function hash_runs, together_function together, size_t threads)
     void hash_threads_limit(size_t threads)
     hash_job *hash_threads_start(const uint8_t *elements, size_t count)
     bint hash_threads_is_done(hash_job *job)

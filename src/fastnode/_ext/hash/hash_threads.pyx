@@ -6,7 +6,7 @@ import os
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
 
-from fastnode._ext.hash.poseidon2 cimport POSEIDON2_FIELD_BYTES, hash_runs_c, lanes_c
+from fastnode._ext.hash.poseidon2 cimport POSEIDON2_FIELD_BYTES, hash_runs_c, together_c
 
 __all__ = ["THREADS", "PendingHash", "counts", "limit_threads", "start_hash"]
 
@@ -15,7 +15,7 @@ cdef int THREADS_MAX = 8
 
 THREADS = min(THREADS_MAX, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
-hash_threads_use(hash_runs_c, lanes_c, THREADS)
+hash_threads_use(hash_runs_c, together_c, THREADS)
 
 
 @cython.final

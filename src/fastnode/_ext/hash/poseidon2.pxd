@@ -9,7 +9,7 @@ cdef extern from "poseidon2.h" nogil:
 
     ctypedef struct poseidon2_kernel:
         const char *name
-        size_t lanes
+        size_t (*together)(size_t waiting) noexcept nogil
         void (*hash_many)(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out) noexcept nogil
         void (*hash_one)(const uint8_t *elements, size_t count, uint8_t *out) noexcept nogil
         void (*permute)(const uint8_t *state, uint8_t *out) noexcept nogil
@@ -32,6 +32,6 @@ cdef int hash_leaves_3_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept
 cdef int hash_leaves_4_c(const uint8_t *leaves, size_t n, uint8_t *out) noexcept nogil  # 128 * n to 32 * n bytes
 # n runs of `arity` elements each: 32 * arity * n to 32 * n bytes
 cdef int hash_runs_c(const uint8_t *runs, size_t arity, size_t n, uint8_t *out) noexcept nogil
-# Runs that hash_runs_c hashes side by side; 1 when it takes them one after the other.
-cdef size_t lanes_c() noexcept nogil
+# How many of so many runs of one length hash_runs_c should have at once.
+cdef size_t together_c(size_t waiting) noexcept nogil
 cdef int permute_c(const uint8_t *state, uint8_t *out) noexcept nogil                     # 128 bytes to 128 bytes

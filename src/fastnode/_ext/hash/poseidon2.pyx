@@ -146,8 +146,8 @@ cdef int hash_runs_c(const uint8_t *runs, size_t arity, size_t n, uint8_t *out) 
     return hash_each(runs, arity, n, out)
 
 
-cdef size_t lanes_c() noexcept nogil:
-    return kernel.lanes
+cdef size_t together_c(size_t waiting) noexcept nogil:
+    return kernel.together(waiting)
 
 
 cdef int permute_c(const uint8_t *state, uint8_t *out) noexcept nogil:

@@ -13,11 +13,8 @@
 #endif
 
 #define ELEMENT_BYTES 32
-/* More runs than this at a time make each of them wait without getting cheaper. */
+/* No kernel wants more runs than this at a time. */
 #define BATCH_MAX 16
-/* Fewer than this are cheaper in pairs than in a batch that is mostly empty. */
-#define BATCH_MIN 5
-#define PAIR 2
 /* What the threads leave to the one that answers requests, as by nice(1). */
 #define NICENESS 10
 /* Threads that have finished nothing for so long get no processor: others of the machine have a higher priority. */
@@ -44,7 +41,7 @@ static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 static hash_job *first, *last;
 static size_t threads_running, threads_wanted, threads_idle;
 static hash_runs_function hash_runs;
-static lanes_function lanes;
+static together_function together;
 static hash_counts counts;
 /* When a thread has last finished something, and what they leave to others. */
 static int64_t finished_at;
@@ -142,12 +139,8 @@ static size_t waiting_of(size_t count)
 /* How many of those that wait this thread takes: its part, if others have nothing to do. */
 static size_t share_of(size_t waiting)
 {
-    if (lanes() == 1)
-        return 1;
-    size_t part = (waiting + threads_idle) / (1 + threads_idle);
-    if (part < BATCH_MIN)
-        return part < PAIR ? part : PAIR;
-    return part < BATCH_MAX ? part : BATCH_MAX;
+    size_t share = together((waiting + threads_idle) / (1 + threads_idle));
+    return share < BATCH_MAX ? share : BATCH_MAX;
 }
 
 /* Take the first and others of its length; there is one. */
@@ -290,10 +283,10 @@ static void after_fork_in_child(void)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-void hash_threads_use(hash_runs_function run, lanes_function ask, size_t threads)
+void hash_threads_use(hash_runs_function run, together_function ask, size_t threads)
 {
     hash_runs = run;
-    lanes = ask;
+    together = ask;
     threads_wanted = threads;
     pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }

@@ -13,8 +13,8 @@
 
 /* Hash n runs of `arity` elements of 32 bytes; -1 when one is not below the modulus. */
 typedef int (*hash_runs_function)(const uint8_t *runs, size_t arity, size_t n, uint8_t *out);
-/* Runs that such a function hashes side by side. */
-typedef size_t (*lanes_function)(void);
+/* How many of so many runs of one length such a function should have at once. */
+typedef size_t (*together_function)(size_t waiting);
 
 typedef struct hash_job hash_job;
 
@@ -23,7 +23,7 @@ typedef struct {
 } hash_counts;
 
 /* Before anything else, once.  The threads start with the first job. */
-void hash_threads_use(hash_runs_function hash_runs, lanes_function lanes, size_t threads);
+void hash_threads_use(hash_runs_function hash_runs, together_function together, size_t threads);
 
 /* That many threads from now on, at least one: before the first job, in a process that shares the processors. */
 void hash_threads_limit(size_t threads);

@@ -17,8 +17,9 @@
 typedef struct {
     const char *name;
 
-    /* Inputs that hash_many hashes side by side, which takes little longer than one; 1 when it has to take turns. */
-    size_t lanes;
+    /* How many of `waiting` inputs of one length are best given to hash_many at once, at least 1: more of them would make
+     * each wait without getting cheaper.  Always 1 where nothing is done side by side. */
+    size_t (*together)(size_t waiting);
 
     /* Hash `count` inputs of `arity` elements each, one after the other in `inputs`; 32 bytes
      * each to `out`.  `out` may be `inputs`: no input is overwritten before it was read. */

@@ -23,6 +23,14 @@ static size_t batch_of(size_t count)
     return count < 8 ? count : 8;
 }
 
+/* Fewer than five are cheaper in pairs than in a batch that is mostly empty. */
+static size_t together(size_t waiting)
+{
+    if (waiting < 5)
+        return waiting < 2 ? 1 : 2;
+    return waiting < 16 ? waiting : 16;
+}
+
 static void hash_batch(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out)
 {
     if (count > 8)
@@ -48,7 +56,7 @@ static void hash_many(const uint8_t *inputs, size_t arity, size_t count, uint8_t
 
 const poseidon2_kernel poseidon2_avx512_ifma = {
     .name = "avx512-ifma",
-    .lanes = 8,
+    .together = together,
     .hash_many = hash_many,
     .hash_one = poseidon2_ifma_hash_1,
     .permute = poseidon2_ifma_permute,
