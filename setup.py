@@ -51,6 +51,8 @@ C_SOURCES: dict[str, list[str]] = {
     "indexed_tree": ["past_nodes.c"],
     "poseidon2": [
         "poseidon2_adx.c",
+        "poseidon2_avx2.c",
+        "poseidon2_avx2_4.c",
         "poseidon2_ifma.c",
         "poseidon2_ifma_16.c",
         "poseidon2_ifma_8.c",

@@ -149,7 +149,7 @@ def test_long_runs_hash_alike_on_all_kernels() -> None:
     assert len(answers_of_all_kernels(values, arity)) == 1
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 9, 10, 11])
+@pytest.mark.parametrize("count", [*range(1, 12), 17])
 def test_a_few_long_runs_with_edges_hash_alike_on_all_kernels(count: int) -> None:
     # Each batch is a way of its own; on these chains every bound is met with values from both ends of the field.
     source, arity = random.Random(count), 100
@@ -235,6 +235,17 @@ def test_hashes_in_threads_do_not_disturb_each_other(poseidon2: ModuleType) -> N
     for thread in threads:
         thread.join()
     assert answers == expected
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 7])
+def test_hashing_leaves_the_rounding_of_floats_alone(poseidon2: ModuleType, count: int) -> None:
+    def quotients() -> list[float]:
+        return [sign * a / b for sign in (1, -1) for a in range(1, 20) for b in range(1, 20)]
+
+    before = quotients()
+    poseidon2.hash_pairs(random_run(2 * count, seed=1))
+    poseidon2.sponges_absorb(random_run(4 * count, seed=2), [random_run(3, seed=3)] * count)
+    assert quotients() == before
 
 
 # ---- single -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ used.  A name that does not exist or cannot run here makes the import fail with
 from collections.abc import Sequence
 
 def kernel_name() -> str:
-    """The kernel in use: ``portable``, ``x86-64-adx`` or ``avx512-ifma``."""
+    """The kernel in use: ``portable``, ``x86-64-adx``, ``avx2-fma`` or ``avx512-ifma``."""
 
 def available_kernels() -> tuple[str, ...]:
     """Every kernel that this processor runs, slowest first."""
@@ -45,7 +45,8 @@ def hash_leaves_4(leaves: bytes) -> bytes:
 def hash_runs(runs: bytes, arity: int) -> bytes:
     """Hashes of n runs of ``arity`` elements, 1 to 2^20 (32 * arity * n bytes in, 32 * n bytes out).
 
-    Where the kernel has lanes, two runs take 1.6 times as long as one, four to eight 2.9 times, sixteen 5.3 times.
+    With AVX-512 IFMA two runs take 1.6 times as long as one, four to eight 2.9 times, sixteen 5.3 times; with AVX2 and
+    FMA three or four take 2.5 times as long.
     """
 
 def sponge_absorb(state: bytes, fields: bytes) -> bytes:

@@ -42,6 +42,7 @@ typedef struct {
 extern const poseidon2_kernel poseidon2_portable;
 #if defined(__x86_64__)
 extern const poseidon2_kernel poseidon2_x86_64_adx;
+extern const poseidon2_kernel poseidon2_avx2_fma;
 extern const poseidon2_kernel poseidon2_avx512_ifma;
 #endif
 

@@ -10,6 +10,7 @@ const poseidon2_kernel *const poseidon2_kernels[] = {
     &poseidon2_portable,
 #if defined(__x86_64__)
     &poseidon2_x86_64_adx,
+    &poseidon2_avx2_fma,
     &poseidon2_avx512_ifma,
 #endif
     NULL,
@@ -23,9 +24,15 @@ static int has_bmi2_and_adx(void)
     return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && ebx & bit_BMI2 && ebx & bit_ADX;
 }
 
+/* The compiler's library also asks whether the operating system saves the wide registers. */
+static int has_avx2_and_fma(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
 static int has_avx512_ifma(void)
 {
-    /* The compiler's library also asks whether the operating system saves the wide registers. */
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("avx512ifma");
@@ -38,6 +45,8 @@ int poseidon2_kernel_runs_here(const poseidon2_kernel *kernel)
 #if defined(__x86_64__)
     if (kernel == &poseidon2_x86_64_adx)
         return has_bmi2_and_adx();
+    if (kernel == &poseidon2_avx2_fma)
+        return has_bmi2_and_adx() && has_avx2_and_fma();
     if (kernel == &poseidon2_avx512_ifma)
         return has_bmi2_and_adx() && has_avx512_ifma();
 #endif

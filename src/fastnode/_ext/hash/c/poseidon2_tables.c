@@ -4,5 +4,6 @@
 #if defined(__x86_64__)
 #define POSEIDON2_TABLES_VECTOR
 #define POSEIDON2_TABLES_SINGLE
+#define POSEIDON2_TABLES_DOUBLE
 #endif
 #include "poseidon2_tables.h"

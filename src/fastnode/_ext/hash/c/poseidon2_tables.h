@@ -439,6 +439,106 @@ const vector_tables VECTOR_TABLES = {
 
 #endif
 
+#ifdef POSEIDON2_TABLES_DOUBLE
+/* ---- AVX2 and FMA kernel: limbs as above, each of them in all lanes ---- */
+
+typedef struct {
+    double negative_inverse[4];
+    double modulus[5][4];
+    double fold[4][5][4];
+    double round[6][5][4];
+} double_tables;
+
+SHARED const double_tables DOUBLE_TABLES __attribute__((aligned(32)));
+#ifdef POSEIDON2_TABLES_HERE
+const double_tables DOUBLE_TABLES __attribute__((aligned(32))) = {
+    .negative_inverse = {0x1f593efffffff, 0x1f593efffffff, 0x1f593efffffff, 0x1f593efffffff},
+    .modulus = {
+            {0x1f593f0000001, 0x1f593f0000001, 0x1f593f0000001, 0x1f593f0000001},
+            {0x4879b9709143e, 0x4879b9709143e, 0x4879b9709143e, 0x4879b9709143e},
+            {0x181585d2833e8, 0x181585d2833e8, 0x181585d2833e8, 0x181585d2833e8},
+            {0xa029b85045b68, 0xa029b85045b68, 0xa029b85045b68, 0xa029b85045b68},
+            {0x030644e72e131, 0x030644e72e131, 0x030644e72e131, 0x030644e72e131},
+        },
+    .fold = {
+        {
+            {0x22e2400e2f27d, 0x22e2400e2f27d, 0x22e2400e2f27d, 0x22e2400e2f27d},
+            {0x323b46ea19686, 0x323b46ea19686, 0x323b46ea19686, 0x323b46ea19686},
+            {0xe6c43f0df672d, 0xe6c43f0df672d, 0xe6c43f0df672d, 0xe6c43f0df672d},
+            {0x7824014c39e8b, 0x7824014c39e8b, 0x7824014c39e8b, 0x7824014c39e8b},
+            {0x00c6b48afe1b8, 0x00c6b48afe1b8, 0x00c6b48afe1b8, 0x00c6b48afe1b8},
+        },
+        {
+            {0x0e8c656567d77, 0x0e8c656567d77, 0x0e8c656567d77, 0x0e8c656567d77},
+            {0x430d05713ae61, 0x430d05713ae61, 0x430d05713ae61, 0x430d05713ae61},
+            {0xea3ba6b167128, 0xea3ba6b167128, 0xea3ba6b167128, 0xea3ba6b167128},
+            {0xa7dae55c5a296, 0xa7dae55c5a296, 0xa7dae55c5a296, 0xa7dae55c5a296},
+            {0x01b4afd513572, 0x01b4afd513572, 0x01b4afd513572, 0x01b4afd513572},
+        },
+        {
+            {0x74eccce9a797a, 0x74eccce9a797a, 0x74eccce9a797a, 0x74eccce9a797a},
+            {0x16ddcc30bd8a4, 0x16ddcc30bd8a4, 0x16ddcc30bd8a4, 0x16ddcc30bd8a4},
+            {0x49ecd3539499e, 0x49ecd3539499e, 0x49ecd3539499e, 0x49ecd3539499e},
+            {0xb23a6fcc592b8, 0xb23a6fcc592b8, 0xb23a6fcc592b8, 0xb23a6fcc592b8},
+            {0x00e3bd49f6ee5, 0x00e3bd49f6ee5, 0x00e3bd49f6ee5, 0x00e3bd49f6ee5},
+        },
+        {
+            {0x82e644ee4c3d2, 0x82e644ee4c3d2, 0x82e644ee4c3d2, 0x82e644ee4c3d2},
+            {0xf93893c98b1de, 0xf93893c98b1de, 0xf93893c98b1de, 0xf93893c98b1de},
+            {0xd46fe04d0a4c7, 0xd46fe04d0a4c7, 0xd46fe04d0a4c7, 0xd46fe04d0a4c7},
+            {0x8f0aad55e2a1f, 0x8f0aad55e2a1f, 0x8f0aad55e2a1f, 0x8f0aad55e2a1f},
+            {0x005ed0447de83, 0x005ed0447de83, 0x005ed0447de83, 0x005ed0447de83},
+        },
+    },
+    .round = {
+        {
+            {0x7f321a2e39f3a, 0x7f321a2e39f3a, 0x7f321a2e39f3a, 0x7f321a2e39f3a},
+            {0x35c82b5ed0d12, 0x35c82b5ed0d12, 0x35c82b5ed0d12, 0x35c82b5ed0d12},
+            {0xb0b53c5eadbaf, 0xb0b53c5eadbaf, 0xb0b53c5eadbaf, 0xb0b53c5eadbaf},
+            {0xd6e04a2926da9, 0xd6e04a2926da9, 0xd6e04a2926da9, 0xd6e04a2926da9},
+            {0x02d13b8b7a117, 0x02d13b8b7a117, 0x02d13b8b7a117, 0x02d13b8b7a117},
+        },
+        {
+            {0x609954b2d3880, 0x609954b2d3880, 0x609954b2d3880, 0x609954b2d3880},
+            {0xbfed2f9375e9a, 0xbfed2f9375e9a, 0xbfed2f9375e9a, 0xbfed2f9375e9a},
+            {0x382c8626f837a, 0x382c8626f837a, 0x382c8626f837a, 0x382c8626f837a},
+            {0x6eebc7c4f393d, 0x6eebc7c4f393d, 0x6eebc7c4f393d, 0x6eebc7c4f393d},
+            {0x008d600dcd2e1, 0x008d600dcd2e1, 0x008d600dcd2e1, 0x008d600dcd2e1},
+        },
+        {
+            {0xa7687faa8c292, 0xa7687faa8c292, 0xa7687faa8c292, 0xa7687faa8c292},
+            {0xd3c4dc7198ae8, 0xd3c4dc7198ae8, 0xd3c4dc7198ae8, 0xd3c4dc7198ae8},
+            {0xdfe4929be01da, 0xdfe4929be01da, 0xdfe4929be01da, 0xdfe4929be01da},
+            {0xff69ed2778361, 0xff69ed2778361, 0xff69ed2778361, 0xff69ed2778361},
+            {0x02c10f02a47f8, 0x02c10f02a47f8, 0x02c10f02a47f8, 0x02c10f02a47f8},
+        },
+        {
+            {0xd0e021aa54b66, 0xd0e021aa54b66, 0xd0e021aa54b66, 0xd0e021aa54b66},
+            {0x548b25a4eba17, 0x548b25a4eba17, 0x548b25a4eba17, 0x548b25a4eba17},
+            {0x8246b1e8fa596, 0x8246b1e8fa596, 0x8246b1e8fa596, 0x8246b1e8fa596},
+            {0x9cf69932011bb, 0x9cf69932011bb, 0x9cf69932011bb, 0x9cf69932011bb},
+            {0x01a99df1e87ef, 0x01a99df1e87ef, 0x01a99df1e87ef, 0x01a99df1e87ef},
+        },
+        {
+            {0x3765c27890da0, 0x3765c27890da0, 0x3765c27890da0, 0x3765c27890da0},
+            {0x1a163e45c4cf0, 0x1a163e45c4cf0, 0x1a163e45c4cf0, 0x1a163e45c4cf0},
+            {0xfad70771750de, 0xfad70771750de, 0xfad70771750de, 0xfad70771750de},
+            {0x83930a0173cbf, 0x83930a0173cbf, 0x83930a0173cbf, 0x83930a0173cbf},
+            {0x01932f86f072e, 0x01932f86f072e, 0x01932f86f072e, 0x01932f86f072e},
+        },
+        {
+            {0xd545188188a0e, 0xd545188188a0e, 0xd545188188a0e, 0xd545188188a0e},
+            {0x724f95a92e366, 0x724f95a92e366, 0x724f95a92e366, 0x724f95a92e366},
+            {0x9f84abb1a5844, 0x9f84abb1a5844, 0x9f84abb1a5844, 0x9f84abb1a5844},
+            {0x726952739e03b, 0x726952739e03b, 0x726952739e03b, 0x726952739e03b},
+            {0x024ceb8c79b74, 0x024ceb8c79b74, 0x024ceb8c79b74, 0x024ceb8c79b74},
+        },
+    },
+};
+#endif
+
+#endif
+
 #ifdef POSEIDON2_TABLES_SINGLE
 /* ---- one or two states, AVX-512 IFMA and ADX ---- */
 
