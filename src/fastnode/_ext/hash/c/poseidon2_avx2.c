@@ -1,15 +1,9 @@
 /* The kernel for AVX2 and FMA: cuts a run into batches.  One and two states are left to the kernel for ADX. */
-#include "poseidon2.h"
-
 #if defined(__x86_64__)
 
 #include <immintrin.h>
 
 #include "poseidon2_avx2.h"
-
-#define LANES VECTOR_LANES
-/* A batch takes 2.5 times as long as one input alone. */
-#define LANES_WORTH_IT 3
 
 #define SAME(number) {number, number, number, number}
 
@@ -59,14 +53,14 @@ static size_t together(size_t waiting)
 {
     if (waiting < LANES_WORTH_IT)
         return 1;
-    return waiting < LANES ? waiting : LANES;
+    return waiting < VECTOR_LANES ? waiting : VECTOR_LANES;
 }
 
 static void hash_many(const uint8_t *inputs, size_t arity, size_t count, uint8_t *out)
 {
     unsigned before = begin_doubles();
     while (count >= LANES_WORTH_IT) {
-        size_t batch = count < LANES ? count : LANES;
+        size_t batch = count < VECTOR_LANES ? count : VECTOR_LANES;
         poseidon2_avx2_hash_4(inputs, arity, batch, out);
         inputs += batch * arity * POSEIDON2_FIELD_BYTES;
         out += batch * POSEIDON2_FIELD_BYTES;

@@ -15,7 +15,6 @@
  * The caller sets the rounding mode, in another file, so that no compiler moves anything past that. */
 #if defined(__x86_64__)
 
-#include "poseidon2.h"
 #include "poseidon2_avx2.h"
 
 #include <immintrin.h>
@@ -28,20 +27,11 @@ void poseidon2_avx2_absorb(uint8_t *state, const uint8_t *elements, size_t group
 #include "poseidon2_tables.h"
 
 #define VECTORS 1
-#define WORDS (POSEIDON2_FIELD_BYTES / 8)
 #define HASH_LANES poseidon2_avx2_hash_4
 #define ABSORB_LANES poseidon2_avx2_absorb_4
 #define ABSORB_ONE poseidon2_avx2_absorb
-/* Two states are done sooner one after the other. */
-#define LANES_WORTH_IT 3
 
 #define CODE __attribute__((target("avx2,fma")))
-#define INLINE CODE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 10")
-#endif
 
 typedef __m256i lanes;
 typedef __m256d doubles;

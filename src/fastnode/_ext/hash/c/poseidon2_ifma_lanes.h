@@ -1,7 +1,7 @@
 /* Poseidon2 with AVX-512 IFMA: LANES states side by side, VECTORS vectors of eight lanes each.
  *
  * The including file defines VECTORS, and the names of what comes out of poseidon2_lanes_sponge.h. */
-#include "poseidon2.h"
+#include "poseidon2_lanes.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -9,18 +9,8 @@
 #define POSEIDON2_TABLES_VECTOR
 #include "poseidon2_tables.h"
 
-#define LIMBS 5
-#define LIMB_BITS 52
 #define VECTOR_LANES 8
-#define WORDS (POSEIDON2_FIELD_BYTES / 8)
-
 #define CODE __attribute__((target("avx512f,avx512dq,avx512ifma")))
-#define INLINE CODE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 10")
-#endif
 #define EACH_VECTOR UNROLL for (int v = 0; v < VECTORS; v++)
 
 typedef struct {
