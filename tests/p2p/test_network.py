@@ -20,7 +20,7 @@ from tests.p2p.vectors import recorded
 from tests.ports import free_port
 from tests.test_loop import KINDS
 
-from fastnode.errors import PeerFault, PeerUnavailable
+from fastnode.errors import DatabaseFull, DatabaseUnreadable, DatabaseUnwritable, PeerFault, PeerUnavailable
 from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.judging.host import Judgement
@@ -407,6 +407,33 @@ def test_who_was_pruned_does_not_graft_again_after_a_restart(start: Start, tmp_p
     again.wait_until(lambda _: restarted.gossip._beats >= 5)
     assert again.network.snapshot.mesh["tx"] == 0
     assert overlay.scores._peers[node.identity.peer_id].behaviour == 0, "it has grafted too early"
+
+
+@pytest.mark.parametrize("kind", [DatabaseFull, DatabaseUnreadable, DatabaseUnwritable])
+def test_a_disk_that_fails_is_no_bug_of_the_network_nor_a_fault_of_a_peer(
+    start: Start, kind: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    middle = start()
+    one, other = start(middle), start(middle)
+    for node in (one, other):
+        node.wait_for_mesh(1)
+    middle.wait_for_mesh(2)
+    judge = middle.host.judge
+
+    def judge_with_a_broken_disk(topic: Topic, payload: bytes, peer: str) -> Judgement:
+        if payload == b"unlucky":
+            raise kind("the disk fails")
+        return judge(topic, payload, peer)
+
+    middle.host.judge = judge_with_a_broken_disk  # type: ignore[method-assign]
+    one.network.publish(Topic.TX, b"unlucky")
+    one.network.publish(Topic.BLOCK_PROPOSAL, b"good")
+    other.host.wait_for(b"good")
+    middle.wait_until(lambda snapshot: snapshot.gossip.get(("tx", Verdict.IGNORE.value)) == 1)
+    assert b"unlucky" not in other.host.received
+    assert [peer.application_score for peer in middle.network.snapshot.peers] == [0, 0]
+    assert middle.network.snapshot.events.get("internal errors", 0) == 0
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 @pytest.mark.parametrize("kind", [type(kind).__name__ for kind in KINDS if isinstance(kind, Exception)])

@@ -18,7 +18,14 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
-from fastnode.errors import DecodeError, PeerFault, PeerUnavailable
+from fastnode.errors import (
+    DatabaseFull,
+    DatabaseUnreadable,
+    DatabaseUnwritable,
+    DecodeError,
+    PeerFault,
+    PeerUnavailable,
+)
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.p2p.discovery.enr import NodeRecord
@@ -98,6 +105,8 @@ class Chores:
             await work
         except (PeerUnavailable, PeerFault, TimeoutError) as error:
             logger.debug("a peer has failed", extra=log_facts(reason=str(error)))
+        except (DatabaseFull, DatabaseUnreadable, DatabaseUnwritable) as error:  # the database itself tells of it, once
+            logger.debug("work for a peer needs the database", extra=log_facts(reason=str(error)))
         except Exception:  # a bug must not end the network
             self._counts["internal errors"] += 1
             logger.exception("an error in the peer-to-peer network")
