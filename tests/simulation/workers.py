@@ -373,7 +373,7 @@ class NodeWithWorkers(NodeOfWorld):
         view = None if self.node is None else self.node.view
         for worker in self.workers:
             health = worker.health
-            if health is None or health.not_ready or health.components["primary"]:
+            if health is None or health.not_ready or health.failing or health.components["primary"]:
                 return f"{worker.name} does not serve: {health}"
             if view is not None and worker.tip != view.chain.tips:
                 return f"{worker.name} is not where its primary is: {worker.tip.proposed}, {view.chain.tips.proposed}"
