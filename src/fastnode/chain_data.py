@@ -24,6 +24,7 @@ from fastnode.log_index import TAG_FILTER_FILE, ChainIndexes
 from fastnode.records import dataclass
 from fastnode.storage.data_directory import DataDirectory
 from fastnode.storage.database import (
+    CHAIN_MEMORY,
     LOG_LEFT_BYTES_MAX,
     SMALL_MEMORY,
     DatabaseMemory,
@@ -62,7 +63,7 @@ class ChainOptions:
     world_state_checkpoint_history: int = 0
     world_state_history_from: str = "genesis"
     tag_filter_mb: int = 16
-    database_memory: DatabaseMemory = DatabaseMemory()
+    database_memory: DatabaseMemory = CHAIN_MEMORY
 
     @classmethod
     def of(cls, settings: Settings) -> ChainOptions:
@@ -72,7 +73,7 @@ class ChainOptions:
             world_state_checkpoint_history=settings.world_state_checkpoint_history,
             world_state_history_from=settings.world_state_history_from,
             tag_filter_mb=settings.tag_filter_mb,
-            database_memory=SMALL_MEMORY if settings.local_network else DatabaseMemory(),
+            database_memory=SMALL_MEMORY if settings.local_network else CHAIN_MEMORY,
         )
 
 

@@ -21,7 +21,8 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.chain_data import ChainData, ChainOptions
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.sources.sync_control import SyncControl
-from fastnode.storage import giving_back
+from fastnode.storage import database, giving_back
+from fastnode.storage.database import log_bytes
 from fastnode.world_state import state as state_module
 
 KILLS = 60 if os.environ.get("FASTNODE_LONG") else 5
@@ -158,6 +159,23 @@ def test_upkeep_comes_again_while_blocks_are_written(opened: tuple[ChainData, In
         other.start()
         other.join(PATIENCE_S)
     assert found == [None]
+
+
+@pytest.mark.parametrize("is_far_behind", [True, False])
+def test_a_long_log_becomes_a_table_once_the_chain_is_not_far_behind(
+    opened: tuple[ChainData, Ingestor], monkeypatch: pytest.MonkeyPatch, is_far_behind: bool
+) -> None:
+    data, ingestor = opened
+    monkeypatch.setattr(database, "WRITE_BUFFER_BYTES", 2000)
+    paths = [data.store.path, data.state.path]
+    for owner in (data.store.database, data.state.database):
+        owner.write([(b"Z" + bytes([number]), bytes(1000)) for number in range(4)])
+    ingestor.final_checkpoint = 1_000_000 if is_far_behind else 0
+    upkeep = Upkeep(ingestor, data.state, SyncControl(), on_pruned=lambda: None)
+    assert upkeep._shorten_logs() is not is_far_behind
+    for path in paths:
+        assert (log_bytes(path) > 2000) is is_far_behind
+    assert not upkeep._shorten_logs()
 
 
 def test_upkeep_may_be_killed_at_any_moment(directory: Path) -> None:

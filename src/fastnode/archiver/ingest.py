@@ -133,6 +133,11 @@ class Ingestor:
         """True if saying what is final before it is stored is of any use."""
         return self._state is not None and self._state.newest_of_runs(_NEWEST) > 0
 
+    @property
+    def is_far_behind(self) -> bool:
+        """True while there is more that is final than what is stored."""
+        return self.view.tips.checkpointed.checkpoint.number < self.final_checkpoint
+
     def apply(self, record: Record) -> int:
         """Apply one record of a source; returns how many blocks were new."""
         if isinstance(record, CheckpointRecord):

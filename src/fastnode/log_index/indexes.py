@@ -53,6 +53,8 @@ class ChainIndexes:
             return 0
         self._contracts.release = store.chain.release
         with store.open_view() as view:
+            if view.tip_number == 0:
+                self.load_filter(view)  # there is no tag: none is looked up while the chain grows
             starts = [self._end_of_index(store, view, writer) for writer in self.writers]
             count = view.tip_number - min(starts)
             if count:

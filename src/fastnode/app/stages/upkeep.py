@@ -5,6 +5,8 @@ packed, and the room of both given back.
                texts, if blocks are not being written and nobody has paused the node
     when nothing is left to drop or pack, and what was dropped is a fair part of a database:
     a step     merges some tables, with no lock held; reads and new blocks go on beside it
+    when nothing of that is left, and the chain is not far behind:
+    a step     writes a long log of a database into a table, so that a start after a crash need not replay it
 
 Each step ends within about a second, and is followed by a pause that is longer than it took.
 """
@@ -80,7 +82,7 @@ class Upkeep:
     def _step(self) -> float:
         begun = self._loop.clock.monotonic()
         try:
-            did = self._prune() or self._give_back()
+            did = self._prune() or self._give_back() or self._shorten_logs()
         except (DatabaseFull, DatabaseUnwritable, DatabaseUnreadable) as error:
             # Its database says so of itself, for the node's health.
             logger.warning("upkeep waits", extra=log_facts(reason=str(error)))
@@ -109,6 +111,12 @@ class Upkeep:
                 oldest = {"oldest_block": self._state.view.oldest, "oldest_body": self._ingestor.view.oldest_body}
                 logger.info("history dropped", extra=log_facts(**oldest, thin_to_block=self._state.view.thin))
             return False
+
+    def _shorten_logs(self) -> bool:
+        # Far behind, the larger tables that come of longer logs save most of the merging.
+        if self._ingestor.is_far_behind:
+            return False
+        return any([database.shorten_log() for database in (self._state.database, self._ingestor.store.database)])
 
     def _give_back(self) -> bool | None:
         for owner in (self._state, self._ingestor.store):
