@@ -113,7 +113,7 @@ class Upkeep:
             return False
 
     def _shorten_logs(self) -> bool:
-        # Far behind, the larger tables that come of longer logs save most of the merging.
+        # Longer logs make larger tables, which save most of the merging while far behind.
         if self._ingestor.is_far_behind:
             return False
         return any([database.shorten_log() for database in (self._state.database, self._ingestor.store.database)])

@@ -23,7 +23,7 @@ __all__ = ["RollupFacts", "Wanted", "difference", "read_facts"]
 
 _NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
 _GENESIS_CHECKPOINT: Final = 0
-#: What a JSON number holds exactly: the node answers with these, and keeps them.
+#: The greatest number that JSON holds exactly: the node answers with these, and keeps them.
 NUMBER_MAX: Final = (1 << 53) - 1
 
 
