@@ -17,6 +17,7 @@ import resource
 import selectors
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import traceback
@@ -27,7 +28,7 @@ from typing import Any, Final, Protocol
 
 from tests.simulation import coverage
 
-__all__ = ["Outcome", "new_directory", "outcomes"]
+__all__ = ["Core", "Outcome", "new_directory", "outcomes"]
 
 #: Seconds of CPU for a simulated minute, and for the start, after which a seed counts as one that hangs.
 MINUTE_CPU_S: Final = 20
@@ -69,18 +70,55 @@ def new_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="simulation-", dir=_IN_MEMORY if is_usable else None))
 
 
+class Core:
+    """A core of the machine that no other seed has, in this farm or another one.
+
+    Threads of a seed take turns: what follows on the same core finds its memory near, and the interpreter's lock free.
+    On two cores each turn wakes both.  Where all cores are taken, the system places the seed.
+    """
+
+    def __init__(self) -> None:
+        #: Names of the system's own for sockets, without files: a name is free again when its holders have ended.
+        self._holding: socket.socket | None = None
+        self.number: int | None = None
+        for number in sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else ():
+            holding = socket.socket(socket.AF_UNIX)
+            try:
+                holding.bind(f"\0fastnode simulation core {number}")
+            except OSError:
+                holding.close()
+            else:
+                self._holding, self.number = holding, number
+                return
+
+    def stay(self) -> None:
+        """Keep this process on it.  A thread that is woken waits until the one that woke it gives the core up."""
+        if sys.platform != "linux":
+            return
+        with contextlib.suppress(OSError):  # where a sandbox forbids it
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            if self.number is not None:
+                os.sched_setaffinity(0, {self.number})
+
+    def leave(self) -> None:
+        if self._holding is not None:
+            self._holding.close()
+
+
 class _Child:
     def __init__(self, place: int, plan: Plan, play: Play, tell: Callable[[str], None] | None, *, covers: bool) -> None:
         self.outcome = Outcome(place, plan)
         self._tell = tell
         self._left = b""
         self._directory = new_directory()
+        self._core = Core()
         sys.stdout.flush()
         sys.stderr.flush()
         self.reading, writing = os.pipe()
         self.process = os.fork()
         if self.process == 0:
             os.close(self.reading)
+            self._core.stay()
             with os.fdopen(writing, "w", encoding="utf-8") as told:
                 _live(plan, self._directory, play, told, covers=covers)
         os.close(writing)
@@ -104,6 +142,7 @@ class _Child:
     def end(self) -> Outcome:
         os.close(self.reading)
         _, status, used = os.wait4(self.process, 0)
+        self._core.leave()
         self.outcome.has_held = status == 0
         self.outcome.cpu_s = used.ru_utime + used.ru_stime
         if os.WIFSIGNALED(status):
