@@ -16,6 +16,7 @@ are, and what is spoiled in one is merged into one first.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
@@ -113,7 +114,7 @@ class Disk:
 
     def has(self, path: Path) -> bool:
         """True if the path is one of the life that goes on."""
-        return self._node.process is not None and path.is_relative_to(self._node.directory)
+        return self._node.process is not None and f"{path}/".startswith(f"{self._node.directory}/")
 
     def on_write(self, write: Callable[[], None], *, is_synced: bool) -> None:
         """Do it, unless the process ends before."""
@@ -147,7 +148,7 @@ class Disk:
         """A synced batch of a database is done."""
         self._logs[path] = self._newest_log(path)
         note = path / WRITTEN_FILE
-        if note.exists():
+        with contextlib.suppress(FileNotFoundError):
             self._notes[note] = [*self._notes.get(note, ())[1 - _NOTES_KEPT :], note.read_bytes()]
 
     def on_open(self, path: Path) -> None:
@@ -169,8 +170,8 @@ class Disk:
 
     @staticmethod
     def _newest_log(path: Path) -> tuple[str, int]:
-        logs = sorted(file.name for file in path.glob("*.log"))
-        return (logs[-1], (path / logs[-1]).stat().st_size) if logs else ("", 0)
+        newest = max((name for name in os.listdir(path) if name.endswith(".log")), default="")  # noqa: PTH208 - quick
+        return newest, os.stat(f"{path}/{newest}").st_size if newest else 0  # noqa: PTH116
 
     def require_room(self, path: Path) -> None:
         """OSError as the system raises it where a file takes nothing more."""
@@ -399,10 +400,13 @@ class _Database(_Reads):
 def put_disks_in_place(world: World) -> None:
     """Let what the nodes open, sync and ask of the file system go by their disks."""
 
+    everywhere = f"{world.directory}/"
+
     def disk_of(path: Path) -> Disk | None:
-        if not path.is_relative_to(world.directory) or path == world.directory:
+        text = str(path)
+        if not text.startswith(everywhere):
             return None
-        name = path.relative_to(world.directory).parts[0].rpartition("-")[0]
+        name = text[len(everywhere) :].partition("/")[0].rpartition("-")[0]
         disk = next((node.disk for node in world.nodes if node.name == name), None)
         return disk if disk is not None and disk.has(path) else None
 

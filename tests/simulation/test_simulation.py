@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import re
 import signal
 import subprocess
@@ -13,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.simulation.farm import outcomes
-from tests.simulation.scheduler import Lock, Scheduler, StandstillError
+from tests.simulation.farm import Core, outcomes
+from tests.simulation.scheduler import Lock, Loop, ReentrantLock, Scheduler, StandstillError
 
 PROJECT: Final = Path(__file__).parents[2]
 #: Seconds for a seed on a machine that does much else.
@@ -55,16 +57,15 @@ def test_the_network_holds_and_a_number_tells_the_same_story_elsewhere(tmp_path:
         assert line in again.stdout
 
 
-#: Short seeds in all, and in each of the parts that run beside each other: a part prepares for five seconds.  200 take
-#: four minutes of two cores.
-SEEDS: Final = 200 if is_long else 20
-SEEDS_IN_PART: Final = 25 if is_long else 10
+#: Short seeds in all, and in each part, which prepares for three seconds and plays on two cores.
+SEEDS: Final = 200 if is_long else 100
+SEEDS_IN_PART: Final = 50
 
 
 @on_tried_python
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_IN_PART))
 def test_short_seeds_of_both_networks_hold(first: int) -> None:
-    arguments = ("--network", "both", "--short", "--seed", str(first), "--count", str(SEEDS_IN_PART))
+    arguments = ("--network", "both", "--short", "--seed", str(first), "--count", str(SEEDS_IN_PART), "--jobs", "2")
     played = simulate(*arguments, "--keep-going", "--no-shrink", hash_seed=0)
     assert played.returncode == 0, played.stdout[-5000:]
     assert f"{SEEDS_IN_PART} seeds: {SEEDS_IN_PART} held, 0 did not" in played.stdout
@@ -164,6 +165,24 @@ def test_who_has_heard_enough_ends_the_seeds_that_are_played() -> None:
     os.close(telling)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="seeds keep to a core on Linux only")
+def test_a_seed_has_a_core_that_no_other_one_has_or_none() -> None:
+    """Others may play meanwhile: then some are taken."""
+    count = len(os.sched_getaffinity(0))
+    cores = [Core() for _ in range(count + 1)]
+    numbers = [core.number for core in cores if core.number is not None]
+    assert len(numbers) == len(set(numbers)) <= count
+    assert cores[-1].number is None
+    for core in cores:
+        core.leave()
+
+    def play(_: Ending, __: Path, tell: Callable[[str], None]) -> bool:
+        tell(f"{len(os.sched_getaffinity(0))} {os.sched_getscheduler(0) == os.SCHED_BATCH}")
+        return True
+
+    assert {outcome.lines[0] for outcome in outcomes([Ending("holds")] * 3, play)} <= {"1 True", f"{count} True"}
+
+
 def story(seed: int, chance: float) -> list[str]:
     """Two threads that take turns at one lock and sleep now and then."""
     told: list[str] = []
@@ -220,3 +239,76 @@ def test_a_killed_process_goes_on_nowhere_and_its_clock_costs_nothing() -> None:
 
     world.run(begin)
     assert len(told) == 24
+
+
+class PlainLoop(Loop):
+    """With the rounds of asyncio's own loop."""
+
+    _run_once = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined]
+    call_soon = asyncio.BaseEventLoop.call_soon
+
+
+def told_by(kind: type[Loop], seed: int) -> list[str]:
+    """Calls now, later and from another thread, half of which are cancelled, some at the same time."""
+    dice, told, world = random.Random(seed), list[str](), Scheduler(seed, 0.3)
+
+    def live() -> None:
+        loop = kind()
+        handles: list[asyncio.Handle] = []
+
+        def act(name: str) -> None:
+            told.append(f"{name} {world.now:.9f} {world._looks}")
+            for number in range(dice.choice([0, 0, 1, 2])):
+                begin = dice.choice([loop.call_soon, lambda *call: loop.call_later(dice.randrange(4) / 8, *call)])
+                handles.append(begin(act, f"{name}.{number}"))  # type: ignore[operator]
+            for _ in range(dice.randrange(3)):
+                dice.choice(handles).cancel()
+            if len(told) > 2_000 or dice.random() < 0.01:
+                loop.stop()
+
+        for number in range(dice.choice([5, 300])):
+            handles.append(loop.call_later(dice.randrange(20) / 8, act, str(number)))
+            if dice.random() < 0.6:
+                handles[-1].cancel()
+        loop.call_later(9.0, loop.stop)
+        world.spawn("other", lambda: loop.call_soon_threadsafe(act, "from another thread") and None)
+        loop.run_forever()
+        told.append(f"{len(loop._scheduled)} {loop._timer_cancelled_count} {len(loop._ready)}")  # type: ignore[attr-defined]
+        loop.close()
+
+    world.run(live)
+    return told
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_loop_of_the_world_calls_what_that_of_asyncio_would_at_the_same_time(seed: int) -> None:
+    assert told_by(Loop, seed) == told_by(PlainLoop, seed)
+
+
+def test_a_reentrant_lock_is_held_until_it_is_released_as_often() -> None:
+    world, told = Scheduler(1), list[str]()
+    lock = ReentrantLock()
+
+    def other() -> None:
+        told.append(f"free at once: {lock.acquire(blocking=False)}, soon: {lock.acquire(timeout=1)}")
+        with pytest.raises(RuntimeError):
+            lock.release()
+        with lock:
+            told.append("held by the other")
+
+    def begin() -> None:
+        with lock, lock:
+            world.spawn("other", other)
+            world.sleep(5)
+            lock.acquire()
+            lock.release()
+            told.append("waits")
+            held = lock._release_save()  # as a condition does
+            world.sleep(1)
+            lock._acquire_restore(held)
+            told.append("goes on")
+        with pytest.raises(RuntimeError):
+            lock.release()
+
+    world.run(begin)
+    assert told == ["free at once: False, soon: False", "waits", "held by the other", "goes on"]
