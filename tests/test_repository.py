@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib.util
 import io
 import os
@@ -67,6 +68,21 @@ def texts() -> list[tuple[str, str]]:
     return found
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """A module's syntax, read once for all tests of this file."""
+    return ast.parse(path.read_bytes())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_kept_and_let_go() -> Iterator[None]:
+    """Without garbage collection meanwhile: it would look at all of them again and again."""
+    gc.disable()
+    yield
+    tree_of.cache_clear()
+    gc.enable()
+
+
 # ---- words ------------------------------------------------------------------------------------------
 
 #: Rooms, and folders of tests, whose comments and docstrings begin with a noun or a verb.
@@ -95,16 +111,35 @@ PLAIN_WORDS = (
     "values",
     "world_state",
 )
-_BARE = re.compile(r"(?:#:? ?)?(?:What|Of|Whether|How|Where|Who|Whose|Whom|Why|Which|Those)\b")
+_WORDS = r"(?:What|Of|Whether|How|Where|Who|Whose|Whom|Why|Which|Those)\b"
+_BARE = re.compile(rf"(?:#:? ?)?{_WORDS}")
+#: Where one may be found at all: most files have none, and to read one token by token takes long.
+_BARE_COMMENT = re.compile(rf"#:? ?{_WORDS}")
+_BARE_DOCSTRING = re.compile(rf"[\"'][\s\\]*{_WORDS}")
 
 
-def beginnings(text: str) -> Iterator[tuple[int, str]]:
-    """Line and words of every docstring and of every comment; lines of one comment are one."""
+def may_have_a_bare_comment(text: str) -> bool:
+    """False where every such line goes on with the comment of the line before."""
+    before = ""
+    for line in text.splitlines():
+        goes_on = line.lstrip().startswith("#") and before.lstrip().startswith("#") and not {*"'\""} & {*before}
+        if not goes_on and _BARE_COMMENT.search(line):
+            return True
+        before = line
+    return False
+
+
+def beginnings(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and words of every docstring and of every comment, where a file may have a bare one; lines of one comment
+    are one."""
+    text = path.read_text(encoding="utf-8")
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(path)) if _BARE_DOCSTRING.search(text) else ():
         if isinstance(node, documented) and (docstring := ast.get_docstring(node)):
             yield node.body[0].lineno, docstring
-    line_before = 0
+    if not may_have_a_bare_comment(text):
+        return
+    line_before = -1
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             is_alone = not token.line[: token.start[1]].strip()
@@ -118,7 +153,7 @@ def test_comments_begin_with_their_subject(folder: str) -> None:
     found = [
         f"{path.relative_to(PROJECT)}:{line}: {words.splitlines()[0]}"
         for path in sorted((PROJECT / folder).rglob("*.py"))
-        for line, words in beginnings(path.read_text(encoding="utf-8"))
+        for line, words in beginnings(path)
         if _BARE.match(words)
     ]
     assert not found, "begin with a noun or a verb, and name the subject"
@@ -209,7 +244,7 @@ def test_every_class_of_an_extension_is_final() -> None:
 def imports_of(path: Path, depth: int = 1) -> set[str]:
     """The rooms that a module imports, on demand or for types only, too; with a greater ``depth``, their folders."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -426,7 +461,7 @@ def test_the_walk_of_a_request_on_the_fast_path_leads_through_files_that_exist()
 def test_no_module_draws_from_the_generator_that_all_modules_share() -> None:
     drawing = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in ast.walk(tree_of(path)):
             if (
                 isinstance(node, ast.Attribute)
                 and isinstance(node.value, ast.Name)
@@ -441,7 +476,7 @@ def test_a_class_that_makes_itself_makes_what_it_inherits_from() -> None:
     classes = {
         node.name: (node, path)
         for path in PACKAGE.rglob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in tree_of(path).body
         if isinstance(node, ast.ClassDef)
     }
 
@@ -486,7 +521,7 @@ def _own_fields(node: ast.ClassDef) -> set[str]:
 def test_a_class_with_many_fields_draws_its_states_and_says_what_always_holds() -> None:
     silent = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_bytes()).body:
+        for node in tree_of(path).body:
             if not isinstance(node, ast.ClassDef) or node.name in WITHOUT_STATES:
                 continue
             count = len(_own_fields(node))
