@@ -19,7 +19,7 @@ from tests.archiver.conftest import open_ingestor as open_ingestor
 from tests.archiver.conftest import sample as sample
 from tests.archiver.conftest import sample_path as sample_path
 from tests.archiver.conftest import store as store
-from tests.sources.made_chain import MadeChain, as_stored, made_chain
+from tests.sources.made_chain import MadeChain, as_stored, grown_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 from fastnode.app.stages.ingestion import IngestionThread
@@ -183,10 +183,7 @@ def release(request: pytest.FixtureRequest) -> Release:
 @pytest.fixture
 def chain(tmp_path: Path, release: Release) -> Iterator[MadeChain]:
     """A chain of six checkpoints with one to three blocks each, and two proposed blocks."""
-    with made_chain(tmp_path / "made", release=release) as chain:
-        for blocks in (1, 2, 3, 1, 2, 1):
-            chain.checkpoint(blocks)
-        chain.propose(2)
+    with grown_chain(tmp_path / "made", 1, 2, 3, 1, 2, 1, proposed=2, release=release) as chain:
         chain.proven, chain.finalized = 3, 2
         yield chain
 

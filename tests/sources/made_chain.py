@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import copy
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -168,3 +172,47 @@ def made_chain(directory: Path, shape: ChainShape = SHAPE, release: Release = FO
         yield chain
     finally:
         chain.close()
+
+
+@contextmanager
+def grown_chain(
+    directory: Path, *blocks: int, proposed: int = 0, shape: ChainShape = SHAPE, release: Release = FOUR
+) -> Iterator[MadeChain]:
+    """A made chain with checkpoints of so many blocks, and proposed blocks behind them.
+
+    The same arguments make the same chain, so all but the first are copies of it.
+    """
+    key = shape, id(release), blocks, proposed
+    if key not in _grown:
+        _grown[key] = _grow(shape, release, blocks, proposed)
+    chain = _copied(*_grown[key], directory)
+    try:
+        yield chain
+    finally:
+        chain.close()
+
+
+#: Closed chains and their folders, neither to be changed.
+_grown: dict[tuple[object, ...], tuple[MadeChain, Path]] = {}
+
+
+def _grow(shape: ChainShape, release: Release, blocks: tuple[int, ...], proposed: int) -> tuple[MadeChain, Path]:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with made_chain(folder / "made", shape, release) as chain:
+        for count in blocks:
+            chain.checkpoint(count)
+        if proposed:
+            chain.propose(proposed)
+    del chain._state
+    return chain, folder / "made"
+
+
+def _copied(grown: MadeChain, folder: Path, directory: Path) -> MadeChain:
+    making = grown._chain
+    shared = (grown.release, making.genesis, making._sample_chain, making._sample_genesis)
+    chain = MadeChain.__new__(MadeChain)
+    vars(chain).update(copy.deepcopy(vars(grown), {id(part): part for part in shared}))
+    shutil.copytree(folder, directory)
+    chain._state = WorldState(directory, making.genesis, separators=grown.release.separators)
+    return chain

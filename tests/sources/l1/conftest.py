@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.sources.conftest import release as release
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
-from tests.sources.made_chain import MadeChain, made_chain
+from tests.sources.made_chain import MadeChain, grown_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 from fastnode.outgoing.network import Network
@@ -18,10 +18,7 @@ from fastnode.protocol.releases import Release
 @pytest.fixture
 def chain(tmp_path: Path, release: Release) -> Iterator[MadeChain]:
     """A chain of four checkpoints with messages from L1, and two proposed blocks."""
-    with made_chain(tmp_path / "made", release=release) as chain:
-        for blocks in (1, 2, 1, 2):
-            chain.checkpoint(blocks)
-        chain.propose(2)
+    with grown_chain(tmp_path / "made", 1, 2, 1, 2, proposed=2, release=release) as chain:
         chain.proven, chain.finalized = 2, 1
         yield chain
 

@@ -15,7 +15,7 @@ from tests.sources.conftest import release as release
 from tests.sources.l1.derivation.attesting import address_of
 from tests.sources.l1.derivation.deriving import Deriving
 from tests.sources.l1.publishing import PublishingL1, RecordedL1, publish, served
-from tests.sources.made_chain import SHAPE, MadeChain, made_chain
+from tests.sources.made_chain import SHAPE, MadeChain, grown_chain
 
 from fastnode.development.synthetic_chain import ChainShape
 from fastnode.protocol.releases import Release
@@ -30,9 +30,7 @@ def shape() -> ChainShape:
 @pytest.fixture
 def chain(tmp_path: Path, shape: ChainShape, release: Release) -> Iterator[MadeChain]:
     """Three checkpoints of one, two and one blocks."""
-    with made_chain(tmp_path / "made", shape, release) as chain:
-        for blocks in (1, 2, 1):
-            chain.checkpoint(blocks)
+    with grown_chain(tmp_path / "made", 1, 2, 1, shape=shape, release=release) as chain:
         yield chain
 
 
