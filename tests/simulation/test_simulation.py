@@ -58,8 +58,8 @@ def test_the_network_holds_and_a_number_tells_the_same_story_elsewhere(tmp_path:
 
 
 #: Short seeds in all, and in each part, which prepares for three seconds and plays on two cores.
-SEEDS: Final = 200 if is_long else 80
-SEEDS_IN_PART: Final = 40
+SEEDS: Final = 200 if is_long else 40
+SEEDS_IN_PART: Final = 20
 
 
 @on_tried_python
