@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.errors import DecodeError, UpstreamRejection
 from fastnode.records import dataclass
-from fastnode.sources.l1.abi import from_quantity
+from fastnode.sources.l1.abi import from_amount, from_quantity
 
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
@@ -140,7 +140,7 @@ def read_prices(endpoint: L1Endpoint) -> L1Prices:
         raise latest
     if not isinstance(latest, dict):
         raise DecodeError("L1 has no latest block")
-    base_fee = from_quantity(latest.get("baseFeePerGas"), "baseFeePerGas")
+    base_fee = from_amount(latest.get("baseFeePerGas"), "baseFeePerGas")
     asked = _number(tip)
     seen = max(_percentile(_pending_tips(pending, base_fee)), _history_tip(history))
     if asked:
@@ -155,7 +155,7 @@ def read_prices(endpoint: L1Endpoint) -> L1Prices:
 
 def _number(answer: Any) -> int:
     try:
-        return from_quantity(answer, "fee")
+        return from_amount(answer, "fee")
     except DecodeError:
         return 0
 

@@ -15,7 +15,7 @@ from fastnode.publishing.kept import KeptTransactions
 from fastnode.publishing.publisher import L1Publisher
 from fastnode.publishing.requests import OutcomeKind, Request
 from fastnode.publishing.simulation import Simulator
-from fastnode.sources.l1.abi import from_quantity, hex_data
+from fastnode.sources.l1.abi import from_amount, hex_data
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Publishers:
         calls = [("eth_getBalance", [hex_data(publisher.address), "latest"]) for publisher in asked]
 
         def ask(endpoint: L1Endpoint) -> list[int]:
-            return [from_quantity(answer, "balance") for answer in endpoint.results(calls)]
+            return [from_amount(answer, "balance") for answer in endpoint.results(calls)]
 
         for publisher, balance in zip(asked, self._l1.run(ask) if asked else (), strict=True):
             publisher.balance_wei = balance

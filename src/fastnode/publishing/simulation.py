@@ -17,7 +17,7 @@ from fastnode.publishing.fees import GAS_MAX
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.reverts import reverted, reverted_of
 from fastnode.records import dataclass
-from fastnode.sources.l1.abi import from_quantity, hex_data, quantity
+from fastnode.sources.l1.abi import from_amount, from_quantity, hex_data, quantity
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
 from fastnode.sources.l1.proposals import call_data_of
 from fastnode.sources.l1.propose_calls import is_unknown_method
@@ -104,7 +104,7 @@ class Simulator:
         }
 
         def ask(endpoint: L1Endpoint) -> int | CallReverted:
-            fee = from_quantity(endpoint.results([("eth_blobBaseFee", [])])[0], "eth_blobBaseFee")
+            fee = from_amount(endpoint.results([("eth_blobBaseFee", [])])[0], "eth_blobBaseFee")
             priced = call | {"maxFeePerBlobGas": quantity(2 * fee)}
             # Some nodes want the blobs, others only their hashes.
             for record in (priced, priced | sidecar):

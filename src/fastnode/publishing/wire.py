@@ -10,7 +10,7 @@ from fastnode.publishing.envelope import BlobBundle, SidecarForm, SignedTransact
 from fastnode.publishing.fees import L1Prices, read_prices
 from fastnode.publishing.kept import InFlight
 from fastnode.records import dataclass
-from fastnode.sources.l1.abi import from_quantity, hex_data
+from fastnode.sources.l1.abi import from_amount, from_quantity, hex_data
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
 
 __all__ = ["Look", "Wire", "paid", "quantity_of"]
@@ -124,7 +124,7 @@ class Wire:
 
 def quantity_of(record: dict[str, Any], key: str) -> int:
     try:
-        return from_quantity(record.get(key), key)
+        return from_amount(record.get(key), key)
     except DecodeError:
         return 0
 

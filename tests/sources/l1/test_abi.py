@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from fastnode.errors import DecodeError
 from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.abi import Event, Function, Kind, from_quantity, hex_data, quantity
+from fastnode.sources.l1.abi import (
+    COUNT_MAX,
+    Event,
+    Function,
+    Kind,
+    from_amount,
+    from_quantity,
+    hex_data,
+    quantity,
+)
 
 WORD = 32
 
@@ -125,12 +134,29 @@ def test_an_event_without_indexed_arguments_has_one_topic() -> None:
     assert event.decode({"topics": [event.topic], "data": "0x" + "07".rjust(64, "0")}) == (7,)
 
 
-@given(st.integers(0, 2**64))
+@given(st.integers(0, 2**256 - 1))
 def test_quantities_are_hexadecimal(number: int) -> None:
-    assert from_quantity(quantity(number), "n") == number
+    assert from_amount(quantity(number), "n") == number
+    if number <= COUNT_MAX:
+        assert from_quantity(quantity(number), "n") == number
+        return
+    with pytest.raises(DecodeError, match=r"n: 0x.* is no count"):
+        from_quantity(quantity(number), "n")
 
 
-@pytest.mark.parametrize("value", [None, 5, "5", "0x", "0xzz"])
+@given(st.integers(0, 2**256 - 1) | st.integers(COUNT_MAX - 1, COUNT_MAX + 2))
+def test_a_count_is_no_more_than_json_holds_exactly(number: int) -> None:
+    words = "0x" + number.to_bytes(32, "big").hex()
+    assert Function("f()", Kind.NUMBER).decode(words) == (number,)
+    count = Function("f()", Kind.COUNT)
+    if number <= COUNT_MAX:
+        assert count.decode(words) == (number,)
+        return
+    with pytest.raises(DecodeError, match="is no count"):
+        count.decode(words)
+
+
+@pytest.mark.parametrize("value", [None, 5, "5", "0x", "0xzz", "0x1" + "0" * 64])
 def test_what_is_no_quantity_is_named(value: object) -> None:
     with pytest.raises(DecodeError, match=r"block\.number"):
         from_quantity(value, "block.number")

@@ -20,11 +20,13 @@ from fastnode.protocol.ethereum import keccak_256
 
 __all__ = [
     "ADDRESS_BYTES",
+    "COUNT_MAX",
     "WORD_BYTES",
     "Argument",
     "Event",
     "Function",
     "Kind",
+    "from_amount",
     "from_quantity",
     "hex_data",
     "quantity",
@@ -35,6 +37,8 @@ WORD_BYTES: Final = 32
 ADDRESS_BYTES: Final = 20
 _SELECTOR_BYTES: Final = 4
 _ROLLING_BYTES: Final = 16
+#: The greatest number that JSON holds exactly.
+COUNT_MAX: Final = (1 << 53) - 1
 
 #: An argument: a number, an address (20 bytes) or a word (32 bytes).
 Argument: TypeAlias = int | bytes
@@ -44,6 +48,8 @@ class Kind(Enum):
     """The type of a word."""
 
     NUMBER = "number"
+    #: A number that is kept and answered as a JSON number: of a block, a checkpoint, a slot, seconds.
+    COUNT = "count"
     ADDRESS = "address"
     BYTES32 = "bytes32"
     BYTES16 = "bytes16"
@@ -103,8 +109,16 @@ def quantity(number: int) -> str:
 
 
 def from_quantity(value: object, name: str) -> int:
-    """A number of the execution API: ``0x`` and hex digits."""
-    if isinstance(value, str) and value.startswith("0x"):
+    """A count of the execution API: ``0x`` and hex digits, not more than :data:`COUNT_MAX`."""
+    count = from_amount(value, name)
+    if count > COUNT_MAX:
+        raise DecodeError(f"{name}: {value} is no count")
+    return count
+
+
+def from_amount(value: object, name: str) -> int:
+    """An amount of money, as :func:`from_quantity`, of a word at most."""
+    if isinstance(value, str) and value.startswith("0x") and len(value) <= 2 + 2 * WORD_BYTES:
         try:
             return int(value, 16)
         except ValueError:
@@ -135,7 +149,7 @@ def _value(word: bytes, kind: Kind, name: str) -> Any:
     if kind is Kind.BYTES16:
         return word[:_ROLLING_BYTES]
     number = int.from_bytes(word, "big")
-    if kind is Kind.NUMBER:
+    if kind is Kind.NUMBER or (kind is Kind.COUNT and number <= COUNT_MAX):
         return number
     if kind is Kind.BOOLEAN and number <= 1:
         return bool(number)
