@@ -153,6 +153,8 @@ class L1Source:
         self._retries = PassRetries(first_pause_s, clock)
         #: The lowest checkpoint that may be in another block of L1 than the stored one: at a start each.
         self._doubted = _GENESIS
+        #: The newest checkpoint of the last pass, and its place: all up to it stood.
+        self._stood: tuple[int, CheckpointPlace | None] = _GENESIS, None
         #: State and situation that the last pass began with.
         self._state: L1State | None = None
         self._situation: Hashable = None
@@ -277,6 +279,7 @@ class L1Source:
             self.progress = None
         if reached >= common:
             self._doubted = _NONE
+            self._stood = reached, CheckpointPlace.of(stored(), reached)
         yield from self._tips(stored(), state)
 
     def _require_that_all_contradict(self, facts: RollupFacts, final: int, root: bytes) -> None:
@@ -317,8 +320,10 @@ class L1Source:
 
         A reorg may move those that are the same on both sides to other blocks: they are read again.  Until all of them
         were, another one may bring back the block of the newest, but not those of the ones below it: from the lowest
-        that is doubted on, each is looked at.
+        that is doubted on, each is looked at.  So are those that another source has given since the last pass, as it may
+        have been asked before a reorg; and the newest one, if L1 was last asked when it was not stored yet.
         """
+        self._doubt_what_came(view, state, common)
         final = view.tips.finalized.checkpoint.number
         if state.has_moved(CheckpointPlace.of(view, common)):
             lowest = final
@@ -335,6 +340,15 @@ class L1Source:
                 elif number < self._doubted:
                     return self._doubt(standing, common)
         return self._doubt(standing, common)
+
+    def _doubt_what_came(self, view: ChainView, state: L1State, common: int) -> None:
+        stood, place = self._stood
+        if stood > common or CheckpointPlace.of(view, stood) != place:
+            stood = _GENESIS
+        if stood < common:
+            self._doubted = min(self._doubted, stood + 1)
+        if common > _GENESIS and not state.tells_of(CheckpointPlace.of(view, common)):
+            self._doubted = min(self._doubted, common)
 
     def _doubt(self, standing: int, common: int) -> int:
         """Note that those behind ``standing`` are to be read again; it."""

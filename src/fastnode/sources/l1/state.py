@@ -103,10 +103,14 @@ class L1State:
     proposed: ProposalLog | None = None
     stored_place: CheckpointPlace | None = None
 
+    def tells_of(self, place: CheckpointPlace | None) -> bool:
+        """True if what L1 has at that height is known."""
+        now = self.stored_place
+        return now is not None and place is not None and now.block_number == place.block_number
+
     def has_moved(self, place: CheckpointPlace | None) -> bool:
         """Tell that the block of L1 that brought the newest stored checkpoint is not on L1 any more."""
-        now = self.stored_place
-        return now is not None and place is not None and now.block_number == place.block_number and now != place
+        return self.tells_of(place) and self.stored_place != place
 
     def archive_after(self, checkpoint: int) -> bytes | None:
         """The archive root that L1 has after a checkpoint; None if that was not asked for."""

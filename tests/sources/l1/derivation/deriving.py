@@ -86,14 +86,19 @@ class Deriving:
             assert time.monotonic() - begun < LOOK_S, self.reader._silence
             time.sleep(0.001)  # L1 rests for a moment after an error
 
-    def pass_(self, most: int | None = None) -> list[Record]:
-        """``most``: records after which it is cut off."""
-        self.look()
-        applied = []
+    def pass_(
+        self, most: int | None = None, *, looks: bool = True, meanwhile: Callable[[int], None] = lambda count: None
+    ) -> list[Record]:
+        """``most``: records after which it is cut off; ``looks``: at L1, before; ``meanwhile`` is called after each
+        record with their count."""
+        if looks:
+            self.look()
+        applied: list[Record] = []
         with closing(self.source.records(lambda: self.ingestor.view)) as records:
             for record in islice(records, most):
                 self.ingestor.apply(record)
                 applied.append(record)
+                meanwhile(len(applied))
         return applied
 
     @property

@@ -290,6 +290,41 @@ def test_reorgs_that_move_checkpoints_forth_and_back_leave_each_where_it_is(
         assert place.block_hash == l1.blocks[place.block_number].hash
 
 
+@without_messages
+@pytest.mark.parametrize("after", range(1, 5))
+@pytest.mark.parametrize("moved", [1, 2])
+def test_a_reorg_in_the_middle_of_a_pass_leaves_each_checkpoint_where_it_is(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, after: int, moved: int
+) -> None:
+    """L1 is looked at before the rest of the pass is stored, and has one more checkpoint by then."""
+
+    def switch(count: int) -> None:
+        if count != after:
+            return
+        with l1.lock:
+            first = next(block.number for block in l1.blocks if block.pending == len(chain.units) - moved + 1)
+            l1.reorg(len(l1.blocks) - first)
+            l1.mine(1)
+            for unit in chain.units[-moved:]:
+                publish(l1, unit)
+            chain.checkpoint(1)
+            publish(l1, chain.units[-1])
+        node.look()
+
+    chain.checkpoint(1)
+    publish(l1, chain.units[-1])
+    with suppress(UpstreamError):
+        node.pass_(meanwhile=switch)
+    with suppress(UpstreamError):
+        node.pass_(looks=False)
+    node.pass_()
+    assert has(node, chain)
+    for number in range(1, len(chain.units) + 1):
+        place = CheckpointPlace.of(node.ingestor.view, number)
+        assert place is not None
+        assert place.block_hash == l1.blocks[place.block_number].hash
+
+
 def test_messages_that_come_otherwise_after_a_reorg_are_read_again(
     node: Deriving, chain: MadeChain, l1: PublishingL1
 ) -> None:
