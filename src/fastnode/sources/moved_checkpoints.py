@@ -9,6 +9,9 @@ Nothing in the tips of a node tells of this.  So the newest stored checkpoint is
 checkpoints have moved, and once in a slot of L1 while it is not final.  Blocks of L1 are a chain: where one is the
 same, those before it are.  That holds for checkpoints that were read at one time; those that came since the last look
 are looked at one by one, once.
+
+A node that was asked in the middle of such a reorg may have named the newest block anew and older ones not yet.  So
+with each look some of the others that are not final are read again, in turn.
 """
 
 from __future__ import annotations
@@ -38,6 +41,9 @@ logger = logging.getLogger(__name__)
 LOOK_S: Final = 12.0
 #: Checkpoints that are read again at most; those that are not final are fewer on a network that is well.
 MOVED_MAX: Final = 128
+#: Others that are read again with each look, without their blocks, and with them.
+AGAIN_MAX: Final = 8
+WHOLE_AGAIN_MAX: Final = 1
 #: Checkpoints in one answer: without their blocks, and with them.
 ITEMS_MAX: Final = 32
 WHOLE_ITEMS_MAX: Final = 4
@@ -59,6 +65,8 @@ class MovedCheckpoints:
         self._sure = _Sure(0, b"", b"")
         self._seen: object = None
         self._next_look_at = 0.0
+        #: The lowest checkpoint that was read again in this turn.
+        self._again_from = 0
         #: True once it has turned out not to give checkpoints without their blocks.
         self._lacks_data = False
 
@@ -77,9 +85,11 @@ class MovedCheckpoints:
         if newest < lowest:
             return
         moved = self._moved(view, lowest, newest)
-        if moved is None:
+        others = None if moved is None else self._moved_of_others(view, lowest, newest)
+        if moved is None or others is None:
             self._seen = None
             return
+        moved = [each for _, each in sorted({each.number: each for each in others + moved}.items())]
         if moved:
             shown = log_facts(source=self._remote.name, first=moved[0].number, last=moved[-1].number)
             logger.info("checkpoints are in other blocks of L1 now", extra=shown)
@@ -98,16 +108,29 @@ class MovedCheckpoints:
             first = max(lowest, last - min(wanted, self._items_max) + 1)
             given = self._ask(first, last - first + 1)
             for number in range(last, first - 1, -1):
-                stored, publication = view.checkpoint(number), given.get(number)
-                if stored is None or publication is None or publication.header_hash != stored.header_hash:
+                publication = given.get(number)
+                has_moved = _has_moved(view, number, publication)
+                if publication is None or has_moved is None:
                     return None
-                now_at = publication_json(publication.l1, publication.attestations)
-                if now_at != (stored.l1_json, stored.attestations_json):
+                if has_moved:
                     moved.insert(0, publication)
                 elif number <= sure:
                     return moved
             last, wanted = first - 1, ITEMS_MAX
         return moved
+
+    def _moved_of_others(self, view: ChainView, lowest: int, newest: int) -> list[Publication] | None:
+        """Of some below ``newest``, those below the last ones; None as for :meth:`_moved`."""
+        end = self._again_from if lowest < self._again_from <= newest else newest
+        first = max(lowest, end - (AGAIN_MAX if self._gives_data else WHOLE_AGAIN_MAX))
+        if first >= end:
+            return []
+        self._again_from = first
+        given = self._ask(first, end - first)
+        looks = [(given.get(number), _has_moved(view, number, given.get(number))) for number in range(first, end)]
+        if any(has_moved is None for _, has_moved in looks):
+            return None
+        return [publication for publication, has_moved in looks if publication is not None and has_moved]
 
     def _sure_number(self, view: ChainView) -> int:
         stored = view.checkpoint(self._sure.number)
@@ -135,6 +158,14 @@ class MovedCheckpoints:
 
     def _answers(self, method: str, parameters: Sequence[Any]) -> Sequence[Any]:
         return self._remote.ask([(method, parameters)]).answers
+
+
+def _has_moved(view: ChainView, number: int, publication: Publication | None) -> bool | None:
+    """None where the other node has no such checkpoint."""
+    stored = view.checkpoint(number)
+    if stored is None or publication is None or publication.header_hash != stored.header_hash:
+        return None
+    return publication_json(publication.l1, publication.attestations) != (stored.l1_json, stored.attestations_json)
 
 
 def _publications(items: Sequence[Any]) -> dict[int, Publication]:
