@@ -211,12 +211,15 @@ class Checks:
             self._placed = l1.head.hash, places
         return self._placed[1]
 
-    def compare_answers(self) -> None:
-        """As users of each node get them."""
+    def compare_answers(self) -> str | None:
+        """As users of each node get them; what a probe says that is not well, None for nothing."""
         answers = {}
         for node in self._world.nodes:
             for host in node.hosts:
-                answers[host] = self._answers(node, host)
+                found = self._answers(node, host)
+                if isinstance(found, str):
+                    return found
+                answers[host] = found
         first = next(iter(answers))
         for name, found in answers.items():
             for question, answer in found.items():
@@ -224,8 +227,9 @@ class Checks:
                 where = "; ".join(list(differences)[:4])
                 if where:
                     raise Violation(f"{first} and {name} answer {question} otherwise: {where}")
+        return None
 
-    def _answers(self, node: NodeOfWorld, host: str) -> dict[str, Any]:
+    def _answers(self, node: NodeOfWorld, host: str) -> dict[str, Any] | str:
         assert node.node is not None
         assert node.node.view is not None
         tips = node.node.view.chain.tips
@@ -245,7 +249,7 @@ class Checks:
             for path in ("/readyz", "/status"):
                 answer = network.get(base + path, limits)
                 if answer.status != 200:
-                    raise Violation(f"{host} is well, and {path} says {answer.body!r}")
+                    return f"{host} is well, and {path} says {answer.body!r}"
             replies = RpcClient(base, network, limits).ask(calls).answers
         for (method, parameters), reply in zip(calls, replies, strict=True):
             found[f"{method} {parameters}"] = reply if not isinstance(reply, Exception) else repr(reply)

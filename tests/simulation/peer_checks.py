@@ -161,12 +161,12 @@ class PeerChecks(Checks):
                 found[node.name] = told.get("refused", 0), str(told.get("refusal"))
         return found
 
-    def compare_answers(self) -> None:
+    def compare_answers(self) -> str | None:
         """Of honest nodes: others may have left the hostile one, and it says so."""
         nodes = self._world.nodes
         self._world.nodes = [node for node in nodes if self._is_honest(node.name)]
         try:
-            super().compare_answers()
+            return super().compare_answers()
         finally:
             self._world.nodes = nodes
 

@@ -368,7 +368,9 @@ class PeerStory(Story):
         if not self.checks.are_equal():
             tips = [node.node.view.chain.tips.proposed.number for node in world.nodes if node.node and node.node.view]
             raise Violation(f"nodes differ while nothing is in the making: they are at blocks {tips}")
-        self.checks.compare_answers()
+        trouble = self.checks.compare_answers()
+        if trouble is not None:
+            raise Violation(trouble)
         world.say(
             "story", f"{self._quiet_slots} slots of calm are on L1, and all nodes agree on checkpoint {l1.head.pending}"
         )

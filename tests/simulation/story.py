@@ -638,6 +638,16 @@ class Story:
         self._heal_l1()
         self._rest(LOOK_S)  # all notice what happened in the last moment
         end = world.now + CALM_S
+        self._await_well(end)
+        while (trouble := self.checks.compare_answers()) is not None:
+            # Trouble of before the calm, a line that was cut say, may be noticed only now, and is over soon.
+            if world.now > end:
+                raise Violation(trouble)
+            self._rest(LOOK_S)
+            self._await_well(end)
+
+    def _await_well(self, end: float) -> None:
+        world = self.world
         while not self.checks.all_is_well():
             if world.now > end:
                 raise Violation(self.checks.what_is_missing(CALM_S))
@@ -647,7 +657,6 @@ class Story:
                 raise Violation(f"after {CALM_S:g} s of calm: {missing}")
             self._rest(LOOK_S)
         world.say("story", f"all is well at checkpoint {world.l1.standing}")
-        self.checks.compare_answers()
 
     def _what_is_missing(self) -> str | None:
         """Beside the chains of the nodes."""

@@ -122,8 +122,11 @@ class NodeOfWorld:
         if self.node is None or self._loop is None or self._stopping is None:
             self.kill()
             return
+        stopped = self.process
         self._loop.call_soon_threadsafe(self._stopping.set)
         if not self._ended.wait(PATIENCE_S):
+            if self.process is not stopped:  # it has lost power meanwhile
+                return
             raise Violation(f"{self.name} did not stop within {PATIENCE_S:g} s")
         self.process = self.node = None
         self.world.say(self.name, "has stopped")

@@ -320,8 +320,8 @@ class L1Source:
 
         A reorg may move those that are the same on both sides to other blocks: they are read again.  Until all of them
         were, another one may bring back the block of the newest, but not those of the ones below it: from the lowest
-        that is doubted on, each is looked at.  So are those that another source has given since the last pass, as it may
-        have been asked before a reorg; and the newest one, if L1 was last asked when it was not stored yet.
+        that is doubted on, each is looked at.  So are those that another source has given since the last pass, as it
+        may have been asked before a reorg; and the newest one, if L1 was last asked when it was not stored yet.
         """
         self._doubt_what_came(view, state, common)
         final = view.tips.finalized.checkpoint.number
