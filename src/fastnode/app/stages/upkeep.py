@@ -82,7 +82,9 @@ class Upkeep:
     def _step(self) -> float:
         begun = self._loop.clock.monotonic()
         try:
-            did = self._prune() or self._give_back() or self._shorten_logs()
+            did = self._prune() or self._give_back()
+            if did is False:
+                did = self._shorten_log()
         except (DatabaseFull, DatabaseUnwritable, DatabaseUnreadable) as error:
             # Its database says so of itself, for the node's health.
             logger.warning("upkeep waits", extra=log_facts(reason=str(error)))
@@ -112,11 +114,11 @@ class Upkeep:
                 logger.info("history dropped", extra=log_facts(**oldest, thin_to_block=self._state.view.thin))
             return False
 
-    def _shorten_logs(self) -> bool:
+    def _shorten_log(self) -> bool:
         # Longer logs make larger tables, which save most of the merging while far behind.
         if self._ingestor.is_far_behind:
             return False
-        return any([database.shorten_log() for database in (self._state.database, self._ingestor.store.database)])
+        return any(database.shorten_log() for database in (self._state.database, self._ingestor.store.database))
 
     def _give_back(self) -> bool | None:
         for owner in (self._state, self._ingestor.store):
