@@ -120,7 +120,7 @@ class MovedCheckpoints:
         return moved
 
     def _moved_of_others(self, view: ChainView, lowest: int, newest: int) -> list[Publication] | None:
-        """Of some below ``newest``, those below the last ones; None as for :meth:`_moved`."""
+        """Look at some below ``newest``, those below the last ones; None as for :meth:`_moved`."""
         end = self._again_from if lowest < self._again_from <= newest else newest
         first = max(lowest, end - (AGAIN_MAX if self._gives_data else WHOLE_AGAIN_MAX))
         if first >= end:

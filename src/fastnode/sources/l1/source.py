@@ -153,8 +153,8 @@ class L1Source:
         self._retries = PassRetries(first_pause_s, clock)
         #: The lowest checkpoint that may be in another block of L1 than the stored one: at a start each.
         self._doubted = _GENESIS
-        #: The newest checkpoint of the last pass, and its place: all up to it stood.
-        self._stood: tuple[int, CheckpointPlace | None] = _GENESIS, None
+        #: The newest checkpoint of the last pass and its place, and L1's newest block: all up to it stood there.
+        self._stood: tuple[int, CheckpointPlace | None, bytes] = _GENESIS, None, b""
         #: State and situation that the last pass began with.
         self._state: L1State | None = None
         self._situation: Hashable = None
@@ -279,7 +279,7 @@ class L1Source:
             self.progress = None
         if reached >= common:
             self._doubted = _NONE
-            self._stood = reached, CheckpointPlace.of(stored(), reached)
+            self._stood = reached, CheckpointPlace.of(stored(), reached), state.head.hash
         yield from self._tips(stored(), state)
 
     def _require_that_all_contradict(self, facts: RollupFacts, final: int, root: bytes) -> None:
@@ -342,12 +342,13 @@ class L1Source:
         return self._doubt(standing, common)
 
     def _doubt_what_came(self, view: ChainView, state: L1State, common: int) -> None:
-        stood, place = self._stood
+        stood, place, head = self._stood
         if stood > common or CheckpointPlace.of(view, stood) != place:
             stood = _GENESIS
         if stood < common:
             self._doubted = min(self._doubted, stood + 1)
-        if common > _GENESIS and not state.tells_of(CheckpointPlace.of(view, common)):
+        is_same_chain = head in (state.head.hash, state.head.parent_hash)
+        if common > _GENESIS and not is_same_chain and not state.tells_of(CheckpointPlace.of(view, common)):
             self._doubted = min(self._doubted, common)
 
     def _doubt(self, standing: int, common: int) -> int:
