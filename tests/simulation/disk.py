@@ -173,9 +173,13 @@ class Disk:
         newest = max((name for name in os.listdir(path) if name.endswith(".log")), default="")  # noqa: PTH208 - quick
         return newest, os.stat(f"{path}/{newest}").st_size if newest else 0  # noqa: PTH116
 
+    @property
+    def takes_nothing(self) -> bool:
+        return self.refuses or self.is_full
+
     def require_room(self, path: Path) -> None:
         """OSError as the system raises it where a file takes nothing more."""
-        if self.refuses or self.is_full:
+        if self.takes_nothing:
             self.has_refused = True
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 

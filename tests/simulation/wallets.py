@@ -23,6 +23,7 @@ from tests.sources.made_chain import Unit
 from fastnode.errors import UpstreamError, UpstreamRejection
 from fastnode.mempool.handover import PoolHandover
 from fastnode.mempool.service import Mempool
+from fastnode.mempool.store import PoolStore
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
 from fastnode.protocol.tx_data import TxData
@@ -58,8 +59,9 @@ class Wallets:
         self._blocks: dict[bytes, set[str]] = {}
         #: Acknowledged by a node: hash, and since when.
         self._acknowledged: dict[str, dict[bytes, float]] = {}
-        #: Process that has handed on one that came into its pool, by node, hash and arrival.
-        self._handed_on: dict[tuple[str, bytes, int], object] = {}
+        #: Process that has handed on one that came into its pool, and the ticket of its note of that, by node, hash and
+        #: arrival.
+        self._handed_on: dict[tuple[str, bytes, int], tuple[object, int]] = {}
         self.published: dict[str, Published] = {}
 
     def open(self, placed: Callable[[], Sequence[tuple[Unit, Sheet]]]) -> None:
@@ -91,7 +93,7 @@ class Wallets:
     # ---- what is told of by the code itself ------------------------------------------------------
 
     def _watch(self) -> None:
-        send, hand_on = Mempool.send, PoolHandover._give
+        send, hand_on, close = Mempool.send, PoolHandover._give, PoolStore.close
 
         def sending(mempool: Mempool, tx: Any, *arguments: Any, **named: Any) -> Any:
             outcome = send(mempool, tx, *arguments, **named)
@@ -103,20 +105,41 @@ class Wallets:
             entry = handover._pool.entry(tx_hash)
             is_taken = hand_on(handover, tx_hash, tx_json)
             if is_taken and entry is not None:
-                self._note_handed_on(tx_hash, entry.arrival)
+                self._note_handed_on(tx_hash, entry.arrival, handover._pool._store._staged_count)
             return is_taken
+
+        def closing(store: PoolStore) -> None:
+            close(store)
+            self._forget_unwritten(store)
 
         Mempool.send = sending  # type: ignore[method-assign,assignment]
         PoolHandover._give = handing_on  # type: ignore[method-assign]
+        PoolStore.close = closing  # type: ignore[method-assign]
 
-    def _note_handed_on(self, tx_hash: bytes, arrival: int) -> None:
+    @staticmethod
+    def _life() -> Any:
+        """The process that asks."""
         task = the_world().current()
-        life: Any = None if task is None else task.group
+        return None if task is None else task.group
+
+    def _note_handed_on(self, tx_hash: bytes, arrival: int, ticket: int) -> None:
+        life = self._life()
         key = (life.name, tx_hash, arrival)
-        before = self._handed_on.get(key)
+        before, _ = self._handed_on.get(key, (None, 0))
         if before is not None and (before is life or not getattr(before, "was_killed", False)):
             self._world.seen.append(Violation(f"{life.name} hands on {self._name(tx_hash)} again, which was taken"))
-        self._handed_on[key] = life
+        self._handed_on[key] = life, ticket
+
+    def _forget_unwritten(self, store: PoolStore) -> None:
+        """A node that ends while its disk takes nothing cannot leave a note of what it has handed on since: the next
+        life hands that on once more, as after a kill.  A note that was written, or for which there was room, counts."""
+        life = self._life()
+        if not any(node.process is life and node.disk.takes_nothing for node in self._world.nodes):
+            return
+        for key, (before, ticket) in list(self._handed_on.items()):
+            if before is life and ticket > store._written_count:
+                del self._handed_on[key]
+                self._world.count("lost notes of the pool")
 
     def _name(self, tx_hash: bytes) -> str:
         return f"transaction {self._sent['0x' + tx_hash.hex()].name}"
