@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from tests.simulation.checks import Checks
 from tests.simulation.peer_wire import PathFaults
@@ -13,16 +15,21 @@ from tests.simulation.scheduler import EPOCH, the_world
 from tests.simulation.world import NodeOfWorld, Violation
 
 from fastnode.ha.duty import Duty
-from fastnode.mempool.validation import EXISTING_NULLIFIER
+from fastnode.mempool.validation import EXISTING_NULLIFIER, UNKNOWN_ANCHOR
+from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.judging.goodbye import Goodbye
+from fastnode.p2p.judging.host import Judgement
+from fastnode.p2p.judging.node_host import NodeHost
 from fastnode.p2p.judging.standing import Penalty
 from fastnode.p2p.node.peer import Peer
 from fastnode.p2p.node.swarm import Swarm
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import Checkpoint
+from fastnode.protocol.tx import Tx
 from fastnode.publishing.signing import SigningDoor
 from fastnode.sequencing.chain import ProposedChain
 from fastnode.sequencing.gossip import ValidatorGossip
+from fastnode.view import Committed
 
 __all__ = ["PeerChecks"]
 
@@ -43,9 +50,17 @@ class PeerChecks(Checks):
         super().__init__(world)
         self._signed: dict[tuple[object, ...], tuple[bytes, str]] = {}
         self.attested: dict[int, set[bytes]] = {}
+        #: Hashes of the blocks that each life of a node has stored.
+        self._stored: WeakKeyDictionary[NodeHost, set[bytes]] = WeakKeyDictionary()
+        #: Transactions that a node has rejected for a block that it was never told of in time, by node and sender.
+        self._untold = Counter[tuple[str, str]]()
+        #: Pairs of a node and a peer against which it has held what was late.
+        self._held_late: set[tuple[str, str]] = set()
 
     def watch(self) -> None:
-        _before(ProposedChain, "seal", after=lambda _, block: self._know_block(block))
+        _before(ProposedChain, "seal", after=lambda _, block, *rest: self._know_block(block))
+        _before(NodeHost, "on_committed", self._note_stored)
+        _before(NodeHost, "_judge_tx", after=self._note_judged)
         _before(ValidatorGossip, "tell_checkpoint", lambda _, checkpoint, *rest: self._know_checkpoint(checkpoint))
         _before(SigningDoor, "_sign_duty", lambda _, duty, digest, *rest: self._note_signature(duty, digest))
         _before(Swarm, "penalize", lambda _, peer, penalty, reason: self._note_penalty(peer, penalty, reason))
@@ -66,6 +81,22 @@ class PeerChecks(Checks):
         if before != digest:
             self._see(f"{here} signs {duty} again, for something else than {who} did")
 
+    def _note_stored(self, host: NodeHost, committed: Committed) -> None:
+        self._stored.setdefault(host, set()).update(block.hash() for block in committed.blocks)
+
+    def _note_judged(self, host: NodeHost, judgement: Judgement, tx: Tx, sender: str) -> None:
+        """Count a transaction whose anchor was proposed while its place in the chain went to another block here.
+
+        A block that this life of the node has had, or that may still come, must be excused: neither counts.
+        """
+        view = host.view()
+        if judgement.verdict is not Verdict.REJECT or judgement.reason != UNKNOWN_ANCHOR or view is None:
+            return
+        number, anchor = tx.data.anchor_block_header.global_variables.block_number, tx.data.anchor_block_hash
+        was_here = anchor in self._stored.get(host, ())
+        if anchor in self._blocks.get(number, ()) and number <= view.chain.tip_number and not was_here:
+            self._untold[self._host(), sender] += 1
+
     def _host(self) -> str:
         return self._world.wire.host_of()
 
@@ -82,19 +113,28 @@ class PeerChecks(Checks):
         here, other = self._host(), self._world.hosts.get(peer_id)
         self._world.say(here, f"penalises {other}: {penalty.name.lower()}, {reason}")
         self._world.count(f"penalty {penalty.name.lower()}")
-        is_late = penalty is Penalty.HIGH_TOLERANCE and self._may_be_late(reason)
-        if not is_late and self._is_honest(here) and self._is_honest(other):
+        is_late = penalty is Penalty.HIGH_TOLERANCE and self._may_be_late(reason, here, peer_id)
+        if is_late and other is not None:
+            self._held_late.add((here, other))
+        elif self._is_honest(here) and self._is_honest(other):
             self._see(f"{here} punishes {other}, which is honest: {reason}")
 
-    def _may_be_late(self, reason: str) -> bool:
+    def _may_be_late(self, reason: str, here: str, peer_id: str) -> bool:
         """True for what was long on its way, which is held against who hands it on, as published nodes do: it costs the
         fewest points, and how many, `look` bounds.
 
-        A transaction comes after a block that has it only where lines are bad or were parted a moment ago.
+        A transaction comes after a block that has it only where lines are bad or were parted a moment ago.  So does one
+        that is anchored at a block of a slot that has passed, before or long after that block's proposal: who sent it
+        had the block, and who gets it cannot know that anybody had.
         """
+        if "it is for slot" in reason:
+            return True
         peers = self._world.peers
         is_slow = bool(peers.cut) or peers.faults != PathFaults() or the_world().now - peers.changed_at <= _SILENT_S
-        return "it is for slot" in reason or (is_slow and reason == f"tx: {EXISTING_NULLIFIER}")
+        if reason == f"tx: {UNKNOWN_ANCHOR}" and self._untold[here, peer_id]:
+            self._untold[here, peer_id] -= 1
+            return is_slow
+        return is_slow and reason == f"tx: {EXISTING_NULLIFIER}"
 
     def _note_goodbye(self, peer: Peer, goodbye: Goodbye, reason: str) -> None:
         if peer.is_leaving:
@@ -170,6 +210,20 @@ class PeerChecks(Checks):
         finally:
             self._world.nodes = nodes
 
+    def _is_told_rightly(self, node: NodeOfWorld, trouble: str) -> bool:
+        """Where lines were parted for a slot, what comes late costs so many points that peers keep each other out of
+        their meshes for a quarter of an hour, as published nodes do.  It is told of, and true, where that goes for
+        every peer that a node has; what is published reaches them all the same.
+        """
+        if not trouble.startswith("in no mesh of "):
+            return False
+        books = {each.name: dict(self.scores_of(each)) for each in self._world.nodes}
+
+        def holds(one: str, other: str) -> bool:
+            return (one, other) in self._held_late and books.get(one, {}).get(other, 0.0) < 0
+
+        return all(holds(node.name, other) or holds(other, node.name) for other in books[node.name])
+
     def are_equal(self) -> bool:
         """True when all nodes have the same tips, and nothing is in the making."""
         tips = [node.node.view.chain.tips for node in self._world.nodes if node.node and node.node.view]
@@ -181,7 +235,7 @@ class PeerChecks(Checks):
 def _before(
     owner: type, name: str, hear: Callable[..., None] | None = None, *, after: Callable[..., None] | None = None
 ) -> None:
-    """Tell ``hear`` of each call of a method, or ``after`` of its object and what it gave."""
+    """Tell ``hear`` of each call of a method, or ``after`` of its object, what it gave, and its arguments."""
     plain = getattr(owner, name)
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -189,7 +243,7 @@ def _before(
             hear(self, *arguments, **named)
         given = plain(self, *arguments, **named)
         if after is not None:
-            after(self, given)
+            after(self, given, *arguments)
         return given
 
     setattr(owner, name, method)

@@ -249,6 +249,7 @@ class ProposingL1(L1):
             hex_data(sent.hash),
             hex_data(self.rollup),
             hex_data(data),
+            slot=proposal.header.slot_number,
         )
         self.slots[root] = proposal.header.slot_number
         self.is_good[item.tx_hash] = self._is_attested(block, proposal)
