@@ -116,7 +116,7 @@ def test_what_a_node_did_can_be_read_from_its_metrics(loaded: tuple[Any, int]) -
     assert samples.get("fastnode_ingestion_phase_seconds_total", phase="write") > 0
     assert samples.get("fastnode_http_received_bytes_total", port="public") > 5 * 100
     assert samples.get("fastnode_database_bytes", database="archiver") > 1000
-    assert samples.get("fastnode_disk_free_bytes") > samples.get("fastnode_disk_required_bytes") == 256 << 20
+    assert samples.get("fastnode_disk_free_bytes") > samples.get("fastnode_disk_required_bytes") == 512 << 20
     assert samples.get("fastnode_ready") == 1
     assert samples.get("fastnode_component_failing", component="chain_database") == 0
     assert samples.get("fastnode_tag_filter_ready") == 1
