@@ -451,6 +451,7 @@ def give_room_back(parts: Parts) -> Iterator[Case]:
     ingestor: Any = SimpleNamespace(
         between_blocks=lambda: nullcontext(True),
         pack_texts=lambda: False,
+        is_far_behind=True,
         view=SimpleNamespace(oldest_body=1),
         store=SimpleNamespace(giving_back=giving_back),
     )
