@@ -161,9 +161,9 @@ def test_upkeep_comes_again_while_blocks_are_written(opened: tuple[ChainData, In
     assert found == [None]
 
 
-@pytest.mark.parametrize("is_far_behind", [True, False])
-def test_a_long_log_becomes_a_table_once_the_chain_is_not_far_behind(
-    opened: tuple[ChainData, Ingestor], monkeypatch: pytest.MonkeyPatch, is_far_behind: bool
+@pytest.mark.parametrize(("is_far_behind", "is_paused"), [(True, False), (False, True), (False, False)])
+def test_a_long_log_becomes_a_table_once_the_chain_is_not_far_behind_nor_paused(
+    opened: tuple[ChainData, Ingestor], monkeypatch: pytest.MonkeyPatch, is_far_behind: bool, is_paused: bool
 ) -> None:
     data, ingestor = opened
     monkeypatch.setattr(database, "WRITE_BUFFER_BYTES", 2000)
@@ -171,10 +171,15 @@ def test_a_long_log_becomes_a_table_once_the_chain_is_not_far_behind(
     for owner in (data.store.database, data.state.database):
         owner.write([(b"Z" + bytes([number]), bytes(1000)) for number in range(4)])
     ingestor.final_checkpoint = 1_000_000 if is_far_behind else 0
-    upkeep = Upkeep(ingestor, data.state, SyncControl(), on_pruned=lambda: None)
-    assert [upkeep._shorten_log() for _ in range(3)] == ([False] * 3 if is_far_behind else [True, True, False])
+    control = SyncControl()
+    control.leave()  # ingestion has ended
+    if is_paused:
+        assert control.pause(1)
+    upkeep = Upkeep(ingestor, data.state, control, on_pruned=lambda: None)
+    stays = is_far_behind or is_paused
+    assert [upkeep._shorten_log() for _ in range(3)] == ([False] * 3 if stays else [True, True, False])
     for path in paths:
-        assert (log_bytes(path) > 2000) is is_far_behind
+        assert (log_bytes(path) > 2000) is stays
 
 
 def test_upkeep_may_be_killed_at_any_moment(directory: Path) -> None:

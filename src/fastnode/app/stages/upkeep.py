@@ -118,7 +118,9 @@ class Upkeep:
         # Longer logs make larger tables, which save most of the merging while far behind.
         if self._ingestor.is_far_behind:
             return False
-        return any(database.shorten_log() for database in (self._state.database, self._ingestor.store.database))
+        with self._control.aside() as may_write:  # who has paused the node may be copying its files
+            databases = (self._state.database, self._ingestor.store.database) if may_write else ()
+            return any(database.shorten_log() for database in databases)
 
     def _give_back(self) -> bool | None:
         for owner in (self._state, self._ingestor.store):
