@@ -40,8 +40,9 @@ class Committees:
     def __init__(self, epochs: int) -> None:
         self._epochs = epochs
         self._drawn: dict[int, _Drawn] = {}
-        #: Epochs that were read before they began: a checkpoint published since may have drawn others.
-        self._early: set[int] = set()
+        #: Epochs that are read again: before they began, as a checkpoint published since may have drawn others; and
+        #: without a committee while they last, as a node of L1 that lags does not know it yet.
+        self._open: set[int] = set()
         self._epoch_duration = 1
 
     def committee_of(self, epoch: int) -> Sequence[bytes] | None:
@@ -58,8 +59,8 @@ class Committees:
 
         The committee of an epoch is asked for a slot before it begins, as its first proposal is made earlier than that
         (two slots where checkpoints are proposed in the slot before their own), and again until it has begun: the
-        first checkpoint of the epoch before may be published in that slot, and
-        draws the proposers.
+        first checkpoint of the epoch before may be published in that slot, and draws the proposers.
+        That an epoch has none is asked again at each look until it is over.
         """
         self._epoch_duration = facts.epoch_duration
         current = facts.slot_at(timestamp) // facts.epoch_duration
@@ -67,15 +68,15 @@ class Committees:
         ahead = 2 if release is not None and release.messages.are_ahead else 1
         newest = facts.slot_at(timestamp + ahead * facts.slot_duration) // facts.epoch_duration
         wanted = range(newest, max(-1, newest - self._epochs), -1)
-        missing = [epoch for epoch in wanted if epoch not in self._drawn or epoch in self._early]
+        missing = [epoch for epoch in wanted if epoch not in self._drawn or epoch in self._open]
         for epoch in missing[:EPOCHS_PER_LOOK]:
             drawn = _read(endpoint, facts, epoch, has_multicall=has_multicall)
             if drawn is None:
                 return
             if epoch > current and not drawn.committee:
                 continue  # it may not be drawn yet
-            early = {epoch} if epoch > current else set[int]()
-            self._early = (self._early - {epoch} | early) & set(wanted)
+            is_open = epoch > current or (epoch == current and not drawn.committee)
+            self._open = (self._open - {epoch} | ({epoch} if is_open else set())) & set(wanted)
             # Replaced as a whole: readers never see it change.
             kept = {number: item for number, item in self._drawn.items() if number in wanted}
             self._drawn = kept | {epoch: drawn}
