@@ -176,6 +176,7 @@ def _foundation_of(directory: Path) -> str:
 class _Worker:
     child: subprocess.Popen[bytes]
     copy: Path
+    is_ready: bool = False
     step: Step | None = None
     part: float = 0.0
     unread: bytes = b""
@@ -242,7 +243,12 @@ class _Team:
         self._selector.register(child.stdout, selectors.EVENT_READ, worker)
         record = None if self._release_record is None else str(self._release_record)
         self._tell(worker, {"seed": self._plan.seed.hex(), "release_record": record})
-        self._hand_out(worker)
+
+    def _begin(self) -> None:
+        """Hand steps out once all have opened their copies: what needs room on the disk is over by then."""
+        if all(worker.is_ready for worker in self._workers):
+            for worker in [each for each in self._workers if each.step is None]:
+                self._hand_out(worker)
 
     def _hand_out(self, worker: _Worker) -> None:
         worker.part = 0.0
@@ -266,6 +272,8 @@ class _Team:
         for message in map(json.loads, lines):
             if "part" in message:
                 worker.part = message["part"]
+            elif "ready" in message:
+                worker.is_ready = True
             elif "failed" in message:
                 raise DatabaseError(f"a process of the check failed: {message['failed']}")
             else:
@@ -274,17 +282,19 @@ class _Team:
                 self._hand_out(worker)
         if not data and worker in self._workers:
             self._mourn(worker)
+        self._begin()
         self._show()
 
     def _mourn(self, worker: _Worker) -> None:
-        """The process has ended in the middle of a step: its finding, if what it read did that."""
+        """The process has ended in the middle of a step, or before its first: its finding, if what it read did that."""
         code = worker.child.wait()
         if -code not in _CRASHES:
             how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
             raise DatabaseError(f"a process of the check ended {how}; what is verified so far is kept for the next one")
-        assert worker.step is not None
-        name = signal.Signals(-code).name
-        self._verified.add(worker.step, {"fault": f"what read it ended by signal {name}"})
+        step = worker.step or (self._todo.pop() if self._todo else None)
+        if step is not None:
+            fault = f"what read it ended by signal {signal.Signals(-code).name}"
+            self._verified.add(step, {"fault": fault})
         self._end(worker)
         if self._todo:
             self._start(worker.copy)

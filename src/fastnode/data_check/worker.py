@@ -1,7 +1,8 @@
 """A process of the check: it opens a copy of the databases and runs the steps that it is given.
 
 in    JSON lines: {"seed": hex, "release_record": path or null}, then {"step": [kind, where, work]} ...
-out   JSON lines: {"part": done of the step} ..., {"found": {...}} for each step; {"failed": reason} at the end of all
+out   JSON lines: {"ready": true}; {"part": done of the step} ..., {"found": {...}} for each step; {"failed": reason} at
+      the end of all
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def _run(directory: Path) -> None:
 
     seed = bytes.fromhex(plan["seed"])
     with ChainData.open(directory, create=False, options=_OPTIONS) as data, Steps(data, seed) as steps:
+        _say(ready=True)
         for line in sys.stdin.buffer:
             kind, where, work = json.loads(line)["step"]
             _say(found=steps.run(Step(kind, tuple(where), work), advance))
