@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests._ext.avm_programs import assemble, put, put_at
 from tests._ext.avm_world import Contract, World, as_field, split
+from tests.effort import tries
 
 from fastnode._twins import avm as twin
 from fastnode._twins import avm_gadgets
@@ -216,6 +217,7 @@ import os, resource
 from pathlib import Path
 from fastnode.errors import ExecutionLimitExceeded
 from tests._ext.test_avm_machine import END, U32, assemble, execute, kernel, machine_for, put, world_of
+from tests.effort import tries
 program = put(1, U32, 1 << 30) + put(2, U32, 0) + assemble("CALLDATACOPY", 1, 2, 50)
 world = world_of(kernel, program)
 used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -297,7 +299,7 @@ def test_memory_is_the_systems_again_when_an_execution_has_ended() -> None:
             execute(machine_for(kernel, world), l2_gas=END - 1)
 
     with ThreadPoolExecutor(4) as threads:
-        for future in [threads.submit(fill_memory) for _ in range(16)]:
+        for future in [threads.submit(fill_memory) for _ in range(tries(8, 32))]:
             future.result()
         assert resident_bytes() - before < 128 << 20
 

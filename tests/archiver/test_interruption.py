@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.effort import tries
 from tests.killed import killed, script_command
 
 from fastnode import kernels
@@ -22,9 +23,9 @@ from fastnode.data_check import check_data
 from fastnode.sources.chain_import import import_chain_file
 
 #: The twins hash so slowly that a few must do.
-KILLS_DURING_IMPORT = 5 if kernels.USING_TWINS else 30
-KILLS_DURING_UNDO = 3 if kernels.USING_TWINS else 10
-KILLS_DURING_IMPORT_OF_EVERYTHING = 10
+KILLS_DURING_IMPORT = 5 if kernels.USING_TWINS else tries(15, 100)
+KILLS_DURING_UNDO = 3 if kernels.USING_TWINS else tries(6, 40)
+KILLS_DURING_IMPORT_OF_EVERYTHING = tries(6, 40)
 TIP = 106
 
 #: Processor time that reopening may take; it takes a hundredth of it.

@@ -33,7 +33,7 @@ from fastnode.protocol.tips import BlockId, L2Tips
 StartNode = Callable[..., Any]
 
 ROUNDS = int(os.environ.get("FASTNODE_FLEET_ROUNDS", "100"))
-SHORT_ROUNDS = 2
+SHORT_ROUNDS = 1
 QUESTIONS = 1000
 SHORT_QUESTIONS = 100
 PUBLISHERS = ("one", "two")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import tries
 from tests.keystore.test_key_files import MNEMONIC, V3_PASSWORD, V3_PBKDF2, V3_SECRET, V4_PASSWORD, V4_PBKDF2, V4_SECRET
 
 from fastnode.errors import KeystoreError
@@ -334,7 +335,9 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=300)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=tries(150, 3_000)
+)
 @given(st.fixed_dictionaries({"schemaVersion": st.sampled_from([1, 2])}, optional=dict.fromkeys(NAMES[1:], JSON)))
 def test_any_document_is_a_keystore_or_refused_without_its_secrets(tmp_path: Path, document: Any) -> None:
     message = ""

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.effort import tries
 from tests.mempool.made import hash_of, made_txs
 from tests.taking_node import start_taking
 
 from fastnode.kernels import USING_TWINS
 
-COUNT = 1_000
+COUNT = tries(600, 1_000)
 SENDERS = 4
 PATIENCE_S = 240.0
 SEED = int(os.environ.get("FASTNODE_KILL_SEED", "5"))

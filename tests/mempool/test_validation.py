@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
+from tests.effort import tries
 from tests.mempool.chain import MIN_L2_FEE, AllowedCall, BookLedger
 from tests.mempool.recorded import expand, hashes, recorded_tx, recordings, rows
 
@@ -508,7 +509,7 @@ _EDITS = st.lists(st.tuples(st.integers(0, 83_000), st.binary(min_size=1, max_si
 
 
 @settings(
-    max_examples=int(os.environ.get("FASTNODE_FUZZ_EXAMPLES", "20" if USING_TWINS else "300")),
+    max_examples=int(os.environ.get("FASTNODE_FUZZ_EXAMPLES", 20 if USING_TWINS else tries(150, 3_000))),
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

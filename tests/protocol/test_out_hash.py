@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import tries
 
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
@@ -119,7 +120,7 @@ epochs = st.lists(
 
 
 @given(epochs)
-@settings(max_examples=60)
+@settings(max_examples=tries(30, 600))
 def test_every_message_of_any_epoch_is_proven_by_its_witness(epoch: Epoch) -> None:
     root = epoch_out_hash([checkpoint_out_hash(blocks) for blocks in epoch])
     leaf_ids = set()

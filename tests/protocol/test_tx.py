@@ -12,6 +12,7 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import tries
 from tests.mempool.recorded import hashes, recorded_tx, recordings, rows
 
 from fastnode.errors import DecodeError
@@ -30,7 +31,7 @@ from fastnode.protocol.tx_layout import USUAL
 # The hash takes 2,784 fields: on the twins a handful of transactions stands for all.
 SENT = hashes("sent")[:: 20 if USING_TWINS else 1]
 FRESH = hashes("fresh")[:: 12 if USING_TWINS else 1]
-EXAMPLES = int(os.environ.get("FASTNODE_FUZZ_EXAMPLES", "20" if USING_TWINS else "1000"))
+EXAMPLES = int(os.environ.get("FASTNODE_FUZZ_EXAMPLES", 20 if USING_TWINS else tries(500, 10_000)))
 
 PUBLIC = next(tx_hash for tx_hash in hashes("sent") if len(recordings()[tx_hash]["tx"]["publicFunctionCalldata"]) > 1)
 PRIVATE = next(tx_hash for tx_hash in hashes("fresh") if not recordings()[tx_hash]["tx"]["publicFunctionCalldata"])

@@ -25,7 +25,7 @@ from fastnode.values.numbers import Integer
 from fastnode.view import View
 
 IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
-RANDOM_INPUTS = 1_000_000 if IS_LONG else 8_000
+RANDOM_INPUTS = 1_000_000 if IS_LONG else 4_000
 #: Inputs that share the meters and the cached responses of one pair of servers.
 INPUTS_PER_PAIR = 500
 
@@ -78,7 +78,7 @@ def test_both_paths_agree_on_random_calls_with_usual_parameters(
     cut=st.integers(min_value=0, max_value=1000),
     is_slow=st.booleans(),
 )
-@settings(max_examples=20_000 if IS_LONG else 300)
+@settings(max_examples=20_000 if IS_LONG else 150)
 def test_both_paths_agree_on_oddities(
     paths: TwoPaths, loop_runner: asyncio.Runner, stream: list[bytes], cut: int, is_slow: bool
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.effort import tries
 from tests.serving import two_paths
 from tests.serving.sockets import post
 from tests.serving.two_paths import METHODS, Side, random_pieces
@@ -23,7 +24,7 @@ from fastnode.jsonrpc.rate_limits import BYTES_PER_COST, Client, RateLimits
 from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.view import View
 
-RANDOM_INPUTS = 3_000
+RANDOM_INPUTS = tries(1_500, 30_000)
 INPUTS_PER_PAIR = 300
 RULES = f"""
 [address]

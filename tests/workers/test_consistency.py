@@ -19,12 +19,13 @@ from typing import Any
 import orjson
 import pytest
 from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
+from tests.effort import tries
 from tests.mempool.made import hash_of, made_txs
 from tests.ports import free_port
 from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
 
 IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
-ROUNDS = 200 if IS_LONG else 6
+ROUNDS = tries(4, 200)
 CLIENTS = 4
 #: Between two questions of a client, which leaves the processors to the other tests.
 PACE_S = 0.0 if IS_LONG else 0.005

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.effort import tries
 from tests.world_state.chain import Maker, open_state
 from tests.world_state.test_state import build
 
@@ -17,7 +18,7 @@ from fastnode.world_state.state import WorldState
 BLOCKS = 12
 #: History is thin up to so many blocks behind the final one.
 BEHIND = 2
-FLIPS_PER_KIND = 3
+FLIPS_PER_KIND = tries(2, 20)
 #: Kinds of entries with the ids of their trees.
 KINDS = (
     *(kind + tree for kind in (b"H", b"P", b"K", b"T", b"N") for tree in (b"\0", b"\2")),

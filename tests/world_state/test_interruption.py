@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tests.effort import tries
 from tests.killed import killed, script_command
 from tests.world_state.conftest import SampleBlocks
 
@@ -19,8 +20,8 @@ from fastnode.protocol.releases import FOUR
 from fastnode.sources.chain_import import import_chain_file
 from fastnode.world_state.state import WorldState
 
-KILLS = 30
-KILLS_DURING_UNDO = 10
+KILLS = tries(18, 120)
+KILLS_DURING_UNDO = tries(6, 40)
 TIP = 106
 #: About the time of one block: a kill comes so much after a random commit, at most.
 BLOCK_S = 0.006

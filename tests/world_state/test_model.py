@@ -9,6 +9,7 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.effort import tries
 from tests.world_state.chain import Judge, Maker, Model, assert_roots, grow, grow_in_a_run, open_state
 from tests.world_state.verifier import Verifier
 
@@ -103,4 +104,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=20, stateful_step_count=25)
+TestLife.settings = settings(max_examples=tries(10, 100), stateful_step_count=25)

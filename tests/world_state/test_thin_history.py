@@ -267,7 +267,7 @@ def test_thinning_may_be_killed_at_any_moment(tmp_path: Path) -> None:
     thin, kills = 0, 0
     while thin < THIN - 3:
         delay_s = moments.random() * 0.004
-        killed(script_command(THIN_OUT, tmp_path, BEHIND, FINAL), after=moments.randint(1, 3), delay_s=delay_s)
+        killed(script_command(THIN_OUT, tmp_path, BEHIND, FINAL), after=moments.randint(2, 4), delay_s=delay_s)
         kills += 1
         with open_state(tmp_path) as state:
             assert state.view.thin > thin

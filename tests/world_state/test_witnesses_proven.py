@@ -17,6 +17,7 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import tries
 from tests.world_state import verifier as plain
 from tests.world_state.verifier import HEIGHTS, ZERO, IndexedLeafWitness, LeafWitness, PlainState, Verifier
 
@@ -365,7 +366,7 @@ shapes = st.builds(
 
 @given(shape=shapes, cache_mb=st.sampled_from([0, 256]), is_thin=st.booleans())
 @settings(
-    max_examples=5 if USING_TWINS else 20,
+    max_examples=5 if USING_TWINS else tries(10, 100),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_leaf_of_any_chain_is_proven_at_every_block(
