@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fastnode.config import needs
 from fastnode.config.table import setting
+from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.records import dataclass
 from fastnode.values.choices import Boolean
 from fastnode.values.numbers import Integer, Number
@@ -15,7 +16,6 @@ __all__ = ["BuildingSettings"]
 
 BUILDING = "Block building"
 
-_GAS_MAX = (1 << 53) - 1  # what a JSON number holds exactly
 _COUNT_MAX = 1 << 32
 _SECONDS_MAX = 1 << 32
 _MILLISECONDS_MAX = 1 << 40
@@ -69,7 +69,7 @@ class BuildingSettings:
     )
     max_l2_block_gas: int | None = setting(
         None,
-        Integer(0, _GAS_MAX),
+        Integer(0, JSON_INTEGER_MAX),
         BUILDING,
         "L2 gas of a block, at most a checkpoint's; not set: worked out from that.",
         needs=needs.BUILDING,
@@ -78,7 +78,7 @@ class BuildingSettings:
     )
     max_da_block_gas: int | None = setting(
         None,
-        Integer(0, _GAS_MAX),
+        Integer(0, JSON_INTEGER_MAX),
         BUILDING,
         "Data gas of a block, at most a checkpoint's; not set: worked out from that.",
         needs=needs.BUILDING,
@@ -233,7 +233,7 @@ class BuildingSettings:
     )
     initial_eth_per_fee_asset: int = setting(
         10_000_000,
-        Integer(1, _GAS_MAX),
+        Integer(1, JSON_INTEGER_MAX),
         BUILDING,
         "Price of the fee asset in a new local network, in 1e-12 ETH.",
         needs=needs.LOCAL_NETWORK,

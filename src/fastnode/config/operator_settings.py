@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastnode.config import needs
 from fastnode.config.table import setting
+from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.records import dataclass
 from fastnode.values.arrays import texts
 from fastnode.values.choices import Boolean, Choice
@@ -17,7 +18,6 @@ ADMIN = "Admin interface"
 SNAPSHOTS = "Snapshots"
 
 _ADDRESS_BYTES = 20
-_NUMBER_MAX = (1 << 53) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class OperatorSettings:
     )
     l1_chain_id: int | None = setting(
         None,
-        Integer(0, _NUMBER_MAX),
+        Integer(0, JSON_INTEGER_MAX),
         ROLLUP,
         "L1 chain that the rollup must be on, else the start stops.",
         environment=("L1_CHAIN_ID",),
@@ -46,7 +46,7 @@ class OperatorSettings:
     )
     rollup_version: int | None = setting(
         None,
-        Integer(0, _NUMBER_MAX),
+        Integer(0, JSON_INTEGER_MAX),
         ROLLUP,
         "Version that the rollup must have, else the start stops.",
         environment=("ROLLUP_VERSION",),

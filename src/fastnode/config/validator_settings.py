@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fastnode.config import needs
 from fastnode.config.table import setting
+from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import Boolean, Choice
@@ -19,7 +20,6 @@ PROVER = "Prover"
 SLASHING = "Slashing and statistics"
 AVAILABILITY = "High availability"
 
-_GAS_MAX = (1 << 53) - 1  # what a JSON number holds exactly
 _COUNT_MAX = 1 << 32
 _MILLISECONDS_MAX = 1 << 40
 _ADDRESS_BYTES = 20
@@ -77,7 +77,7 @@ class ValidatorSettings:
     )
     validate_max_l2_block_gas: int | None = setting(
         None,
-        Integer(0, _GAS_MAX),
+        Integer(0, JSON_INTEGER_MAX),
         VALIDATOR,
         "Most L2 gas in a block of others that is accepted.",
         needs=needs.BUILDING,
@@ -86,7 +86,7 @@ class ValidatorSettings:
     )
     validate_max_da_block_gas: int | None = setting(
         None,
-        Integer(0, _GAS_MAX),
+        Integer(0, JSON_INTEGER_MAX),
         VALIDATOR,
         "Most data gas in a block of others that is accepted.",
         needs=needs.BUILDING,

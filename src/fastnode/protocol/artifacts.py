@@ -28,6 +28,7 @@ import orjson
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import poseidon2
+from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.protocol.contracts import (
     PUBLIC_BYTECODE_BYTES_MAX,
     contract_class_id,
@@ -67,7 +68,6 @@ _BYTECODE_TEXT_MAX: Final = 4 << 20
 _KEY_TEXT_MAX: Final = 64 << 10
 #: Characters of base64 that are decoded at a time, a multiple of four.
 _PIECE: Final = 64 << 10
-_SAFE_INTEGER_MAX: Final = (1 << 53) - 1
 _SELECTOR_BYTES: Final = 4
 _BYTES_PER_FIELD: Final = 31
 #: Values in a decoded result; the rest is left out.
@@ -390,7 +390,7 @@ def type_text(type_: AbiType, depth: int = 0) -> str:
 
 def _number(type_: AbiType, key: str) -> int:
     value = type_.get(key)
-    if type(value) is not int or not 0 <= value <= _SAFE_INTEGER_MAX:
+    if type(value) is not int or not 0 <= value <= JSON_INTEGER_MAX:
         raise DecodeError(f"{key} of a type: a number expected")
     return value
 
@@ -508,7 +508,7 @@ def _check_size(value: object) -> None:
             pending.extend((inner, depth + 1) for inner in item.values())
         elif isinstance(item, list):
             pending.extend((inner, depth + 1) for inner in item)
-        elif isinstance(item, float) or (type(item) is int and abs(item) > _SAFE_INTEGER_MAX):
+        elif isinstance(item, float) or (type(item) is int and abs(item) > JSON_INTEGER_MAX):
             raise DecodeError("the artifact has a number that is not a whole one of at most 53 bits")
 
 

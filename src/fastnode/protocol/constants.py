@@ -20,6 +20,9 @@ GENESIS_INDEXED_LEAVES: Final = 128
 
 # ---- limits -----------------------------------------------------------------------------------
 
+#: The greatest whole number that every reader of JSON holds exactly.
+JSON_INTEGER_MAX: Final = (1 << 53) - 1
+
 NOTE_HASHES_PER_TX_MAX: Final = 64
 NULLIFIERS_PER_TX_MAX: Final = 64
 L2_TO_L1_MESSAGES_PER_TX_MAX: Final = 8

@@ -41,6 +41,7 @@ from fastnode.protocol.constants import (
     CONTRACT_INSTANCE_PUBLISHED_MAGIC,
     CONTRACT_INSTANCE_REGISTRY_ADDRESS,
     CONTRACT_INSTANCE_UPDATED_MAGIC,
+    JSON_INTEGER_MAX,
     PRIVATE_FUNCTION_TREE_HEIGHT,
     PROTOCOL_CONTRACTS_MAX,
     PUBLIC_BYTECODE_FIELDS_MAX,
@@ -98,7 +99,6 @@ INSTANCE_PUBLISHED_TAG: Final = silo_private_log_tag(
 _CLASS_EVENT_HEAD_FIELDS: Final = 6
 _UPDATE_EVENT_FIELDS: Final = 5
 _TIMESTAMP_BITS: Final = 64
-_SAFE_INTEGER_MAX: Final = (1 << 53) - 1
 
 
 # ---- class ids ------------------------------------------------------------------------------------
@@ -461,7 +461,7 @@ def read_class_published(log: ContractClassLog) -> ContractClassPublic:
 def _safe_integer(field: bytes) -> int:
     """A number that release 4.x reads from a log."""
     value = int_from_field(field)
-    if value > _SAFE_INTEGER_MAX:
+    if value > JSON_INTEGER_MAX:
         raise DecodeError(f"Value {value:x} greater than than max safe integer")
     return value
 

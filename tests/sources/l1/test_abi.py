@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.errors import DecodeError
+from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import (
-    COUNT_MAX,
     Event,
     Function,
     Kind,
@@ -137,19 +137,19 @@ def test_an_event_without_indexed_arguments_has_one_topic() -> None:
 @given(st.integers(0, 2**256 - 1))
 def test_quantities_are_hexadecimal(number: int) -> None:
     assert from_amount(quantity(number), "n") == number
-    if number <= COUNT_MAX:
+    if number <= JSON_INTEGER_MAX:
         assert from_quantity(quantity(number), "n") == number
         return
     with pytest.raises(DecodeError, match=r"n: 0x.* is no count"):
         from_quantity(quantity(number), "n")
 
 
-@given(st.integers(0, 2**256 - 1) | st.integers(COUNT_MAX - 1, COUNT_MAX + 2))
+@given(st.integers(0, 2**256 - 1) | st.integers(JSON_INTEGER_MAX - 1, JSON_INTEGER_MAX + 2))
 def test_a_count_is_no_more_than_json_holds_exactly(number: int) -> None:
     words = "0x" + number.to_bytes(32, "big").hex()
     assert Function("f()", Kind.NUMBER).decode(words) == (number,)
     count = Function("f()", Kind.COUNT)
-    if number <= COUNT_MAX:
+    if number <= JSON_INTEGER_MAX:
         assert count.decode(words) == (number,)
         return
     with pytest.raises(DecodeError, match="is no count"):

@@ -16,11 +16,11 @@ from typing import Any, Final, TypeAlias
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode
+from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.protocol.ethereum import keccak_256
 
 __all__ = [
     "ADDRESS_BYTES",
-    "COUNT_MAX",
     "WORD_BYTES",
     "Argument",
     "Event",
@@ -37,8 +37,6 @@ WORD_BYTES: Final = 32
 ADDRESS_BYTES: Final = 20
 _SELECTOR_BYTES: Final = 4
 _ROLLING_BYTES: Final = 16
-#: The greatest number that JSON holds exactly.
-COUNT_MAX: Final = (1 << 53) - 1
 
 #: An argument: a number, an address (20 bytes) or a word (32 bytes).
 Argument: TypeAlias = int | bytes
@@ -109,9 +107,9 @@ def quantity(number: int) -> str:
 
 
 def from_quantity(value: object, name: str) -> int:
-    """A count of the execution API: ``0x`` and hex digits, not more than :data:`COUNT_MAX`."""
+    """A count of the execution API: ``0x`` and hex digits, not more than :data:`JSON_INTEGER_MAX`."""
     count = from_amount(value, name)
-    if count > COUNT_MAX:
+    if count > JSON_INTEGER_MAX:
         raise DecodeError(f"{name}: {value} is no count")
     return count
 
@@ -149,7 +147,7 @@ def _value(word: bytes, kind: Kind, name: str) -> Any:
     if kind is Kind.BYTES16:
         return word[:_ROLLING_BYTES]
     number = int.from_bytes(word, "big")
-    if kind is Kind.NUMBER or (kind is Kind.COUNT and number <= COUNT_MAX):
+    if kind is Kind.NUMBER or (kind is Kind.COUNT and number <= JSON_INTEGER_MAX):
         return number
     if kind is Kind.BOOLEAN and number <= 1:
         return bool(number)
