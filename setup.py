@@ -199,6 +199,8 @@ def in_c(extensions: list[Extension]) -> list[Extension]:
         # The C of a build with other switches must not be taken for this one's.
         force="--force" in sys.argv or "sdist" in sys.argv,
         annotate=os.environ.get("FASTNODE_ANNOTATE") == "1",
+        # Where a process begins as a copy of this one: it would run this file again elsewhere.
+        nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,
         compiler_directives={
             "language_level": 3,
             # Functions of C: half as much code around each, and signatures are in the stubs.

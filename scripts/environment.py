@@ -220,7 +220,7 @@ class Environment:
                 return
         begun.touch()
         # Where the sources cannot be written next to, everything works as well, only slower.
-        done = subprocess.run([self.python, "-m", "compileall", "-q", package], check=False, stdout=sys.stderr)
+        done = subprocess.run([self.python, "-m", "compileall", "-q", "-j", "0", package], check=False, stdout=sys.stderr)
         if done.returncode:
             begun.unlink()
         else:
