@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -213,14 +214,15 @@ class Environment:
         """Compiles what has changed since the last time, whatever PYTHONDONTWRITEBYTECODE says: without it every start
         would compile the package again, which takes longer than the start itself."""
         stamp, package = self._stamps / "bytecode", PROJECT / "src" / "fastnode"
-        begun = stamp.with_name(f"bytecode.{os.getpid()}")
+        begun = stamp.with_name(f"bytecode.{os.getpid()}.{threading.get_ident()}")
         if stamp.exists():
             since = stamp.stat().st_mtime
             if not any(path.stat().st_mtime > since for path in package.rglob("*.py")):
                 return
         begun.touch()
         # Where the sources cannot be written next to, everything works as well, only slower.
-        done = subprocess.run([self.python, "-m", "compileall", "-q", "-j", "0", package], check=False, stdout=sys.stderr)
+        compile_all = (self.python, "-m", "compileall", "-q", "-j", "0", package)
+        done = subprocess.run(compile_all, check=False, stdout=sys.stderr)
         if done.returncode:
             begun.unlink()
         else:

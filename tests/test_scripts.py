@@ -322,7 +322,7 @@ def test_what_has_changed_is_compiled_before_the_next_start(preparing: Preparing
     source.write_text("")
     later = source.stat().st_mtime + 60
     os.utime(source, (later, later))
-    assert preparing.prepare() == [f"-m compileall -q {preparing.root}/src/fastnode"]
+    assert preparing.prepare() == [f"-m compileall -q -j 0 {preparing.root}/src/fastnode"]
     os.utime(source, (1, 1))
     assert preparing.prepare() == []
 
