@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 from tests.bus.nats import PATIENCE_S, NatsServer, open_bus
@@ -22,9 +24,14 @@ from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
 
 from fastnode.bus.connection import Outgoing, StreamSetup
+from fastnode.bus.handing_on import CLAIMED, FREE, REFUSED, TAKEN
 from fastnode.bus.subjects import BUS_VERSION, Subjects
 from fastnode.bus.transactions import SharedTxs, Standing
-from fastnode.errors import UpstreamUnavailable
+from fastnode.errors import Refused, UpstreamUnavailable
+from fastnode.mempool.pool import Added
+from fastnode.mempool.validation import UNKNOWN_ANCHOR
+from fastnode.protocol.releases import FOUR
+from fastnode.protocol.tx import Tx
 
 StartNode = Callable[..., Any]
 
@@ -192,3 +199,88 @@ def test_what_another_node_has_taken_is_pending_before_it_is_here(server: NatsSe
         bus.close()
     with pytest.raises(UpstreamUnavailable):
         txs.standing_of(taken)
+
+
+#: Records of a transaction after it was sent, each way to where it is in the end.
+SAID: Final = (
+    [],
+    [CLAIMED],
+    [CLAIMED, TAKEN],
+    [CLAIMED, REFUSED],
+    [CLAIMED, FREE, CLAIMED, TAKEN],
+    [CLAIMED, REFUSED, "sent"],
+    [CLAIMED, REFUSED, "sent", CLAIMED, TAKEN],
+)
+
+
+class HeldPool:
+    """Transactions by hash, and whether another node has them; none is taken before the block that it is built on."""
+
+    def __init__(self) -> None:
+        self.pool = self
+        self.has_block = False
+        self.waiting: dict[bytes, bool] = {}
+
+    def receive(self, tx: Tx, _: Any, *, forwarded: bool) -> Added:
+        if not self.has_block:
+            raise Refused(UNKNOWN_ANCHOR, data={})
+        self.waiting[tx.hash] = forwarded
+        return Added.ACCEPTED
+
+    def is_waiting(self, tx_hash: bytes) -> bool:
+        return tx_hash in self.waiting
+
+    def mark_forwarded(self, tx_hash: bytes) -> None:
+        if tx_hash in self.waiting:
+            self.waiting[tx_hash] = True
+
+    def drop(self, tx_hash: bytes, _: str) -> None:
+        self.waiting.pop(tx_hash, None)
+
+    def pending_hashes(self) -> list[bytes]:
+        return list(self.waiting)
+
+    def tx_json(self, _: bytes) -> None:
+        return None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_the_fleet_says_of_a_transaction_is_heeded_whenever_it_comes_into_the_pool(
+    server: NatsServer, seed: int
+) -> None:
+    """The block that transactions are built on comes late here, after some of what is said of them."""
+    dice = random.Random(seed)
+    subjects = Subjects(f"fastnode-1-{seed}")
+    held = HeldPool()
+    view: Any = SimpleNamespace(
+        chain=SimpleNamespace(tx_location=lambda _: None, chain=SimpleNamespace(release=FOUR)),
+    )
+    bodies = {bytes.fromhex(hash_of(tx)[2:]): json.dumps(tx).encode() for tx in map(tx_of, range(8))}
+    told = {tx_hash: ["sent", *dice.choice(SAID)] for tx_hash in bodies}
+    left = {tx_hash: list(said) for tx_hash, said in told.items()}
+    bus = open_bus(server.url, name="one")
+    try:
+        sink: Any = SimpleNamespace()
+        txs = SharedTxs(bus, subjects, held, lambda: view, None, session="s", sink=sink)  # type: ignore[arg-type]
+        txs._look_at_stream()
+        while any(left.values()):
+            tx_hash = dice.choice([each for each, said in left.items() if said])
+            said = left[tx_hash].pop(0)
+            if said == "sent":
+                bus.publish(Outgoing(subjects.tx(tx_hash), bodies[tx_hash]))
+            else:
+                record = {"version": BUS_VERSION, "state": said, "by": "two", "session": "t"}
+                bus.publish(Outgoing(subjects.hand(tx_hash), json.dumps(record).encode()))
+            held.has_block |= dice.random() < 0.1
+            if dice.random() < 0.6:
+                txs._read_on()
+        held.has_block = True
+        txs._read_on()
+        # One that this pool had let go, and a client sends here.
+        for tx_hash in [each for each, said in told.items() if said[-1] == TAKEN][:2]:
+            tx = Tx.from_json(json.loads(bodies[tx_hash]), FOUR)
+            held.receive(tx, None, forwarded=False)
+            txs.share(tx, bodies[tx_hash])
+    finally:
+        bus.close()
+    assert held.waiting == {each: said[-1] == TAKEN for each, said in told.items() if said[-1] != REFUSED}

@@ -105,6 +105,13 @@ class HandingOn:
         except UpstreamFault:  # nobody's
             return message.sequence, {}
 
+    def said_of(self, tx_hash: bytes) -> dict[str, Any]:
+        """The record of :meth:`hand_of` that stands; empty: nothing, or a refusal before a client sent it again."""
+        hand = self.hand_of(tx_hash)
+        if hand is None or (hand[1].get("state") == REFUSED and self._is_sent_again(tx_hash, hand[0])):
+            return {}
+        return hand[1]
+
     def heed(self, tx_hash: bytes, hand: dict[str, Any]) -> None:
         """Do with the pool what a record on the bus says of a transaction."""
         state, pool = hand.get("state"), self._mempool.pool

@@ -23,7 +23,7 @@ from typing import Final, Protocol
 import orjson
 
 from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
-from fastnode.bus.handing_on import REFUSED, HandingOn
+from fastnode.bus.handing_on import REFUSED, TAKEN, HandingOn
 from fastnode.bus.members import Members, bucket_of
 from fastnode.bus.questions import Questions
 from fastnode.bus.subjects import Subjects, read_versioned
@@ -181,6 +181,8 @@ class SharedTxs:
         is_refused = hand is not None and hand[1].get("state") == REFUSED
         if there is not None and (is_refused or there.data != data):
             self._bus.publish(Outgoing(subject, data, expected=there.sequence))
+        elif hand is not None and hand[1].get("state") == TAKEN:  # read before the transaction was in the pool
+            self._mempool.pool.mark_forwarded(tx_hash)
 
     # ---- questions -------------------------------------------------------------------------------
 
@@ -322,21 +324,25 @@ class SharedTxs:
             self._later.setdefault(tx_hash, (data, self._bus.clock.monotonic() + LATER_S))
 
     def _try_again(self) -> None:
-        waiting, self._later = self._later, {}
-        for tx_hash, (data, until) in waiting.items():
-            if self._bus.clock.monotonic() < until:
-                self._later[tx_hash] = (data, until)
+        now = self._bus.clock.monotonic()
+        for tx_hash, (data, until) in tuple(self._later.items()):
+            if now >= until:
+                del self._later[tx_hash]
+            else:
                 self._take_again(tx_hash, data)
 
     def _take_again(self, tx_hash: bytes, data: bytes) -> None:
+        """UpstreamError where the bus does not say what became of it: it is tried again."""
         try:
             self._take_tx(tx_hash, data)
-            is_done = self._mempool.pool.is_waiting(tx_hash)
         except Exception as error:  # noqa: BLE001 - counted, and logged once
             self._left_out.note(error)
-            is_done = True
-        if is_done:
-            self._later.pop(tx_hash, None)
+            del self._later[tx_hash]
+            return
+        if self._mempool.pool.is_waiting(tx_hash):
+            # Records that came meanwhile were read when it was not in the pool.
+            self.handing_on.heed(tx_hash, self.handing_on.said_of(tx_hash))
+            del self._later[tx_hash]
 
 
 def _inflated(data: bytes) -> bytes:
