@@ -51,6 +51,8 @@ BEGIN_S: Final = 1_000.0
 #: Looks at the clock without a pause after which it moves: a loop that waits for it without waiting comes to its end.
 LOOKS_MAX: Final = 2_000
 LOOKED_S: Final = 0.001
+#: Rounds of an event loop while nobody else runs: it has always something to do, and comes to no end.
+ROUNDS_ALONE_MAX: Final = 100_000
 #: Shortest wait: less would be lost in the digits of the clock, and who waits for a moment would not come to it.
 SHORTEST_S: Final = 1e-6
 
@@ -530,6 +532,8 @@ class Loop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._selector = _Selector()
+        #: Rounds since another thread had run, as the number of the world's steps says.
+        self._rounds_alone = self._steps_then = 0
         #: What is called when something arrives at a listening socket.
         self.readers: dict[Any, Callable[[], None]] = {}
         self.set_task_factory(lambda loop, coroutine, **more: _Task(coroutine, loop=loop, **more))
@@ -570,6 +574,10 @@ class Loop(asyncio.BaseEventLoop):
         elif scheduled:
             timeout = min(max(0, scheduled[0]._when - world.look()), _SELECT_S_MAX)
         self._selector.select(timeout)
+        if world.steps != self._steps_then:
+            self._rounds_alone, self._steps_then = 0, world.steps
+        self._rounds_alone += 1
+        assert self._rounds_alone < ROUNDS_ALONE_MAX, f"an event loop is never at rest: {list(ready)[:4]}"
         end = world.look() + self._clock_resolution  # type: ignore[attr-defined]
         while scheduled and scheduled[0]._when < end:
             handle = heapq.heappop(scheduled)
