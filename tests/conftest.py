@@ -49,11 +49,12 @@ PATIENCE_S = 60.0
 
 #: Files of tests/ that take longest, and so begin first: the last one would keep one processor busy alone.
 LONG_FILES = (
-    *("attacks/test_from_l1.py", "attacks/test_from_peers.py", "local_network/test_node.py"),
+    *("simulation/test_simulation.py", "attacks/test_from_l1.py", "attacks/test_from_peers.py"),
+    "local_network/test_node.py",
     *("world_state/test_state.py", "world_state/test_interruption.py", "snapshots/test_interruption.py"),
     *("world_state/test_witnesses_proven.py", "world_state/test_witnesses.py", "world_state/test_views.py"),
     *("bus/test_chaos.py", "bus/test_mutated_messages.py", "bus/test_following.py", "proofs/test_program.py"),
-    *("serving/test_fast_path.py", "local_network/test_memory.py", "world_state/test_model.py"),
+    *("serving/test_fast_path.py", "world_state/test_model.py"),
     *("app/test_node.py", "local_network/test_model.py", "attacks/test_in_transactions.py"),
 )
 

@@ -28,6 +28,7 @@ def mine_to(network: RunningNetwork, number: int) -> None:
         network.mine(min(STEP, number - tip))
 
 
+@pytest.mark.long
 def test_blocks_take_room_on_the_disk_and_not_in_memory() -> None:
     with local_network() as network:
         mine_to(network, WARM_UP)
