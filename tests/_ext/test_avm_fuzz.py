@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests._ext.avm_programs import CONTRACTS, LEAVES, Case, random_case
 from tests._ext.avm_world import Contract, World, as_field, leaf_slot
+from tests.effort import tries
 
 from fastnode._twins import avm as twin
 from fastnode.errors import ExecutionMemoryExceeded, TxExecutionError
@@ -18,7 +19,7 @@ from fastnode.kernels import USING_TWINS
 from fastnode.kernels import avm as kernel
 
 #: More of them by hand: FASTNODE_FUZZ_PROGRAMS=100000 takes some minutes.
-PROGRAMS = int(os.environ.get("FASTNODE_FUZZ_PROGRAMS", "1000"))
+PROGRAMS = int(os.environ.get("FASTNODE_FUZZ_PROGRAMS", tries(1_000, 20_000)))
 FIRST_SEED = int(os.environ.get("FASTNODE_FUZZ_SEED", "0"))
 
 

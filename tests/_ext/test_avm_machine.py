@@ -217,7 +217,6 @@ import os, resource
 from pathlib import Path
 from fastnode.errors import ExecutionLimitExceeded
 from tests._ext.test_avm_machine import END, U32, assemble, execute, kernel, machine_for, put, world_of
-from tests.effort import tries
 program = put(1, U32, 1 << 30) + put(2, U32, 0) + assemble("CALLDATACOPY", 1, 2, 50)
 world = world_of(kernel, program)
 used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

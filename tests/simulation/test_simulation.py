@@ -241,6 +241,32 @@ def test_a_killed_process_goes_on_nowhere_and_its_clock_costs_nothing() -> None:
     assert len(told) == 24
 
 
+def test_an_event_loop_that_is_never_at_rest_is_told_of() -> None:
+    """Its memory may grow meanwhile, and the story would never go on."""
+    world, told = Scheduler(1), list[str]()
+    world.on_error = lambda _, error: told.append(str(error))
+
+    def spin() -> None:
+        loop = Loop()
+
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    def begin() -> None:
+        world.spawn("node", spin, object())
+        world.sleep(1.0)
+
+    world.run(begin)
+    assert len(told) == 1
+    assert "never at rest" in told[0]
+
+
 class PlainLoop(Loop):
     """With the rounds of asyncio's own loop."""
 

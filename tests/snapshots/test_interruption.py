@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.effort import tries
 
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
@@ -27,7 +27,9 @@ OLD_TIP, NEW_TIP = 3, 16
 #: More than the steps of any command.
 STEPS_MAX = 400
 #: The default run tries every so manieth step, beginning with another one in each test.
-STRIDE = 1 if os.environ.get("FASTNODE_LONG") == "1" else 13
+STRIDE = tries(13, 1)
+#: The same of a creation, which is checked and done once more after each.
+CREATION_STRIDE = tries(25, 1)
 
 
 class Killer:
@@ -106,7 +108,7 @@ def test_a_restore_killed_at_any_step_leaves_the_old_chain_or_the_new_one(
 def test_a_creation_killed_at_any_step_leaves_what_was_there(
     killed: Killer, long_directory: Path, tmp_path: Path
 ) -> None:
-    for step in range(2, STEPS_MAX, 2 * STRIDE - 1):
+    for step in range(2, STEPS_MAX, CREATION_STRIDE):
         folder = tmp_path / str(step)
         directory = Path(shutil.copytree(long_directory, folder / "data"))
         url = f"file://{folder}/location"

@@ -7,7 +7,6 @@ or the primary killed.  FASTNODE_LONG=1 does two hundred of them.
 from __future__ import annotations
 
 import http.client
-import os
 import random
 import threading
 import time
@@ -19,12 +18,11 @@ from typing import Any
 import orjson
 import pytest
 from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
-from tests.effort import tries
+from tests.effort import IS_LONG, tries
 from tests.mempool.made import hash_of, made_txs
 from tests.ports import free_port
 from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
 
-IS_LONG = os.environ.get("FASTNODE_LONG") == "1"
 ROUNDS = tries(4, 200)
 CLIENTS = 4
 #: Between two questions of a client, which leaves the processors to the other tests.

@@ -105,12 +105,12 @@ class HandingOn:
         except UpstreamFault:  # nobody's
             return message.sequence, {}
 
-    def said_of(self, tx_hash: bytes) -> dict[str, Any]:
-        """The record of :meth:`hand_of` that stands; empty: nothing, or a refusal before a client sent it again."""
-        hand = self.hand_of(tx_hash)
-        if hand is None or (hand[1].get("state") == REFUSED and self._is_sent_again(tx_hash, hand[0])):
-            return {}
-        return hand[1]
+    def standing_hand(self, tx_hash: bytes) -> tuple[int, dict[str, Any]]:
+        """As :meth:`hand_of`; the record is empty where nothing was said, or a client sent it again after a refusal."""
+        sequence, hand = self.hand_of(tx_hash) or (0, {})
+        if hand.get("state") == REFUSED and self._is_sent_again(tx_hash, sequence):
+            return sequence, {}
+        return sequence, hand
 
     def heed(self, tx_hash: bytes, hand: dict[str, Any]) -> None:
         """Do with the pool what a record on the bus says of a transaction."""
@@ -147,14 +147,11 @@ class HandingOn:
 
     def _hand_on_one(self, tx_hash: bytes, tx_json: bytes) -> bool:
         """False: no upstream answers."""
-        hand = self.hand_of(tx_hash)
-        sequence, state = (0, FREE) if hand is None else (hand[0], hand[1].get("state"))
-        if state == REFUSED and self._is_sent_again(tx_hash, sequence):
-            state = FREE
-        if hand is not None and state in (TAKEN, REFUSED):
-            self.heed(tx_hash, hand[1])
+        sequence, hand = self.standing_hand(tx_hash)
+        if hand.get("state") in (TAKEN, REFUSED):
+            self.heed(tx_hash, hand)
             return True
-        if hand is not None and state == CLAIMED and not self._is_abandoned(hand[1]):
+        if hand.get("state") == CLAIMED and not self._is_abandoned(hand):
             return True  # another node is at it
         self._unsaid[tx_hash] = (self._record(FREE), None)  # unless more is known
         claim = self._bus.publish(self._outgoing(tx_hash, self._record(CLAIMED), sequence))

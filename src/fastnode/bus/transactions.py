@@ -341,7 +341,7 @@ class SharedTxs:
             return
         if self._mempool.pool.is_waiting(tx_hash):
             # Records that came meanwhile were read when it was not in the pool.
-            self.handing_on.heed(tx_hash, self.handing_on.said_of(tx_hash))
+            self.handing_on.heed(tx_hash, self.handing_on.standing_hand(tx_hash)[1])
             del self._later[tx_hash]
 
 
