@@ -25,6 +25,7 @@ __all__ = [
     "call_meter",
     "calls",
     "checked_reads",
+    "clock",
     "effect_logs",
     "encode",
     "fast_connection",
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
         cached_responses,
         call_meter,
         calls,
+        clock,
         encode,
         fast_connection,
         json_shape,
@@ -117,6 +119,7 @@ else:
     call_meter = _load("wire", "call_meter")
     calls = _load("wire", "calls")
     checked_reads = _load("storage", "checked_reads")
+    clock = _load("wire", "clock")
     effect_logs = _load("logs", "effect_logs")
     encode = _load("wire", "encode")
     fast_connection = _load("wire", "fast_connection")

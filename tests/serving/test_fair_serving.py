@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import random
 import socket
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from fastnode.http.allowance import WAITING_BYTES, MemoryBudget
 from fastnode.http.connection import HttpConnection
 from fastnode.http.limits import Limits
 from fastnode.http.turns import Turns
+from fastnode.kernels import clock
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -274,3 +276,26 @@ def test_long_parameters_that_are_no_json_give_their_memory_back(serve: Callable
         for body in (broken, b"[%b]" % broken, b"[%b,%b]" % (call(), broken)):
             assert client.ask(post(body)).json["error"]["code"] == -32700
         wait_until(lambda: budget.used_bytes == 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parties_are_charged_by_one_clock(serve: Callable[..., RunningServer], seed: int) -> None:
+    """Requests of all kinds, cut anywhere, beside a clock that is a century away from every other one."""
+    dice = random.Random(seed)
+    running = serve(Limits())
+    zipped = post(gzip.compress(call()), "Content-Encoding: gzip")
+    clock.give(100 * 365 * 86_400 * 10**9)
+    try:
+        with running.connect() as client:
+            for _ in range(20):
+                kinds = [(post(call()), RIGHT), (zipped, RIGHT), (batch(call(), call()), [RIGHT] * 2)]
+                asked = dice.choices(kinds, k=dice.randint(1, 6))
+                whole = b"".join(request for request, _ in asked)
+                cut = dice.choice([0, dice.randrange(len(whole))])
+                client.send(whole[:cut])
+                client.send(whole[cut:])
+                assert [client.read().json for _ in asked] == [answer for _, answer in asked]
+            (connection_,) = running.server._connections
+            assert 0 <= connection_.stream.party.share.used_ns < 60 * 10**9
+    finally:
+        clock.give(0)

@@ -106,6 +106,8 @@ class Scheduler:
         self._is_stuck = False
         #: Told of errors that end threads.
         self.on_error: Callable[[Task, BaseException], None] = lambda task, error: None
+        #: Told of the time: the clock of code that does not ask Python, in nanoseconds; 0 when the world is over.
+        self.on_time: Callable[[int], None] = lambda now_ns: None
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -119,10 +121,12 @@ class Scheduler:
         tempfile._name_sequence = None  # type: ignore[attr-defined]  # it has a die of its own, anew in each process
         for dice in _dice_of_modules:  # alike: how many there are depends on which modules this machine has
             _real_seed(dice, self._seed_of_modules)
+        self._set_now(self.now)
         try:
             story()
         finally:
             _world = None
+            self.on_time(0)
 
     def kill(self, group: object) -> None:
         """No thread of the group goes on: it stays where it waits, whatever it holds."""
@@ -233,7 +237,7 @@ class Scheduler:
                 self._runnable.append(self._story)
                 return
             due = self._timers[0][0]
-            self.now = max(self.now, due)
+            self._set_now(max(self.now, due))
             while self._timers and self._timers[0][0] <= self.now:
                 _, _, task, number = heapq.heappop(self._timers)
                 if task.is_waiting and task.wait_number == number and id(task.group) not in self._dead:
@@ -245,8 +249,12 @@ class Scheduler:
         self._looks += 1
         if self._looks > LOOKS_MAX:
             self._looks = 0
-            self.now += LOOKED_S
+            self._set_now(self.now + LOOKED_S)
         return self.now
+
+    def _set_now(self, now: float) -> None:
+        self.now = now
+        self.on_time(int(now * 1e9))
 
 
 def the_world() -> Scheduler:

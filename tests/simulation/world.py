@@ -30,7 +30,8 @@ from tests.sources.made_chain import SHAPE, MadeChain
 from fastnode import interpreter
 from fastnode.app.process.node import Node
 from fastnode.config.settings import Settings
-from fastnode.http import fair_threads, turns
+from fastnode.http import fair_threads
+from fastnode.kernels import clock
 from fastnode.metrics import loop_lag
 from fastnode.outgoing import network as outgoing
 from fastnode.protocol.releases import FOUR, Release
@@ -207,6 +208,7 @@ class World:
         self.seed, self.directory, self._tell, self.release = seed, directory, tell, release
         self.plot = self.chance("plot")
         self.scheduler = Scheduler(seed, self.plot.choice([0.0, 0.002, 0.02, 0.1]))
+        self.scheduler.on_time = clock.give
         self.scheduler.on_error = self._on_error
         self.wire = Wire(self.chance("network"), _host)
         self.nodes: list[NodeOfWorld] = []
@@ -332,8 +334,7 @@ class LogLines(logging.Handler):
 
 
 def put_in_place(world: World) -> None:
-    """Give the shipped code the sockets of the world, points to switch at before writes, and turns without a clock of
-    their own: that of the kernels is the machine's."""
+    """Give the shipped code the sockets of the world, and points to switch at before writes."""
     wire = world.wire
     put_disks_in_place(world)
 
@@ -345,8 +346,6 @@ def put_in_place(world: World) -> None:
     socket.create_connection = wire.connect  # type: ignore[assignment]
     server.bind = bind  # type: ignore[assignment]
     outgoing._is_ended = lambda connection: connection.sock.is_ended  # type: ignore[assignment]
-    turns.Turns.__init__.__kwdefaults__.update(slice_ns=1 << 60, round_ns=1 << 61)
-    turns.Turns.elapsed_s = lambda self, since_ns: 0.0  # type: ignore[method-assign]
     fair_threads._step_back = lambda: None  # type: ignore[assignment]
     os.sched_yield = lambda: None  # nobody else runs
     hub._LOOK_INTERVAL_S = 0.5  # type: ignore[misc]  # half of all looks find nothing, and each costs a health

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from fastnode.errors import NodeBusy
 from fastnode.http.turns import Turns
-from fastnode.kernels import loop_time
+from fastnode.kernels import clock, loop_time
 
 __all__ = ["Allowance", "MemoryBudget", "Party", "default_budget"]
 
@@ -113,7 +112,7 @@ class Allowance:
     __slots__ = ("_is_waiting", "party", "slice_end_ns", "taken_bytes")
 
     def __init__(self, party: Party, slice_end_ns: int | None = None) -> None:
-        """``slice_end_ns``: end of the slice under way, by ``time.monotonic_ns``; by default one begins now."""
+        """``slice_end_ns``: end of the slice under way, by ``clock.now_ns``; by default one begins now."""
         self.party = party
         self.taken_bytes = 0
         self._is_waiting = False
@@ -149,11 +148,11 @@ class Allowance:
         return self.party.is_gone
 
     def is_slice_over(self) -> bool:
-        return time.monotonic_ns() > self.slice_end_ns
+        return clock.now_ns() > self.slice_end_ns
 
     def begin_slice(self) -> None:
         """Now: at its beginning, and after a wait for something else, during which others had their turns."""
-        self.slice_end_ns = time.monotonic_ns() + self.party.turns.time.slice_ns
+        self.slice_end_ns = clock.now_ns() + self.party.turns.time.slice_ns
 
     async def next_turn(self) -> None:
         """Let others go first, and begin another slice."""

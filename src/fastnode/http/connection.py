@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -31,7 +30,7 @@ from fastnode.http.reader import ReadState
 from fastnode.http.socket_queues import read_now, unread_bytes, unsent_bytes
 from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream, Next, Slot
 from fastnode.http.turns import BUFFER_BYTES, SMALL_BUFFER_BYTES, TAKEN_NS_PER_BYTE
-from fastnode.kernels import fast_connection, payer
+from fastnode.kernels import clock, fast_connection, payer
 
 __all__ = ["HttpConnection"]
 
@@ -162,18 +161,18 @@ class HttpConnection(asyncio.BufferedProtocol):
         position = scanner.answer(stream, data, 0, answers, view, until_ns)
         while stream.corked_bytes > CORKED_BYTES_MAX:
             self._write()
-            if position == len(data) or not stream.is_at_rest() or time.monotonic_ns() > until_ns:
+            if position == len(data) or not stream.is_at_rest() or clock.now_ns() > until_ns:
                 break
             answers = requests.answer(data, position, CORKED_BYTES_MAX - stream.corked_bytes, view, until_ns)
             position = scanner.answer(stream, data, position, answers, view, until_ns)
         if position < len(data):
             stream.receive(data[position:] if position else data)
-        if position and time.monotonic_ns() > until_ns:  # the rest may be the scanner's too
+        if position and clock.now_ns() > until_ns:  # the rest may be the scanner's too
             self._uncork()
             self.settle()
         else:
             self._go_on(until_ns)
-        loop_time.charge(stream.party.share, time.monotonic_ns() - started_ns)
+        loop_time.charge(stream.party.share, clock.now_ns() - started_ns)
 
     def _may_scan(self) -> bool:
         """True if the receiver may answer the next data."""
@@ -325,10 +324,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _take_turn(self) -> None:
         """Go on for a slice."""
-        started = time.monotonic_ns()
+        started = clock.now_ns()
         loop_time = self._owner.turns.time
         self._go_on(started + loop_time.slice_ns)
-        loop_time.charge(self.stream.party.share, time.monotonic_ns() - started)
+        loop_time.charge(self.stream.party.share, clock.now_ns() - started)
 
     def _go_on(self, until_ns: int) -> None:
         """Read and answer what can be answered, a step at least, and write it."""
@@ -340,7 +339,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         stream.advance(until_ns)
         while stream.has_collected():
             self._write()
-            if not stream.can_advance() or time.monotonic_ns() > until_ns:
+            if not stream.can_advance() or clock.now_ns() > until_ns:
                 break
             stream.advance(until_ns)
         self.settle()

@@ -15,7 +15,6 @@ what :meth:`HttpStream.settle` says.  Data, answers that are ready, and whether 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from enum import Enum
@@ -29,6 +28,7 @@ from fastnode.http.meters import Traffic
 from fastnode.http.phases import Event, Phase, after
 from fastnode.http.protocols import Application
 from fastnode.http.reader import ReadState, RequestReader
+from fastnode.kernels import clock
 
 __all__ = ["CORKED_BYTES_MAX", "WRITTEN_BYTES", "HttpStream", "Next", "Slot"]
 
@@ -235,7 +235,7 @@ class HttpStream:
 
     def advance(self, until_ns: int) -> None:
         """Read and answer what can be, a step at least: until enough is collected for one write, or until
-        ``time.monotonic_ns``."""
+        ``clock.now_ns``."""
         if self._phase is not Phase.OPEN:
             return
         self.release()
@@ -252,7 +252,7 @@ class HttpStream:
                 self._drop_incoming()
             else:
                 self._feed()
-            if time.monotonic_ns() > until_ns:
+            if clock.now_ns() > until_ns:
                 break
         if reader.awaits_continue and not self._slots and not arrived and not self._outgoing:
             self.cork([CONTINUE], len(CONTINUE))

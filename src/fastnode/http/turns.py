@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from fastnode import interpreter
 from fastnode.http.fair_queue import FairQueue, Groups
-from fastnode.kernels import call_meter, loop_time
+from fastnode.kernels import clock, loop_time
 
 __all__ = ["BUFFER_BYTES", "ROUND_NS", "SLICE_NS", "SMALL_BUFFER_BYTES", "TAKEN_NS_PER_BYTE", "Turns"]
 
@@ -144,4 +144,4 @@ class Turns:
 
     def elapsed_s(self, since_ns: int) -> float:
         """Seconds since a moment of the clock that the kernels read."""
-        return (call_meter.now_ns() - since_ns) / 1e9
+        return (clock.now_ns() - since_ns) / 1e9

@@ -52,7 +52,7 @@ from fastnode.jsonrpc.json_text import (
 from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
 from fastnode.jsonrpc.rate_limits import Client
 from fastnode.jsonrpc.refusals import answer_to
-from fastnode.kernels import call_meter, calls
+from fastnode.kernels import calls, clock
 from fastnode.values.refusal import describe
 from fastnode.view import View
 
@@ -273,7 +273,7 @@ class Engine:
             if refusal is not None:
                 outcomes.set_error(index, refusal, error_value(refusal))
                 if self._meters is not None and name is not None:
-                    self._meters.calls.finish(name, call_meter.now_ns(), refusal.code)
+                    self._meters.calls.finish(name, clock.now_ns(), refusal.code)
 
     def _charge(self, client: Client | None, name: str | None) -> RpcError | None:
         """The error for a client that must not make a call; what is no call is charged too.  Budgets and lists know a

@@ -15,7 +15,6 @@ compares them.  Both answer for a slice of the loop's time and then let others h
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
@@ -30,7 +29,7 @@ from fastnode.http.stream import CORKED_BYTES_MAX, HttpStream
 from fastnode.jsonrpc import json_text
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.json_text import busy_reply
-from fastnode.kernels import cached_responses, simple_request
+from fastnode.kernels import cached_responses, clock, simple_request
 from fastnode.serving.application import COMPRESSED_BYTES_MIN, RpcApplication
 from fastnode.view import View
 
@@ -150,7 +149,7 @@ class FastPath:
             stream.enter(_SIMPLE, response, allowance)
             if not isinstance(response, Response):
                 break  # the others wait in the order of the strict path
-            if stream.corked_bytes > CORKED_BYTES_MAX or position == len(data) or time.monotonic_ns() > until_ns:
+            if stream.corked_bytes > CORKED_BYTES_MAX or position == len(data) or clock.now_ns() > until_ns:
                 break
             answers = requests.answer(data, position, CORKED_BYTES_MAX - stream.corked_bytes, view, until_ns)
         self._engine.traffic.received_bytes += position - begin

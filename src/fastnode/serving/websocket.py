@@ -20,6 +20,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 from wsproto.frame_protocol import CloseReason
 
 from fastnode.http.messages import Response, header_fields
+from fastnode.kernels import clock
 from fastnode.serving.recipients import Recipient
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class WebSocket(Recipient):
             self.transport.resume_reading()
 
     def _take(self, data: bytes) -> None:
-        started = time.monotonic_ns()
+        started = clock.now_ns()
         try:
             self.protocol.receive_data(data)
             for event in self.protocol.events():
@@ -206,7 +207,7 @@ class WebSocket(Recipient):
         except _Refused as refused:
             self.close(refused.code, refused.reason)
         finally:
-            self._turns.time.charge(self._share, time.monotonic_ns() - started)
+            self._turns.time.charge(self._share, clock.now_ns() - started)
 
     def _count_frame(self, event: Any) -> None:
         if not getattr(event, "frame_finished", True):

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
 
-from fastnode._ext.clock cimport clock_ns
+from fastnode._ext.wire.clock cimport clock_ns
 from fastnode._ext.wire.payer cimport Payer
 from fastnode._ext.wire.usual_params cimport read_params, skip_blanks
 from fastnode.errors import LeftToStrictPath

@@ -4,9 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import final
 
-def now_ns() -> int:
-    """A clock that only rises, in nanoseconds."""
-
 @final
 class Traffic:
     """Bytes of the bodies and heads of a port, as they came and went, and its refusals."""

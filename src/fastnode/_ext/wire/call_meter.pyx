@@ -6,17 +6,13 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from fastnode._ext.clock cimport clock_ns
+from fastnode._ext.wire.clock cimport clock_ns
 
 
 @cython.final
 cdef class Traffic:
     def __cinit__(self):
         self.rejected = Counter()
-
-
-def now_ns():
-    return clock_ns()
 
 
 @cython.final

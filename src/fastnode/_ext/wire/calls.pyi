@@ -69,7 +69,7 @@ class Outcomes:
         that has run for it there; None: none has."""
 
     def started_ns(self, index: int) -> int:
-        """When a call began, by the clock of ``call_meter.now_ns``, as if it had been made without a break till now."""
+        """When a call began, by the clock of ``clock.now_ns``, as if it had been made without a break till now."""
 
     def is_charged(self, index: int) -> bool:
         """True if the kernel has charged the call."""

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
-from fastnode._ext.clock cimport clock_ns
+from fastnode._ext.wire.clock cimport clock_ns
 from fastnode._ext.wire.packed cimport APART_BYTES_MIN, Member, Packed
 from fastnode._ext.wire.request_text cimport Call
 

@@ -83,7 +83,7 @@ class Receiver:
     #: The next data is read in the connection's turn, however many others wait.
     has_turn: bool
     #: Requests that were answered here since the connection was opened, the bytes of their answers, and when the last
-    #: ones came, by the clock of ``call_meter.now_ns``.
+    #: ones came, by the clock of ``clock.now_ns``.
     begun: int
     written_bytes: int
     active_ns: int

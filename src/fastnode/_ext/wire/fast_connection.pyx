@@ -5,7 +5,7 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
-from fastnode._ext.clock cimport clock_ns
+from fastnode._ext.wire.clock cimport clock_ns
 from fastnode._ext.wire.call_meter cimport Traffic
 from fastnode._ext.wire.loop_time cimport LoopTime, Share
 from fastnode._ext.wire.simple_request cimport SimpleRequests

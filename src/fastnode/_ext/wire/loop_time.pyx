@@ -2,7 +2,7 @@
 
 cimport cython
 
-from fastnode._ext.clock cimport thread_cpu_ns
+from fastnode._ext.wire.clock cimport thread_cpu_ns
 
 
 cdef enum:

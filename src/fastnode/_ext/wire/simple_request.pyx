@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp
 
-from fastnode._ext.clock cimport clock_ns
+from fastnode._ext.wire.clock cimport clock_ns
 from fastnode._ext.wire.call_meter cimport CallMeter
 from fastnode._ext.wire.calls cimport Buffer, Calls, Outcome, Outcomes, render_into, rendered_length
 from fastnode._ext.wire.encode cimport TEXT_NUMBER_DIGITS_MAX, text_put_number
