@@ -11,6 +11,7 @@ What must hold at every moment is looked at every few seconds (checks.py), what 
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,16 @@ LOOK_S: Final = 4.0
 #: Without any source for so long a node must say so.
 ALONE_S: Final = 120.0
 EPOCHS: Final = 400
+#: Milliseconds between looks of nodes at others; and in stories of so many minutes, which would else be mostly of
+#: looks that find nothing.
+PACE: Final = {"archiver_polling_interval_ms": 4_000, "upstream_polling_min_ms": 1_000}
+LONG_PACE: Final = dict.fromkeys(
+    ("archiver_polling_interval_ms", "upstream_polling_min_ms", "l1_polling_interval_ms"), 24_000
+)
+LONG_MINUTES: Final = 120.0
+#: Seconds between two troubles of a night.
+TROUBLE_S: Final = 25.0
+LONG_TROUBLE_S: Final = 300.0
 
 
 def _with_plain_id(signature: bytes) -> bytes:
@@ -92,6 +103,8 @@ class Story:
     def __init__(self, world: World, minutes: float, nodes: int | None = None, kinds: Sequence[str] = KINDS) -> None:
         self.world, self.end_s = world, minutes * 60
         self._count = nodes
+        self._is_long = minutes >= LONG_MINUTES
+        self._pace, self._trouble_s = (LONG_PACE, LONG_TROUBLE_S) if self._is_long else (PACE, TROUBLE_S)
         if {"wallets", "damage"} <= set(kinds):
             # Nobody gives wallets back what a node has lost with a database that was removed.
             left_out = world.chance("story").choice(["wallets", "damage"])
@@ -182,8 +195,7 @@ class Story:
                 "ethereum_slot_duration": L1_SLOT_S,
                 "max_allowed_eth_client_drift_seconds": 0,
                 "ethereum_allow_no_debug_hosts": True,
-                "archiver_polling_interval_ms": 4_000,
-                "upstream_polling_min_ms": 1_000,
+                **self._pace,
                 "shutdown_delay_s": 0,
                 "untried_upstreams": True,
                 "method_set": "both",
@@ -408,7 +420,7 @@ class Story:
         troubles = list(self._troubles())
         end = min(world.now + dice.uniform(*NIGHT_S), max(self.end_s, world.now + 60))
         while world.now < end:
-            self._rest(dice.expovariate(1 / 25))
+            self._rest(dice.expovariate(1 / self._trouble_s))
             name, trouble = dice.choice(troubles)
             world.count(name)
             trouble(dice)
@@ -639,6 +651,8 @@ class Story:
         self._rest(LOOK_S)  # all notice what happened in the last moment
         end = world.now + CALM_S
         self._await_well(end)
+        if self._is_long:
+            gc.collect()  # nodes that have stopped; it is switched off otherwise
         while (trouble := self.checks.compare_answers()) is not None:
             # Trouble of before the calm, a line that was cut say, may be noticed only now, and is over soon.
             if world.now > end:

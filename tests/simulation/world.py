@@ -348,6 +348,7 @@ def put_in_place(world: World) -> None:
     outgoing._is_ended = lambda connection: connection.sock.is_ended  # type: ignore[assignment]
     fair_threads._step_back = lambda: None  # type: ignore[assignment]
     os.sched_yield = lambda: None  # nobody else runs
+    server.SWEEP_INTERVAL_S = 5.0  # type: ignore[misc]  # nobody is late for less, and each costs a round of the loop
     hub._LOOK_INTERVAL_S = 0.5  # type: ignore[misc]  # half of all looks find nothing, and each costs a health
     loop_lag._INTERVAL_S = 10.0  # type: ignore[misc]  # work takes no time here: there is no lag to see
     make = server.HttpServer.__init__
