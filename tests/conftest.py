@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import invariants
+from tests import forked_nodes, invariants
 
 from fastnode import files
 from fastnode.config.settings import Settings, rows
@@ -177,7 +177,7 @@ def clean_environment(**names: str) -> dict[str, str]:
 
 
 class NodeProcess:
-    """``fastnode start --node`` as a process of its own, on two free ports."""
+    """``fastnode start --node`` as a process of its own, on two free ports; begun as ``forked_nodes`` says."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class NodeProcess:
         self.log = log
         self.output = log.with_suffix(".out")  # what it prints, such as the admin port's key
         with log.open("wb") as errors, self.output.open("wb") as output:
-            self.process = subprocess.Popen(
+            self.process = forked_nodes.Popen(
                 [sys.executable, "-m", module, "start", "--node", *NO_FIXED_PORTS, *arguments],
                 stdin=stdin,
                 stdout=output,

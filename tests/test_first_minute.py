@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 import socket
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_nodes
 from tests.small_disk import mounted
 
 from fastnode.storage.database import open_leveldb
@@ -27,10 +27,8 @@ TIMEOUT_S = 60.0
 def failure_of(*arguments: object, preexec: Callable[[], None] | None = None, **environment: str) -> tuple[str, int]:
     """The one line on standard error with which a command ends, and its exit code."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SVC_", "LOG_"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "fastnode", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
+    done = forked_nodes.run(
+        [sys.executable, "-m", "fastnode", *arguments],
         text=True,
         timeout=TIMEOUT_S,
         preexec_fn=preexec,
@@ -61,7 +59,7 @@ def chain_lines(sample_chain: Path) -> list[bytes]:
 def imported(directory: Path, file: Path) -> Path:
     """``directory``, holding the chain of ``file``."""
     command = [sys.executable, "-m", "fastnode", "import", file, "--data-directory", directory, "--no-verify"]
-    subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_S)
+    forked_nodes.run(command, check=True, timeout=TIMEOUT_S)
     return directory
 
 
@@ -196,7 +194,7 @@ def test_a_disk_that_takes_no_more_ends_the_node_and_keeps_whole_blocks(tmp_path
     assert f"cannot write the database {tmp_path}/archiver" in line
     assert "File too large" in line
     command = [sys.executable, "-m", "fastnode", "db", "check", "--data-directory", str(tmp_path)]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    checked = forked_nodes.run(command, text=True, timeout=TIMEOUT_S, check=True)
     assert "clean" in checked.stdout
     assert "106 blocks" not in checked.stdout
     imported(tmp_path, sample_chain)

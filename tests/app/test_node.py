@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked_nodes
 from tests.conftest import ADMIN_KEY_HASH, NO_FIXED_PORTS, PATIENCE_S, NodeProcess, clean_environment
 from tests.mempool.made import made_txs
 from tests.ports import free_port
@@ -121,7 +122,7 @@ def test_the_sample_chain_never_stays_in_a_directory_that_was_named(
     assert not has_databases(directory)
     # Something else takes the place of one that an earlier version has left.
     command = [sys.executable, "-m", "fastnode", "import", "--no-verify", "--data-directory", str(directory)]
-    subprocess.run([*command, str(short_chain)], check=True, capture_output=True)
+    forked_nodes.run([*command, short_chain], check=True)
     (directory / "sample-chain").touch()
     node = start_node("--data-directory", directory, "--chain-file", short_chain).wait_until_serving()
     node.wait_for_line("removing the sample chain from the data directory")
@@ -152,10 +153,10 @@ def test_a_chain_of_ones_own_is_never_mixed_with_the_sample(
 ) -> None:
     """The first blocks of a chain may be those of the sample, and its next ones others."""
     command = [sys.executable, "-m", "fastnode", "import", str(sample_chain), "--no-verify"]
-    subprocess.run([*command, "--data-directory", str(tmp_path / "all")], check=True, capture_output=True)
+    forked_nodes.run([*command, "--data-directory", tmp_path / "all"], check=True)
     part = tmp_path / "part.jsonl"
     command = [sys.executable, "-m", "fastnode", "export", str(part), "--to", "20"]
-    subprocess.run([*command, "--data-directory", str(tmp_path / "all")], check=True, capture_output=True)
+    forked_nodes.run([*command, "--data-directory", tmp_path / "all"], check=True)
     node = start_node("--data-directory", tmp_path / "data", "--chain-file", part).wait_until_serving()
     node.wait_for_line("chain file loaded")
     node.stop()
@@ -423,5 +424,5 @@ def test_a_killed_node_starts_again_and_completes(
     wait_for_tip(node, SAMPLE_TIP)
     assert node.stop() == 0
     command = [sys.executable, "-m", "fastnode", "db", "check", "--data-directory", str(directory)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=True)
+    checked = forked_nodes.run(command, text=True, check=True)
     assert checked.stdout.endswith("clean\n")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import http.client
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import forked_nodes
 from tests.conftest import PATIENCE_S, NodeProcess
 from tests.ports import free_port
 
@@ -24,7 +24,7 @@ def stored(tmp_path: Path, short_chain: Path) -> Callable[[str], Path]:
 
     def store(name: str) -> Path:
         command = [sys.executable, "-m", "fastnode", "import", str(short_chain), "--no-verify"]
-        subprocess.run([*command, "--data-directory", str(tmp_path / name)], check=True, capture_output=True)
+        forked_nodes.run([*command, "--data-directory", tmp_path / name], check=True)
         return tmp_path / name
 
     return store

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import forked_nodes
 from tests.conftest import NO_FIXED_PORTS, PATIENCE_S, NodeProcess, clean_environment
 from tests.ports import free_port
 
@@ -48,13 +49,8 @@ def test_a_key_that_cannot_be_shown_is_in_no_message() -> None:
 def test_urls_of_collectors_are_in_no_log_and_not_shown(start_node: StartNode) -> None:
     url = f"http://name:word-of-pass@127.0.0.1:{free_port()}/v1/path-with-key?token=token-with-key"
     names = {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": url, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": url}
-    shown = subprocess.run(
-        [sys.executable, "-m", "fastnode", "config", "show"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=clean_environment(**names),
-    )
+    command = [sys.executable, "-m", "fastnode", "config", "show"]
+    shown = forked_nodes.run(command, text=True, check=True, env=clean_environment(**names))
     node = start_node(OTEL_COLLECT_INTERVAL_MS="100", OTEL_EXPORT_TIMEOUT_MS="1000", **names).wait_until_serving()
     node.call("node_getVersion")
     node.wait_for_line("Failed to export")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from tests import forked_nodes
 from tests.bus.nats import PATIENCE_S, NatsServer, open_bus
 from tests.bus.txs import hash_of, tx_of
 from tests.ports import free_ports
@@ -86,7 +86,7 @@ def fetched(port: int, path: str) -> str:
 def nodes_of(server: NatsServer) -> dict[str, dict[str, Any]]:
     """What ``fastnode fleet status`` says, by name."""
     command = [sys.executable, "-m", "fastnode", "fleet", "status", "--bus-url", server.url, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = forked_nodes.run(command, text=True, timeout=PATIENCE_S)
     assert done.returncode in (0, 1), done.stderr
     return {node["name"]: node for nodes in json.loads(done.stdout).values() for node in nodes}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import forked_nodes
 from tests.local_network.local_chain import LocalChain, opened
 
 
@@ -19,3 +20,10 @@ def chain(tmp_path: Path) -> Iterator[LocalChain]:
 def quiet_chain(tmp_path: Path) -> Iterator[LocalChain]:
     """It builds no block unless it is asked to."""
     yield from opened(tmp_path, automine=False)
+
+
+@pytest.fixture(scope="module")
+def forked_networks() -> Iterator[None]:
+    """Networks that are processes begin sooner."""
+    with forked_nodes.fork_local_networks():
+        yield

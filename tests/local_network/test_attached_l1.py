@@ -29,6 +29,8 @@ from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1.terms import STATE_SLOT
 from fastnode.testing import RunningNetwork, local_network
 
+pytestmark = pytest.mark.usefixtures("forked_networks")
+
 ANVIL = os.environ.get("FASTNODE_ANVIL") or shutil.which("anvil")
 ACCOUNT = "0x0a60414ee907527880b7a53d4dacdeb9ef768bb98d9d8d1e7200725c13763331"
 PATIENCE_S = 60.0

@@ -23,6 +23,8 @@ from fastnode.errors import NoAnswer, RpcError, StartError
 from fastnode.testing import RunningNetwork, local_network
 from fastnode.values.lineage import LINEAGE_HEADER
 
+pytestmark = pytest.mark.usefixtures("forked_networks")
+
 FLAGS = ("--local-network", "--disable-admin-api-key")
 
 

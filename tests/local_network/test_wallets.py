@@ -18,6 +18,8 @@ from fastnode.errors import Refused
 from fastnode.protocol.tx import Tx
 from fastnode.testing import RunningNetwork, local_network
 
+pytestmark = pytest.mark.usefixtures("forked_networks")
+
 #: What the recorded network refused of what was never sent, and the reason that it gave.
 REFUSED = {"min fee cap 1": "Insufficient fee per gas"}
 

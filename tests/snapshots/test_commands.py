@@ -8,19 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import forked_nodes
+
 NETWORK = "fastnode-31337-3658137161-0x322813fd9a801c5507c9de605d63cea4f2ce6c44"
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SVC_", "LOG_", "SYNC_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "fastnode", "snapshot", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
-    )
+    command = [sys.executable, "-m", "fastnode", "snapshot", *arguments]
+    return forked_nodes.run(command, text=True, timeout=120, env=environment)
 
 
 def test_a_snapshot_goes_from_one_directory_to_another(old: Path, tmp_path: Path) -> None:
