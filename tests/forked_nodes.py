@@ -14,6 +14,7 @@ import atexit
 import ctypes
 import fcntl
 import functools
+import gc
 import importlib
 import json
 import os
@@ -93,14 +94,20 @@ def fork_local_networks() -> AbstractContextManager[object]:
 
 
 def run(
-    command: Sequence[object], *, check: bool = False, timeout: float | None = None, **options: Any
+    command: Sequence[object],
+    *,
+    given: str | bytes | None = None,
+    check: bool = False,
+    timeout: float | None = None,
+    **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """``subprocess.run`` with its output captured, by :class:`Popen`."""
+    """``subprocess.run`` with ``given`` as its input and its output captured, by :class:`Popen`."""
     words = [str(word) for word in command]
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    stdin = subprocess.DEVNULL if given is None else subprocess.PIPE
+    streams = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with Popen(words, **(streams | options)) as process:
         try:
-            output, errors = process.communicate(timeout=timeout)
+            output, errors = process.communicate(given, timeout)
         except BaseException:
             process.kill()
             raise
@@ -230,6 +237,7 @@ def wait_for_orders(asked: socket.socket) -> tuple[Mapping[str, Any], Sequence[i
 def main() -> None:
     for name in MODULES:
         importlib.import_module(name)
+    gc.freeze()  # a look at what is shared would copy it
     ordered = wait_for_orders(socket.socket(fileno=int(sys.argv[1])))
     if ordered is not None:
         become(*ordered)

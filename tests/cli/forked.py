@@ -9,6 +9,7 @@ line with ``BEGIN`` and the process id goes before what the command says, one wi
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -86,6 +87,7 @@ def become(order: dict[str, Any]) -> None:
 def serve() -> None:
     for name in IMPORTED:
         import_module(name)
+    gc.freeze()  # a look at what is shared would copy it
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests import forked_nodes
 
 from fastnode.cli.app import root
 
@@ -22,14 +23,8 @@ TIMEOUT_S = 120.0
 def fastnode(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SVC_", "LOG_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "fastnode", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        env=inherited | environment,
-    )
+    command = [sys.executable, "-m", "fastnode", *arguments]
+    return forked_nodes.run(command, text=True, timeout=TIMEOUT_S, env=inherited | environment)
 
 
 def output_of(*arguments: object, **environment: str) -> str:

@@ -21,10 +21,11 @@ __all__ = ["Nodes"]
 
 #: Forks nodes that have loaded everything already; a line for each.
 _FORKING = """
-import faulthandler, os, signal, sys
+import faulthandler, gc, os, signal, sys
 import fastnode.app.process.process, fastnode.app.process.service, fastnode.serving.push, fastnode.local_network.network
 from fastnode.cli import main
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+gc.freeze()
 for _ in sys.stdin:
     pid = os.fork()
     if not pid:

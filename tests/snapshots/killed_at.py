@@ -11,6 +11,7 @@ the libraries below it do is in between.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -62,6 +63,7 @@ def run(kill_at: int, events: str, folder: str, command: list[str], errors: IO[b
 
 
 def main() -> None:
+    gc.freeze()  # a look at what is shared would copy it
     for line in sys.stdin:
         kill_at, events, folder, *command = json.loads(line)
         with tempfile.TemporaryFile() as errors:
