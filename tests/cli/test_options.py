@@ -19,17 +19,20 @@ from fastnode.config.settings import START, Setting, Settings, rows
 from fastnode.values.choices import Boolean
 
 
+#: What the command has received.
+RECEIVED: list[Resolved[Settings]] = []
+
+
+@click.command()
+@with_settings(START)
+def command(resolved: Resolved[Settings]) -> None:
+    RECEIVED.append(resolved)
+
+
 def resolved_from(*arguments: str) -> Resolved[Settings]:
     """What a command with the options of ``start`` receives."""
-    received: list[Resolved[Settings]] = []
-
-    @click.command()
-    @with_settings(START)
-    def command(resolved: Resolved[Settings]) -> None:
-        received.append(resolved)
-
     command.main(list(arguments), standalone_mode=False)
-    return received[0]
+    return RECEIVED.pop()
 
 
 START_ROWS = [setting for setting in rows(Settings) if START in setting.commands]

@@ -29,7 +29,7 @@ GENESIS_LEAVES = 128
 SLOTS_PER_TX = 64
 MESSAGES_PER_CHECKPOINT = 1024
 #: Distinct inputs of which one is hashed by this module too.
-CHECKED_EACH = 32
+CHECKED_EACH = 128
 
 
 # ---- Poseidon2 --------------------------------------------------------------------------------------
