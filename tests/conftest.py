@@ -214,12 +214,14 @@ class NodeProcess:
 
     def wait_for_line(self, message: str) -> dict[str, Any]:
         """The first log entry with this message, which the process has to bring in time."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline, read = time.monotonic() + PATIENCE_S, -1
         while time.monotonic() < deadline:
-            ended = self.process.poll() is not None
-            for entry in self.entries():
-                if entry["message"].startswith(message):
-                    return entry
+            ended, size = self.process.poll() is not None, self.log.stat().st_size
+            if size != read or ended:
+                for entry in self.entries():
+                    if entry["message"].startswith(message):
+                        return entry
+                read = size
             assert not ended, f"the node ended: {self.log.read_text()}"
             time.sleep(0.01)
         raise AssertionError(f"no line {message!r}: {self.log.read_text()}")

@@ -23,6 +23,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -41,6 +42,7 @@ MODULES: Final = (
     "fastnode.app.stages.origins",
     "fastnode.bus.connection",
     "fastnode.cli.start",
+    "fastnode.data_check.whole",
     "fastnode.local_network.opening",
     "fastnode.metrics.port",
     "fastnode.serving.push",
@@ -48,7 +50,15 @@ MODULES: Final = (
 )
 
 #: What may be run: it patches what it wants otherwise, and does not mind that it is loaded already.
-_PROGRAMS: Final = frozenset({"fastnode", "tests.attacks.hasty_node", "tests.proofs.toy_network", "tests.taking_node"})
+_PROGRAMS: Final = frozenset(
+    {
+        "fastnode",
+        "fastnode.data_check.worker",
+        "tests.attacks.hasty_node",
+        "tests.proofs.toy_network",
+        "tests.taking_node",
+    }
+)
 
 #: Names that may differ from those of the process that forks: it has not read them.
 _READ_LATER: Final = frozenset({"FASTNODE_DEBUG", "PWD", "PYTEST_CURRENT_TEST", "PYTHONPATH"})
@@ -69,7 +79,7 @@ class Popen(subprocess.Popen[bytes]):
 
     def _execute_child(self, *arguments: Any) -> None:
         args, _, before, _, passed, directory, environment, *_ = arguments
-        streams = arguments[10:16]  # two ends of each
+        streams, begins_session = arguments[10:16], arguments[21]  # two ends of each stream
         environment = dict(os.environ if environment is None else environment)
         if sys.platform != "linux" or before is not None or not _is_known(args) or not _can_fork(environment):
             super()._execute_child(*arguments)
@@ -79,6 +89,7 @@ class Popen(subprocess.Popen[bytes]):
             "arguments": args[3:],
             "environment": environment,
             "directory": str(Path(directory or ".").absolute()),
+            "begins_session": begins_session,
         }
         of_command = (streams[0], streams[3], streams[5])
         given = {number: number if stream == -1 else stream for number, stream in enumerate(of_command)}
@@ -87,10 +98,14 @@ class Popen(subprocess.Popen[bytes]):
         self._close_pipe_fds(*streams)
 
 
-def fork_local_networks() -> AbstractContextManager[object]:
-    """Inside, a :func:`fastnode.testing.local_network` that is a process is begun in a fork."""
-    names = {name: getattr(subprocess, name) for name in ("DEVNULL", "PIPE", "TimeoutExpired")}
-    return patch("fastnode.testing.subprocess", SimpleNamespace(**names, Popen=Popen))
+def used_by(module: str) -> AbstractContextManager[object]:
+    """Inside, a module of fastnode begins its processes in forks, as :class:`Popen` says."""
+    return patch(f"{module}.subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": Popen}))
+
+
+def forking_process() -> int:
+    """Id of the process that forks for this one."""
+    return _forking().pid
 
 
 def run(
@@ -152,6 +167,7 @@ class _Forking:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
+        self.pid = self._process.pid
 
     def start(self, order: Mapping[str, object], given: Mapping[int, int]) -> int:
         """The process id of a command, which becomes a child of this process as its own parent ends.
@@ -193,6 +209,8 @@ def _adopt(wanted: bool) -> None:
 
 def become(order: Mapping[str, Any], received: Sequence[int]) -> None:
     """The command, in the process that calls this."""
+    if order["begins_session"]:
+        os.setsid()
     aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for descriptor in received]
     for descriptor in received:
         os.close(descriptor)
@@ -218,18 +236,20 @@ def wait_for_orders(asked: socket.socket) -> tuple[Mapping[str, Any], Sequence[i
             return None
         order = json.loads(asked.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
         reader, writer = os.pipe()
-        between = os.fork()
-        if between == 0:
+        if os.fork() == 0:
+            between = os.getpid()
             pid = os.fork()
             if pid != 0:
                 os.write(writer, b"%*d" % (_PID_BYTES, pid))
                 os._exit(0)
             for descriptor in (reader, writer, asked.detach()):
                 os.close(descriptor)
+            while os.getppid() == between:  # or its end would be that of a command that ends with its parent
+                time.sleep(0.001)
             return order, received
         for descriptor in (writer, *received):
             os.close(descriptor)
-        os.waitpid(between, 0)
+        os.wait()
         asked.sendall(os.read(reader, _PID_BYTES))
         os.close(reader)
 

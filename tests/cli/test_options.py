@@ -18,7 +18,6 @@ from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Setting, Settings, rows
 from fastnode.values.choices import Boolean
 
-
 #: What the command has received.
 RECEIVED: list[Resolved[Settings]] = []
 

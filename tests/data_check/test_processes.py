@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import forked_nodes
 from tests.conftest import PATIENCE_S
 from tests.small_disk import mounted
 
@@ -36,6 +37,13 @@ Change = tuple[str, bytes, Callable[[bytes], bytes | None]]
 def always_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short check is worth several processes too."""
     monkeypatch.setattr(processes, "APART_MIN_US", 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked() -> Iterator[None]:
+    """The processes begin sooner."""
+    with forked_nodes.used_by("fastnode.data_check.processes"):
+        yield
 
 
 class Watch:
@@ -75,11 +83,12 @@ def interrupted(directory: Path, parts: int) -> None:
 
 
 def children() -> set[int]:
-    """Processes that run below this one, but for the one that forks scripts for tests."""
+    """Processes that run below this one, but for those that fork for tests."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
             found.update(map(int, (task / "children").read_text().split()))
+    found.discard(forked_nodes.forking_process())
     return {pid for pid in found if b"tests.forking" not in _command_of(pid)}
 
 

@@ -25,5 +25,5 @@ def quiet_chain(tmp_path: Path) -> Iterator[LocalChain]:
 @pytest.fixture(scope="module")
 def forked_networks() -> Iterator[None]:
     """Networks that are processes begin sooner."""
-    with forked_nodes.fork_local_networks():
+    with forked_nodes.used_by("fastnode.testing"):
         yield
