@@ -97,7 +97,7 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    leave_old_objects_alone()
+    gc.freeze()  # with the garbage: to find it takes a second
     gc.enable()
     gc.set_threshold(20_000, 20, 20)  # a tenth of the time of tests goes into looking every 700 objects
 
