@@ -7,7 +7,6 @@ till then the id is no other's.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -47,7 +46,6 @@ def run(script: str, arguments: list[str], streams: list[int]) -> NoReturn:
 def main() -> None:
     for name in MODULES:
         importlib.import_module(name)
-    gc.freeze()  # a look at what is shared would copy it
     asked = socket.socket(fileno=int(sys.argv[1]))
     while True:
         head, streams, _, _ = socket.recv_fds(asked, 4, 2)
