@@ -17,6 +17,7 @@ from tests.world_state.verifier import PlainState, Verifier
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.source import BlockRecord, CheckpointRecord
 from fastnode.archiver.store import ArchiverStore
+from fastnode.development import synthetic_chain
 from fastnode.development.make_chain import make_chain
 from fastnode.development.synthetic_chain import ChainShape, SyntheticChain, _sample_effects, write_synthetic_chain
 from fastnode.development.synthetic_content import ContentGenerator
@@ -180,6 +181,15 @@ def test_the_same_shape_gives_the_same_bytes_and_another_seed_another_chain(tmp_
     assert [line["kind"] for line in lines] == [line["kind"] for line in others]
     assert lines[0]["nodeInfo"]["rollupVersion"] != others[0]["nodeInfo"]["rollupVersion"]
     assert lines[1]["blockHash"] != others[1]["blockHash"]
+
+
+def test_the_chain_is_the_same_whatever_runs_its_trees_grow_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shape = replace(SHAPES["mixed"], blocks=30, commitments=False)
+    in_one = write(tmp_path / "one.jsonl", shape).read_bytes()
+    monkeypatch.setattr(synthetic_chain, "RUN_BLOCKS", 4)
+    assert write(tmp_path / "of four.jsonl", shape).read_bytes() == in_one
+    monkeypatch.setattr(synthetic_chain, "RUN_TXS", 1)
+    assert write(tmp_path / "of one.jsonl", shape).read_bytes() == in_one
 
 
 def test_the_tips_stand_where_the_checkpoints_end(tmp_path: Path) -> None:

@@ -1,18 +1,20 @@
 """The five trees of a chain in the making: in memory, at the newest block, without a database or any history.
 
 They give the roots that :class:`~fastnode.world_state.state.WorldState` gives, for a fraction of its time: nothing is
-written, and nobody reads an older block.  Some 1.5 kB of memory for a transaction with three nullifiers.
+written, nobody reads an older block, and the state trees are hashed for many blocks at a time.  Some 1.5 kB of memory
+for a transaction with three nullifiers.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections import defaultdict
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastnode.archiver.source import GenesisRecord
-from fastnode.kernels import append_tree, indexed_tree, poseidon2, tree_nodes
+from fastnode.development.tree_versions import Changes, TreeVersions
+from fastnode.kernels import poseidon2
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import (
     GENESIS_INDEXED_LEAVES,
@@ -20,204 +22,208 @@ from fastnode.protocol.constants import (
     NOTE_HASHES_PER_TX_MAX,
     NULLIFIERS_PER_TX_MAX,
 )
-from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.protocol.effects import TxEffect
+from fastnode.protocol.fields import field_from_int, split_fields
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_public_data
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, StateReference
 from fastnode.world_state.apply import BlockDraft, Seal
 from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, PUBLIC_DATA, Tree, zero_nodes
 
-__all__ = ["GrowingTrees"]
+__all__ = ["BlockContent", "GrowingTrees"]
 
-ZERO_KEY: Final = bytes(FIELD_BYTES)
-#: Keys are spread over lists by their first bits, so that a new one moves few others.
-GROUP_BITS: Final = 12
-GROUPS: Final = 1 << GROUP_BITS
-
-
-class _SortedKeys:
-    """A set of keys with the neighbours of each.  Key 0 comes first, so every key has one below."""
-
-    def __init__(self) -> None:
-        self._groups: list[list[bytes]] = [[] for _ in range(GROUPS)]
-
-    def add(self, key: bytes) -> None:
-        insort(self._groups[_group_of(key)], key)
-
-    def below(self, key: bytes) -> bytes:
-        number = _group_of(key)
-        group = self._groups[number]
-        position = bisect_left(group, key)
-        while not position:
-            number -= 1
-            group = self._groups[number]
-            position = len(group)
-        return group[position - 1]
-
-    def above(self, key: bytes) -> bytes:
-        """The next key; 0 after the last one."""
-        number = _group_of(key)
-        group = self._groups[number]
-        position = bisect_left(group, key) + 1
-        while position >= len(group):
-            number += 1
-            if number == GROUPS:
-                return ZERO_KEY
-            group, position = self._groups[number], 0
-        return group[position]
+#: Keys are spread over lists by their first bytes, so that a new one moves few others.
+GROUP_BYTES: Final = 2
+GROUPS: Final = 1 << 8 * GROUP_BYTES
 
 
-def _group_of(key: bytes) -> int:
-    return int.from_bytes(key[:2], "big") >> (16 - GROUP_BITS)
+class BlockContent(NamedTuple):
+    """Content of a block for the trees; messages of its checkpoint, if it is the first block of it."""
+
+    effects: Sequence[TxEffect]
+    messages: Sequence[bytes] | None
+
+
+class _Leaf:
+    """A leaf of an indexed tree."""
+
+    __slots__ = ("above", "key", "place", "place_field", "value")
+
+    def __init__(self, key: bytes, place: int, value: bytes) -> None:
+        self.key = key
+        self.place = place
+        self.place_field = field_from_int(place)
+        self.value = value
+        #: The leaf with the next key; of the last one the first.
+        self.above = self
 
 
 class _IndexedLeaves:
-    """An indexed tree.  Leaves are hashed from key, value (where the tree has values), next key and index."""
+    """An indexed tree.  Leaves are hashed from key, value (where the tree has values), next key and index.
 
-    def __init__(self, tree: Tree, hashes: Callable[[bytes], bytes], leaves: Sequence[tuple[bytes, bytes]]) -> None:
-        self._nodes = indexed_tree.IndexedNodes(
-            tree.height, zero_nodes(tree), history_bytes=0, separator=tree.separator
-        )
+    New leaves come in groups that take ``width`` places each.
+    """
+
+    def __init__(
+        self, tree: Tree, width: int, hashes: Callable[[bytes], bytes], leaves: Sequence[tuple[bytes, bytes]]
+    ) -> None:
+        self._nodes = TreeVersions(tree, width.bit_length() - 1)
+        self._width = width
         self._hashes = hashes
-        self._tiles: defaultdict[int, bytes] = defaultdict(bytes)
-        self._keys = _SortedKeys()
-        self._places: dict[bytes, int] = {}
-        self._values: dict[bytes, bytes] = {}
-        self.size = 0
-        self.root = b""
-        self._set([(index, key, value) for index, (key, value) in enumerate(leaves)], (), len(leaves))
+        (key, value), *others = leaves  # key 0, below all others
+        self._leaves = {key: _Leaf(key, 0, value)}
+        self._keys: list[list[bytes]] = [[] for _ in range(GROUPS)]
+        self._keys[0].append(key)
+        for place, (key, value) in enumerate(others, 1):
+            self._insert(key, place, value)
+        self.size = len(leaves)
+        changes = Changes()
+        changes.filled = [width] * (len(leaves) // width)
+        self._end_block(changes, self._leaves.values())
+        self._grow(changes)
 
-    def insert_padded(self, groups: Iterable[Sequence[bytes]], width: int) -> None:
-        """Group g takes the places from the end of the tree on plus g times ``width``."""
-        starts = [*enumerate(groups)]
-        new = [
-            (self.size + group * width + position, key, b"")
-            for group, keys in starts
-            for position, key in enumerate(keys)
-        ]
-        self._set(new, (), self.size + len(starts) * width)
+    def insert(self, blocks: Iterable[Iterable[Sequence[bytes]]]) -> list[AppendOnlyTreeSnapshot]:
+        """Groups of keys, block by block; the tree after each block."""
+        changes, sizes = Changes(), []
+        for groups in blocks:
+            changed: dict[_Leaf, None] = {}
+            for keys in groups:
+                for place, key in enumerate(keys, self.size):
+                    changed.update(dict.fromkeys(self._insert(key, place, b"")))
+                changes.filled.append(len(keys))
+                self.size += self._width
+            self._end_block(changes, changed)
+            sizes.append(self.size)
+        return [*map(AppendOnlyTreeSnapshot, self._grow(changes), sizes)]
 
-    def write(self, writes: Iterable[tuple[bytes, bytes]]) -> None:
-        """(key, value) in order; a new key takes the next place."""
-        final = dict(writes)
-        new = [key for key in final if key not in self._places]
-        self._values.update((key, value) for key, value in final.items() if key in self._places)
-        leaves = [(self.size + number, key, final[key]) for number, key in enumerate(new)]
-        self._set(leaves, final.keys(), self.size + len(leaves))
+    def write(self, blocks: Iterable[Iterable[tuple[bytes, bytes]]]) -> list[AppendOnlyTreeSnapshot]:
+        """Keys with values, block by block; a new key takes the next place.  The tree after each block."""
+        changes, sizes = Changes(), []
+        for writes in blocks:
+            changed: dict[_Leaf, None] = {}
+            for key, value in writes:
+                leaf = self._leaves.get(key)
+                if leaf is None:
+                    changed.update(dict.fromkeys(self._insert(key, self.size, value)))
+                    changes.filled.append(1)
+                    self.size += 1
+                else:
+                    leaf.value = value
+                    changed[leaf] = None
+            self._end_block(changes, changed)
+            sizes.append(self.size)
+        return [*map(AppendOnlyTreeSnapshot, self._grow(changes), sizes)]
 
-    def _set(self, new: Sequence[tuple[int, bytes, bytes]], written: Iterable[bytes], size: int) -> None:
-        changed = set(written)
-        for index, key, value in new:
-            self._keys.add(key)
-            self._places[key] = index
-            if value:
-                self._values[key] = value
-            changed.add(key)
-        changed.update([self._keys.below(key) for _, key, _ in new if key != ZERO_KEY])
-        size_before, self.size = self.size, size
-        if indexed_tree.depth(size) > indexed_tree.depth(size_before):
-            changed.add(ZERO_KEY)
-        if changed:
-            self._hash(size_before, sorted(changed, key=self._places.__getitem__))
+    def _insert(self, key: bytes, place: int, value: bytes) -> tuple[_Leaf, _Leaf]:
+        """Make a leaf; it and the one below it, which points to it now."""
+        number = int.from_bytes(key[:GROUP_BYTES], "big")
+        keys = self._keys[number]
+        position = bisect_left(keys, key)
+        keys.insert(position, key)
+        while not position:
+            number -= 1
+            keys = self._keys[number]
+            position = len(keys)
+        below = self._leaves[keys[position - 1]]
+        leaf = self._leaves[key] = _Leaf(key, place, value)
+        leaf.above, below.above = below.above, leaf
+        return leaf, below
 
-    def _hash(self, size_before: int, keys: list[bytes]) -> None:
-        places, values = self._places, self._values
-        preimages = []
-        for key in keys:
-            above = self._keys.above(key)
-            preimages.append(key + values.get(key, b"") + above + field_from_int(places[above]))
-        hashes = self._hashes(b"".join(preimages))
-        indexes = [places[key] for key in keys]
-        update = self._nodes.update(0, size_before, self.size, indexes, hashes, self._tiles, _no_node, history=False)
-        self._tiles.update(update.tiles)
-        self._nodes.publish(update)
-        self.root = update.root
+    def _end_block(self, changes: Changes, leaves: Iterable[_Leaf]) -> None:
+        for leaf in leaves:
+            above = leaf.above
+            changes.places.append(leaf.place)
+            changes.contents += (leaf.key, leaf.value, above.key, above.place_field)
+        changes.end_version()
 
-    @property
-    def snapshot(self) -> AppendOnlyTreeSnapshot:
-        return AppendOnlyTreeSnapshot(self.root, self.size)
-
-
-def _no_node(_key: bytes) -> bytes:
-    return b""
+    def _grow(self, changes: Changes) -> list[bytes]:
+        return self._nodes.grow(changes, self._hashes(b"".join(changes.contents)))
 
 
 class _Leaves:
-    """An append-only tree."""
+    """An append-only tree whose leaves come in groups that take ``width`` places each."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._nodes = append_tree.AppendNodes(tree.height, zero_nodes(tree), separator=tree.separator)
-        self._zeros = zero_nodes(tree)
-        self._tile = b""
-        self.size = 0
-        self.root = self._zeros[-FIELD_BYTES:]
+    def __init__(self, tree: Tree, width: int) -> None:
+        self._nodes = TreeVersions(tree, width.bit_length() - 1)
+        self._width = width
+        self._size = 0
 
-    def append(self, leaves: bytes) -> None:
-        if not leaves:
-            return
-        tile = self._tile if self.size % tree_nodes.TILE_LEAVES else b""
-        growth = self._nodes.append(self.size, self._frontier(), tile, leaves)
-        self._nodes.publish(growth)
-        newest = (growth.size - 1) >> tree_nodes.TILE_LEVELS
-        self._tile = next((tile for index, tile in growth.tiles if index == newest), b"")
-        self.size, self.root = growth.size, growth.root
+    def append(self, blocks: Iterable[Iterable[Sequence[bytes]]]) -> list[AppendOnlyTreeSnapshot]:
+        """Groups of leaves, block by block; the tree after each block."""
+        changes, sizes = Changes(), []
+        for groups in blocks:
+            for leaves in groups:
+                changes.filled.append(len(leaves))
+                changes.places += range(self._size, self._size + len(leaves))
+                changes.contents += leaves
+                self._size += self._width
+            changes.end_version()
+            sizes.append(self._size)
+        return [*map(AppendOnlyTreeSnapshot, self._nodes.grow(changes, b"".join(changes.contents)), sizes)]
 
-    def _frontier(self) -> bytes:
-        """Per level the complete node left of where the next leaf goes."""
-        nodes = tree_nodes.unpack_tile(self._tile, append_tree.NODE_BYTES)
-        frontier = bytearray(FIELD_BYTES * self._tree.height)
-        for level in range(self._tree.height):
-            if not self.size >> level & 1:
-                continue
-            index = (self.size >> level) - 1
-            if level < tree_nodes.TILE_LEVELS:
-                node = nodes.get(tree_nodes.tile_position(level, index))
+
+class _Archive:
+    """The tree of block hashes, each of which follows from the root before it: one leaf at a time."""
+
+    def __init__(self) -> None:
+        self._zeros = split_fields(zero_nodes(ARCHIVE))
+        #: By level the newest node that is the left one of its pair.
+        self._left = list(self._zeros)
+        self._size = 0
+        self._root = self._zeros[-1]
+
+    def append(self, leaf: bytes) -> None:
+        node = leaf
+        for level in range(ARCHIVE.height):
+            if self._size >> level & 1:
+                pair = self._left[level] + node
             else:
-                node = self._nodes.node(level, index)
-            at = level * FIELD_BYTES
-            frontier[at : at + FIELD_BYTES] = node or self._zeros[at : at + FIELD_BYTES]
-        return bytes(frontier)
+                self._left[level] = node
+                pair = node + self._zeros[level]
+            node = poseidon2.hash_nodes(pair, ARCHIVE.separator)
+        self._root = node
+        self._size += 1
 
     @property
     def snapshot(self) -> AppendOnlyTreeSnapshot:
-        return AppendOnlyTreeSnapshot(self.root, self.size)
+        return AppendOnlyTreeSnapshot(self._root, self._size)
 
 
 class GrowingTrees:
-    """The trees after the genesis of a chain; :meth:`build` makes one block after the other."""
+    """The trees after the genesis of a chain.
+
+    :meth:`grow` takes the content of blocks, :meth:`build` makes one of them after the other.
+    """
 
     def __init__(self, genesis: GenesisRecord) -> None:
         prefilled = [PrefilledPublicData(slot, value) for slot, value in genesis.prefilled_public_data]
         keys = [(field_from_int(key), b"") for key in range(GENESIS_INDEXED_LEAVES)]
-        self._nullifiers = _IndexedLeaves(NULLIFIER, poseidon2.hash_leaves_3, keys)
-        self._public_data = _IndexedLeaves(PUBLIC_DATA, poseidon2.hash_leaves_4, genesis_public_data(prefilled))
-        self._note_hashes = _Leaves(NOTE_HASH)
-        self._messages = _Leaves(L1_TO_L2)
-        self._archive = _Leaves(ARCHIVE)
+        self._nullifiers = _IndexedLeaves(NULLIFIER, NULLIFIERS_PER_TX_MAX, poseidon2.hash_leaves_3, keys)
+        self._public_data = _IndexedLeaves(PUBLIC_DATA, 1, poseidon2.hash_leaves_4, genesis_public_data(prefilled))
+        self._note_hashes = _Leaves(NOTE_HASH, NOTE_HASHES_PER_TX_MAX)
+        self._messages = _Leaves(L1_TO_L2, L1_TO_L2_MESSAGES_PER_CHECKPOINT)
+        self._archive = _Archive()
         self._archive.append(genesis.block_hash)
+        self._states: deque[StateReference] = deque()
         self.block_number = 0
         self.block_hash = genesis.block_hash
 
-    def build(self, draft: BlockDraft, messages: Sequence[bytes], seal: Seal) -> tuple[L2Block, None]:
-        """The next block, of this content; ``messages`` are those of its checkpoint, for the first block of it."""
-        effects = draft.body.tx_effects
-        last_archive = self._archive.snapshot
-        if draft.index_within_checkpoint == 0:
-            self._messages.append(_padded(messages, L1_TO_L2_MESSAGES_PER_CHECKPOINT))
-        self._note_hashes.append(b"".join([_padded(effect.note_hashes, NOTE_HASHES_PER_TX_MAX) for effect in effects]))
-        self._nullifiers.insert_padded([effect.nullifiers for effect in effects], NULLIFIERS_PER_TX_MAX)
-        self._public_data.write(
-            (write.leaf_slot, write.value) for effect in effects for write in effect.public_data_writes
-        )
-        header = seal(
-            last_archive,
-            StateReference.of_trees(
-                l1_to_l2_message_tree=self._messages.snapshot,
-                note_hash_tree=self._note_hashes.snapshot,
-                nullifier_tree=self._nullifiers.snapshot,
-                public_data_tree=self._public_data.snapshot,
+    def grow(self, blocks: Sequence[BlockContent]) -> None:
+        """Work out the states after the next blocks, before any of them is built."""
+        effects = [block.effects for block in blocks]
+        self._states += map(
+            StateReference.of_trees,
+            self._messages.append([] if block.messages is None else [block.messages] for block in blocks),
+            self._note_hashes.append([effect.note_hashes for effect in of_block] for of_block in effects),
+            self._nullifiers.insert([effect.nullifiers for effect in of_block] for of_block in effects),
+            self._public_data.write(
+                [(write.leaf_slot, write.value) for effect in of_block for write in effect.public_data_writes]
+                for of_block in effects
             ),
         )
+
+    def build(self, draft: BlockDraft, _messages: Sequence[bytes], seal: Seal) -> tuple[L2Block, None]:
+        """The next block, of the content that :meth:`grow` was told."""
+        header = seal(self._archive.snapshot, self._states.popleft())
         self.block_number += 1
         self.block_hash = header.hash()
         self._archive.append(self.block_hash)
@@ -226,7 +232,3 @@ class GrowingTrees:
 
     def commit(self, _prepared: None) -> None:
         """Nothing is left to do."""
-
-
-def _padded(leaves: Sequence[bytes], count: int) -> bytes:
-    return b"".join(leaves).ljust(count * FIELD_BYTES, b"\0")

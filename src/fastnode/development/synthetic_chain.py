@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
 from fastnode.archiver.source import CheckpointRecord, GenesisRecord
-from fastnode.development.growing_trees import GrowingTrees
+from fastnode.development.growing_trees import BlockContent, GrowingTrees
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator, random_fields
 from fastnode.protocol.blobs import (
     CHECKPOINT_FIELDS_MAX,
@@ -65,8 +65,13 @@ PREFILLED_BALANCE: Final = 10**22
 #: Checkpoints by which the proven and the finalized tip are behind the newest one.
 PROVEN_BEHIND: Final = 2
 FINALIZED_BEHIND: Final = 4
-#: A block's end data and the checkpoint's end marker.
+#: A block's end data: of the first block of a checkpoint, of another one, and at most with the checkpoint's end marker.
+FIRST_END_FIELDS: Final = 7
+END_FIELDS: Final = 6
 END_FIELDS_MAX: Final = 8
+#: Blocks and txs that the trees grow by at once.
+RUN_BLOCKS: Final = 256
+RUN_TXS: Final = 2048
 
 
 class Trees(Protocol):
@@ -89,6 +94,17 @@ class SyntheticBlock:
 
     block: L2Block
     messages: tuple[bytes, ...] | None
+
+
+class _CheckpointContent(NamedTuple):
+    """All that is drawn for a checkpoint, and the blob fields of the txs of each body."""
+
+    messages: tuple[bytes, ...]
+    bodies: list[Body]
+    blob_fields: list[bytes]
+
+    def blocks(self) -> list[BlockContent]:
+        return [BlockContent(body.tx_effects, None if i else self.messages) for i, body in enumerate(self.bodies)]
 
 
 class SyntheticChain:
@@ -124,39 +140,57 @@ class SyntheticChain:
         yield b"chain", _members({"version": CHAIN_FILE_VERSION, **self._chain_record()})
         yield b"genesis", _members(self.genesis.to_json())
         state = GrowingTrees(self.genesis)  # of release 4.x
-        for blocks in self._checkpoints_of_blocks(state):
-            yield self._checkpoint_line(blocks)
-        for made in self._blocks_of_checkpoint(state, self._shape.proposed):
+        for run in self._runs():
+            state.grow([block for content in run for block in content.blocks()])
+            for content in run:
+                yield self._checkpoint_line(self._blocks_of_checkpoint(state, content))
+        proposed = self._content_of_checkpoint(self._shape.proposed)
+        state.grow(proposed.blocks())
+        for made in self._blocks_of_checkpoint(state, proposed):
             yield _block_line(made)
         yield b"tips", _members({"tips": self._tips().to_json()})
 
-    def _checkpoints_of_blocks(self, state: Trees) -> Iterator[list[SyntheticBlock]]:
+    def _runs(self) -> Iterator[list[_CheckpointContent]]:
+        """The content of all checkpoints, of some at a time: trees grow faster by many blocks than by each of them."""
         left = self._shape.blocks - self._shape.proposed
         while left > 0:
-            blocks = self._blocks_of_checkpoint(state, min(left, self._shape.blocks_per_checkpoint))
-            left -= len(blocks)
-            yield blocks
+            run: list[_CheckpointContent] = []
+            blocks = txs = 0
+            while blocks < min(left, RUN_BLOCKS) and txs < RUN_TXS:
+                run.append(self._content_of_checkpoint(min(left - blocks, self._shape.blocks_per_checkpoint)))
+                blocks += len(run[-1].bodies)
+                txs += sum(len(body.tx_effects) for body in run[-1].bodies)
+            left -= blocks
+            yield run
 
     # ---- blocks ----------------------------------------------------------------------------------
 
-    def _blocks_of_checkpoint(self, state: Trees, count: int) -> list[SyntheticBlock]:
+    def _content_of_checkpoint(self, count: int) -> _CheckpointContent:
         """At most ``count`` blocks: fewer when the next one does not fit the blobs of the checkpoint."""
-        self._slot += 1
-        checkpoint = _CheckpointInTheMaking(self._globals_of_slot(), self._content.messages())
-        number = len(self._checkpoints)
-        while len(checkpoint.blocks) < count:
+        content = _CheckpointContent(self._content.messages(), [], [])
+        used = 0
+        while len(content.bodies) < count:
             body = self._next_body or self._content.body()
             self._next_body = None
             blob_fields = _fields_of(body)
             fields = len(blob_fields) // FIELD_BYTES
-            if checkpoint.blob_fields + fields + END_FIELDS_MAX > CHECKPOINT_FIELDS_MAX:
-                if not checkpoint.blocks:
+            if used + fields + END_FIELDS_MAX > CHECKPOINT_FIELDS_MAX:
+                if not content.bodies:
                     raise ValueError(
                         f"a block of {fields} blob fields fits no checkpoint: {CHECKPOINT_FIELDS_MAX} at most"
                     )
                 self._next_body = body
                 break
-            self._make_block(state, checkpoint, body, number, blob_fields)
+            used += fields + (FIRST_END_FIELDS if not content.bodies else END_FIELDS)
+            content.bodies.append(body)
+            content.blob_fields.append(blob_fields)
+        return content
+
+    def _blocks_of_checkpoint(self, state: Trees, content: _CheckpointContent) -> list[SyntheticBlock]:
+        self._slot += 1
+        checkpoint = _CheckpointInTheMaking(self._globals_of_slot(), content.messages)
+        for body, blob_fields in zip(content.bodies, content.blob_fields, strict=True):
+            self._make_block(state, checkpoint, body, len(self._checkpoints), blob_fields)
         return checkpoint.blocks
 
     def _make_block(
