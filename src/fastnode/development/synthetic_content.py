@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from fastnode.protocol.constants import (
@@ -38,8 +39,7 @@ FEE_MAX: Final = 10**18
 #: Share of the txs of wallets that publish a contract class or have hundreds of logs.
 LONG_SHARE: Final = 1 / 256
 LOGS_OF_SHORT_MAX: Final = 64
-#: With the top three bits cleared any value is below the field modulus.
-_BELOW_MODULUS: Final = bytes(byte & 0x1F for byte in range(256))
+_PADDING: Final = (ZERO_FIELD,) * PRIVATE_LOG_FIELDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +97,14 @@ class ChainShape:
 
 def random_fields(source: random.Random, count: int) -> bytes:
     """``count`` joined random field elements below 2^253."""
-    data = bytearray(source.randbytes(count * FIELD_BYTES))
-    data[::FIELD_BYTES] = data[::FIELD_BYTES].translate(_BELOW_MODULUS)
-    return bytes(data)
+    drawn = source.getrandbits(8 * FIELD_BYTES * count) & _below_modulus(count)
+    return drawn.to_bytes(FIELD_BYTES * count, "little")
+
+
+@lru_cache
+def _below_modulus(count: int) -> int:
+    """The bits that may be set: with the first three of a field cleared any value is below the modulus."""
+    return int.from_bytes((b"\x1f" + b"\xff" * (FIELD_BYTES - 1)) * count, "little")
 
 
 class ContentGenerator:
@@ -151,21 +156,18 @@ class ContentGenerator:
 
     def _tx_like(self, model: TxEffect) -> TxEffect:
         """As much of everything as ``model`` has, with other keys and values; its contract class as it is."""
-        fields = self.fields
         messages, notes, nullifiers = len(model.l2_to_l1_msgs), len(model.note_hashes), len(model.nullifiers)
-        drawn = fields(1 + notes + nullifiers + messages)
+        drawn = self.fields(1 + notes + nullifiers + messages)
         return TxEffect(
             revert_code=model.revert_code,
             tx_hash=drawn[0],
             transaction_fee=self._source.randrange(1, FEE_MAX),
             note_hashes=drawn[1 : 1 + notes],
             nullifiers=drawn[1 + notes : 1 + notes + nullifiers],
-            l2_to_l1_msgs=tuple(b"\0" + field[1:] for field in drawn[1 + notes + nullifiers :]),
-            public_data_writes=tuple(self._write() for _ in model.public_data_writes),
-            private_logs=tuple(self._private_log_of(log.emitted_length) for log in model.private_logs),
-            public_logs=tuple(
-                PublicLog(self._source.choice(self._contracts), fields(len(log.fields))) for log in model.public_logs
-            ),
+            l2_to_l1_msgs=tuple([b"\0" + field[1:] for field in drawn[1 + notes + nullifiers :]]),
+            public_data_writes=tuple([self._write() for _ in model.public_data_writes]),
+            private_logs=tuple([self._private_log_of(log.emitted_length) for log in model.private_logs]),
+            public_logs=tuple([self._public_log_of(len(log.fields)) for log in model.public_logs]),
             contract_class_logs=model.contract_class_logs,
         )
 
@@ -174,21 +176,24 @@ class ContentGenerator:
         if self._slots and source.random() < REWRITE_SHARE:
             slot = source.choice(self._slots)
         else:
-            slot = self.fields(1)[0]
+            slot = random_fields(source, 1)
             if len(self._slots) < REMEMBERED_SLOTS:
                 self._slots.append(slot)
             else:
                 self._slots[source.randrange(REMEMBERED_SLOTS)] = slot
-        return PublicDataWrite(slot, self.fields(1)[0])
+        return PublicDataWrite(slot, random_fields(source, 1))
 
     def _private_log(self) -> PrivateLog:
         return self._private_log_of(self._count(1, PRIVATE_LOG_FIELDS))
 
     def _private_log_of(self, length: int) -> PrivateLog:
-        return PrivateLog((*self.fields(length), *[ZERO_FIELD] * (PRIVATE_LOG_FIELDS - length)), length)
+        return PrivateLog(self.fields(length) + _PADDING[length:], length)
 
     def _public_log(self) -> PublicLog:
-        return PublicLog(self._source.choice(self._contracts), self.fields(PUBLIC_LOG_FIELDS))
+        return self._public_log_of(PUBLIC_LOG_FIELDS)
+
+    def _public_log_of(self, length: int) -> PublicLog:
+        return PublicLog(self._source.choice(self._contracts), self.fields(length))
 
 
 def _is_long(effect: TxEffect) -> bool:
