@@ -21,7 +21,9 @@ from fastnode.development import synthetic_chain
 from fastnode.development.make_chain import make_chain
 from fastnode.development.synthetic_chain import ChainShape, SyntheticChain, _sample_effects, write_synthetic_chain
 from fastnode.development.synthetic_content import ContentGenerator
+from fastnode.development.synthetic_text import body_text
 from fastnode.errors import ChainFileError
+from fastnode.protocol.blobs import tx_blob_fields
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.genesis import genesis_tips
@@ -157,6 +159,17 @@ def test_a_chain_of_wallets_has_txs_like_the_recorded_ones() -> None:
 def _counts(effect: TxEffect) -> tuple[int, ...]:
     lists = (effect.nullifiers, effect.note_hashes, effect.public_data_writes, effect.private_logs, effect.public_logs)
     return (*map(len, lists), len(effect.l2_to_l1_msgs))
+
+
+@pytest.mark.parametrize("wallets", [True, False])
+def test_the_text_of_a_body_is_its_json(wallets: bool) -> None:
+    shape = ChainShape(
+        blocks=1, txs=600, nullifiers=3, private_logs=3, public_logs=3, vary=not wallets, wallets=wallets
+    )
+    body = ContentGenerator(shape, _sample_effects() if wallets else ()).body()
+    assert any(effect.contract_class_logs for effect in body.tx_effects) == wallets
+    fields = b"".join(map(tx_blob_fields, body.tx_effects))
+    assert body_text(body, fields) == orjson.dumps(body.to_json())
 
 
 def test_only_the_hashes_of_blobs_are_made_up_without_commitments() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -21,6 +22,7 @@ import orjson
 from fastnode.archiver.source import CheckpointRecord, GenesisRecord
 from fastnode.development.growing_trees import BlockContent, GrowingTrees
 from fastnode.development.synthetic_content import ChainShape, ContentGenerator, random_fields
+from fastnode.development.synthetic_text import body_text
 from fastnode.protocol.blobs import (
     CHECKPOINT_FIELDS_MAX,
     BlobSponge,
@@ -72,6 +74,7 @@ END_FIELDS_MAX: Final = 8
 #: Blocks and txs that the trees grow by at once.
 RUN_BLOCKS: Final = 256
 RUN_TXS: Final = 2048
+NO_BODY: Final = Body(())
 
 
 class Trees(Protocol):
@@ -90,10 +93,20 @@ class Trees(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SyntheticBlock:
-    """A block, and the L1 to L2 messages of its checkpoint if it is the checkpoint's first one, else None."""
+    """A block, and the L1 to L2 messages of its checkpoint if it is the checkpoint's first one, else None.
+
+    ``blob_fields`` are those of its txs, joined.
+    """
 
     block: L2Block
     messages: tuple[bytes, ...] | None
+    blob_fields: bytes = b""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of the block, its body as text."""
+        block = self.block
+        text = body_text(block.body, self.blob_fields or _fields_of(block.body))
+        return {**replace(block, body=NO_BODY).to_json(), "body": orjson.Fragment(text)}
 
 
 class _CheckpointContent(NamedTuple):
@@ -196,6 +209,7 @@ class SyntheticChain:
     def _make_block(
         self, state: Trees, checkpoint: _CheckpointInTheMaking, body: Body, number: int, blob_fields: bytes = b""
     ) -> None:
+        blob_fields = blob_fields or _fields_of(body)
         index = len(checkpoint.blocks)
         messages = checkpoint.messages if index == 0 else None
         draft = BlockDraft(body, number, index)
@@ -205,12 +219,12 @@ class SyntheticChain:
         def seal(last_archive: AppendOnlyTreeSnapshot, after: StateReference) -> BlockHeader:
             unsealed = BlockHeader(last_archive, after, bytes(FIELD_BYTES), variables, body.total_fees, mana)
             block = L2Block(last_archive, unsealed, body, number, index)
-            blob_hash = checkpoint.absorb(block, blob_fields or _fields_of(body))
+            blob_hash = checkpoint.absorb(block, blob_fields)
             return BlockHeader(last_archive, after, blob_hash, variables, body.total_fees, mana)
 
         block, prepared = state.build(draft, messages or (), seal)
         state.commit(prepared)
-        checkpoint.blocks.append(SyntheticBlock(block, messages))
+        checkpoint.blocks.append(SyntheticBlock(block, messages, blob_fields))
         self._proposed = BlockId(block.number, state.block_hash)
 
     def _globals_of_slot(self) -> GlobalVariables:
@@ -234,14 +248,16 @@ class SyntheticChain:
         checkpoint = Checkpoint(
             archive=blocks[-1].archive,
             header=header,
-            blocks=tuple(blocks),
+            blocks=(),
             number=len(self._checkpoints),
             fee_asset_price_modifier=0,
         )
         self._checkpoints.append(TipId(self._proposed, CheckpointId(checkpoint.number, header.hash())))
         published = PublishedCheckpoint(checkpoint, self._l1_data(header), ())
-        record = {"published": published.to_json(), "l1ToL2Messages": [hex_text(message) for message in messages]}
-        return b"checkpoint", _members(record)
+        record = published.to_json()
+        record["checkpoint"]["blocks"] = [item.to_json() for item in made]
+        members = {"published": record, "l1ToL2Messages": [hex_text(message) for message in messages]}
+        return b"checkpoint", _members(members)
 
     def _checkpoint_header(self, blocks: list[L2Block], messages: tuple[bytes, ...]) -> CheckpointHeader:
         first = blocks[0].header
@@ -400,7 +416,7 @@ def _members(record: dict[str, Any]) -> bytes:
 
 
 def _block_line(made: SyntheticBlock) -> tuple[bytes, bytes]:
-    record: dict[str, Any] = {"block": made.block.to_json()}
+    record: dict[str, Any] = {"block": made.to_json()}
     if made.messages:
         record["l1ToL2Messages"] = [hex_text(message) for message in made.messages]
     return b"block", _members(record)
