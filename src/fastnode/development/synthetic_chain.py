@@ -26,6 +26,7 @@ from fastnode.development.synthetic_text import body_text
 from fastnode.protocol.blobs import (
     CHECKPOINT_FIELDS_MAX,
     BlobSponge,
+    absorb_each,
     block_end_fields,
     checkpoint_blob_fields,
     tx_blob_fields,
@@ -95,12 +96,13 @@ class Trees(Protocol):
 class SyntheticBlock:
     """A block, and the L1 to L2 messages of its checkpoint if it is the checkpoint's first one, else None.
 
-    ``blob_fields`` are those of its txs, joined.
+    ``blob_fields`` are those of its txs, joined; empty: they and the hash are worked out where they are needed.
     """
 
     block: L2Block
     messages: tuple[bytes, ...] | None
     blob_fields: bytes = b""
+    block_hash: bytes = b""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of the block, its body as text."""
@@ -154,12 +156,11 @@ class SyntheticChain:
         yield b"genesis", _members(self.genesis.to_json())
         state = GrowingTrees(self.genesis)  # of release 4.x
         for run in self._runs():
-            state.grow([block for content in run for block in content.blocks()])
-            for content in run:
-                yield self._checkpoint_line(self._blocks_of_checkpoint(state, content))
+            for content, sponge in zip(run, self._grow(state, run), strict=True):
+                yield self._checkpoint_line(self._blocks_of_checkpoint(state, content, sponge))
         proposed = self._content_of_checkpoint(self._shape.proposed)
-        state.grow(proposed.blocks())
-        for made in self._blocks_of_checkpoint(state, proposed):
+        (sponge,) = self._grow(state, [proposed])
+        for made in self._blocks_of_checkpoint(state, proposed, sponge):
             yield _block_line(made)
         yield b"tips", _members({"tips": self._tips().to_json()})
 
@@ -175,6 +176,11 @@ class SyntheticChain:
                 txs += sum(len(body.tx_effects) for body in run[-1].bodies)
             left -= blocks
             yield run
+
+    def _grow(self, state: GrowingTrees, run: Sequence[_CheckpointContent]) -> list[BlobSponge]:
+        """Hash what follows from the content alone; the sponge of each checkpoint after the txs of its first block."""
+        state.grow([block for content in run for block in content.blocks()])
+        return absorb_each([BlobSponge()] * len(run), [b"".join(content.blob_fields[:1]) for content in run])
 
     # ---- blocks ----------------------------------------------------------------------------------
 
@@ -199,9 +205,11 @@ class SyntheticChain:
             content.blob_fields.append(blob_fields)
         return content
 
-    def _blocks_of_checkpoint(self, state: Trees, content: _CheckpointContent) -> list[SyntheticBlock]:
+    def _blocks_of_checkpoint(
+        self, state: Trees, content: _CheckpointContent, with_first_txs: BlobSponge
+    ) -> list[SyntheticBlock]:
         self._slot += 1
-        checkpoint = _CheckpointInTheMaking(self._globals_of_slot(), content.messages)
+        checkpoint = _CheckpointInTheMaking(self._globals_of_slot(), content.messages, with_first_txs)
         for body, blob_fields in zip(content.bodies, content.blob_fields, strict=True):
             self._make_block(state, checkpoint, body, len(self._checkpoints), blob_fields)
         return checkpoint.blocks
@@ -224,7 +232,7 @@ class SyntheticChain:
 
         block, prepared = state.build(draft, messages or (), seal)
         state.commit(prepared)
-        checkpoint.blocks.append(SyntheticBlock(block, messages, blob_fields))
+        checkpoint.blocks.append(SyntheticBlock(block, messages, blob_fields, state.block_hash))
         self._proposed = BlockId(block.number, state.block_hash)
 
     def _globals_of_slot(self) -> GlobalVariables:
@@ -242,13 +250,12 @@ class SyntheticChain:
     # ---- checkpoints -------------------------------------------------------------------------------
 
     def _checkpoint_line(self, made: list[SyntheticBlock]) -> tuple[bytes, bytes]:
-        blocks = [item.block for item in made]
         messages = made[0].messages or ()
-        header = self._checkpoint_header(blocks, messages)
+        header = self._checkpoint_header(made, messages)
         checkpoint = Checkpoint(
-            archive=blocks[-1].archive,
+            archive=made[-1].block.archive,
             header=header,
-            blocks=(),
+            blocks=(),  # as text
             number=len(self._checkpoints),
             fee_asset_price_modifier=0,
         )
@@ -259,7 +266,8 @@ class SyntheticChain:
         members = {"published": record, "l1ToL2Messages": [hex_text(message) for message in messages]}
         return b"checkpoint", _members(members)
 
-    def _checkpoint_header(self, blocks: list[L2Block], messages: tuple[bytes, ...]) -> CheckpointHeader:
+    def _checkpoint_header(self, made: list[SyntheticBlock], messages: tuple[bytes, ...]) -> CheckpointHeader:
+        blocks = [item.block for item in made]
         first = blocks[0].header
         variables = first.global_variables
         epoch = variables.slot_number // EPOCH_SLOTS
@@ -268,7 +276,7 @@ class SyntheticChain:
         return CheckpointHeader(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash(
-                [block.hash() for block in blocks], self._release.separators.block_headers
+                [item.block_hash or item.block.hash() for item in made], self._release.separators.block_headers
             ),
             blobs_hash=_blobs_hash(blocks) if self._shape.commitments else random_fields(self._network, 1),
             in_hash=in_hash(messages),
@@ -356,9 +364,13 @@ class SyntheticChain:
 class _CheckpointInTheMaking:
     """State that the blocks of one checkpoint share."""
 
-    def __init__(self, variables: GlobalVariables, messages: tuple[bytes, ...]) -> None:
+    def __init__(
+        self, variables: GlobalVariables, messages: tuple[bytes, ...], with_first_txs: BlobSponge | None = None
+    ) -> None:
+        """``with_first_txs``: the sponge after the txs of the first block, where that is known."""
         self._variables = variables
         self._sponge = BlobSponge()
+        self._with_first_txs = with_first_txs
         self.messages = messages
         self.blocks: list[SyntheticBlock] = []
         self.blob_fields = 0
@@ -378,9 +390,12 @@ class _CheckpointInTheMaking:
 
     def absorb(self, block: L2Block, fields_of_txs: bytes) -> bytes:
         """Take in a block's blob fields; returns its ``spongeBlobHash``."""
-        fields = fields_of_txs + block_end_fields(block)
-        self.blob_fields += len(fields) // FIELD_BYTES
-        self._sponge = self._sponge.absorb(fields)
+        end_fields = block_end_fields(block)
+        self.blob_fields += (len(fields_of_txs) + len(end_fields)) // FIELD_BYTES
+        if self._with_first_txs is not None:
+            self._sponge, self._with_first_txs = self._with_first_txs.absorb(end_fields), None
+        else:
+            self._sponge = self._sponge.absorb(fields_of_txs + end_fields)
         return self._sponge.squeeze()
 
 
