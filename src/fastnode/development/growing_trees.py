@@ -31,9 +31,9 @@ from fastnode.world_state.trees import ARCHIVE, L1_TO_L2, NOTE_HASH, NULLIFIER, 
 
 __all__ = ["BlockContent", "GrowingTrees"]
 
-#: Keys are spread over lists by their first bytes, so that a new one moves few others.
-GROUP_BYTES: Final = 2
-GROUPS: Final = 1 << 8 * GROUP_BYTES
+#: Keys are spread over lists by their first bits, so that a new one moves few others.
+GROUP_BITS: Final = 13
+GROUPS: Final = 1 << GROUP_BITS
 
 
 class BlockContent(NamedTuple):
@@ -115,7 +115,7 @@ class _IndexedLeaves:
 
     def _insert(self, key: bytes, place: int, value: bytes) -> tuple[_Leaf, _Leaf]:
         """Make a leaf; it and the one below it, which points to it now."""
-        number = int.from_bytes(key[:GROUP_BYTES], "big")
+        number = int.from_bytes(key[:2], "big") >> 16 - GROUP_BITS
         keys = self._keys[number]
         position = bisect_left(keys, key)
         keys.insert(position, key)
