@@ -1,7 +1,7 @@
 """The five trees of a chain in the making: in memory, at the newest block, without a database or any history.
 
 They give the roots that :class:`~fastnode.world_state.state.WorldState` gives, for a fraction of its time: nothing is
-written, nobody reads an older block, and the state trees are hashed for many blocks at a time.  Some 1.5 kB of memory
+written, nobody reads an older block, and the state trees are hashed for many blocks at a time.  Some 2 kB of memory
 for a transaction with three nullifiers.
 """
 

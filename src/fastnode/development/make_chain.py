@@ -35,7 +35,7 @@ __all__ = ["make_chain"]
 @click.option(
     "--commitments/--no-commitments",
     default=True,
-    help="Without, the hashes of blobs are made up: half of the time, and nothing to derive from L1.",
+    help="Without, the hashes of blobs are made up: a third of the time, and nothing to derive from L1.",
 )
 def make_chain(file: Path, **shape: Any) -> None:
     """Write a synthetic chain with true roots to the chain file FILE, compressed if its name ends in .gz.
