@@ -53,6 +53,7 @@ LONG_FILES = (
     "local_network/test_node.py",
     *("world_state/test_state.py", "world_state/test_interruption.py", "snapshots/test_interruption.py"),
     *("world_state/test_witnesses_proven.py", "world_state/test_witnesses.py", "world_state/test_views.py"),
+    *("world_state/test_check.py", "world_state/test_thin_history.py", "bus/test_users.py"),
     *("bus/test_chaos.py", "bus/test_mutated_messages.py", "bus/test_following.py", "proofs/test_program.py"),
     *("serving/test_fast_path.py", "world_state/test_model.py"),
     *("app/test_node.py", "local_network/test_model.py", "attacks/test_in_transactions.py"),

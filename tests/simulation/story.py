@@ -71,15 +71,17 @@ LOOK_S: Final = 4.0
 ALONE_S: Final = 120.0
 EPOCHS: Final = 400
 #: Milliseconds between looks of nodes at others; and in stories of so many minutes, which would else be mostly of
-#: looks that find nothing.
+#: looks that find nothing: a slot.
 PACE: Final = {"archiver_polling_interval_ms": 4_000, "upstream_polling_min_ms": 1_000}
 LONG_PACE: Final = dict.fromkeys(
-    ("archiver_polling_interval_ms", "upstream_polling_min_ms", "l1_polling_interval_ms"), 24_000
+    ("archiver_polling_interval_ms", "upstream_polling_min_ms", "l1_polling_interval_ms"), 36_000
 )
 LONG_MINUTES: Final = 120.0
 #: Seconds between two troubles of a night.
 TROUBLE_S: Final = 25.0
 LONG_TROUBLE_S: Final = 300.0
+#: Seconds between looks at what must hold, in long stories.
+LONG_LOOK_S: Final = 12.0
 
 
 def _with_plain_id(signature: bytes) -> bytes:
@@ -104,7 +106,9 @@ class Story:
         self.world, self.end_s = world, minutes * 60
         self._count = nodes
         self._is_long = minutes >= LONG_MINUTES
-        self._pace, self._trouble_s = (LONG_PACE, LONG_TROUBLE_S) if self._is_long else (PACE, TROUBLE_S)
+        self._pace, self._trouble_s, self._look_s = PACE, TROUBLE_S, LOOK_S
+        if self._is_long:
+            self._pace, self._trouble_s, self._look_s = LONG_PACE, LONG_TROUBLE_S, LONG_LOOK_S
         if {"wallets", "damage"} <= set(kinds):
             # Nobody gives wallets back what a node has lost with a database that was removed.
             left_out = world.chance("story").choice(["wallets", "damage"])
@@ -404,7 +408,7 @@ class Story:
         """Let time go on, looking, and undoing what is due."""
         end = self.world.now + seconds
         while self.world.now < end:
-            the_world().sleep(min(LOOK_S, end - self.world.now))
+            the_world().sleep(min(self._look_s, end - self.world.now))
             due = [item for item in self._undoing if item[0] <= self.world.now]
             self._undoing = [item for item in self._undoing if item[0] > self.world.now]
             for _, action in due:

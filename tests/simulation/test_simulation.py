@@ -72,7 +72,8 @@ def test_short_seeds_of_both_networks_hold(first: int) -> None:
 
 
 @on_tried_python
-@pytest.mark.parametrize("seed", ["2", "5"] if is_long else ["5"])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", ["2", "5"])
 def test_a_seed_tells_the_same_story_without_a_process_of_its_own(seed: str) -> None:
     """Number 2 is of followers, 5 of peers."""
     arguments = ("--network", "both", "--short", "--seed", seed)

@@ -29,7 +29,7 @@ STEPS_MAX = 400
 #: The default run tries every so manieth step, beginning with another one in each test.
 STRIDE = tries(13, 1)
 #: The same of a creation, which is checked and done once more after each.
-CREATION_STRIDE = tries(25, 1)
+CREATION_STRIDE = tries(40, 1)
 
 
 class Killer:
