@@ -222,10 +222,11 @@ class ScriptedL1(ScriptedServer):
         return None if block is None else _block_json(block)
 
     def _get_block_by_hash(self, text: str, _full: bool) -> Json | None:
-        return next((_block_json(block) for block in self.blocks if "0x" + block.hash.hex() == text), None)
+        asked = bytes.fromhex(text[2:])
+        return next((_block_json(block) for block in reversed(self.blocks) if block.hash == asked), None)
 
     def _get_transaction(self, text: str) -> Json | None:
-        for block in self.blocks:
+        for block in reversed(self.blocks):
             for item in block.proposals:
                 if item.tx_hash == text:
                     return {"hash": text, "to": item.to, "input": item.input, "blockHash": "0x" + block.hash.hex()}
@@ -384,8 +385,8 @@ class ScriptedL1(ScriptedServer):
 
     def _slot_of(self, block: Block, number: int) -> int:
         """The slot of a checkpoint; its number where nobody has said it."""
-        for earlier in reversed(self.blocks[: block.number + 1]):
-            for item in reversed(earlier.proposals):
+        for at in range(block.number, -1, -1):
+            for item in reversed(self.blocks[at].proposals):
                 if item.number == number:
                     return item.slot or number
         return number
