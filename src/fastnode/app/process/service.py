@@ -18,6 +18,7 @@ from fastnode.app.stages.foundation import listen
 from fastnode.app.stages.ingestion import IngestionThread
 from fastnode.app.stages.upkeep import Upkeep
 from fastnode.archiver.commit import ChainCommit
+from fastnode.archiver.queries import ChainInfo
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkIdentity
@@ -167,7 +168,8 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
     core = equipment.core
     foundation = core.foundation
     settings = foundation.settings
-    headers = _headers(core, core.mempool.network)
+    chain = foundation.data.store.chain
+    headers = _headers(core, chain)
     block_wait = None
     if core.source.follower is not None and settings.rpc_block_wait_ms:
         block_wait = BlockWait(settings.rpc_block_wait_ms / 1000)
@@ -193,13 +195,14 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
     admin.set_pages(_status_page(equipment, public, reported, admin, guard))
     introduce(key)
-    _follow_network(core, public, admin)
+    _follow_network(core, chain, public, admin)
     return public, reported, admin
 
 
-def _headers(core: Core, network: NetworkIdentity) -> list[tuple[str, str]]:
+def _headers(core: Core, chain: ChainInfo) -> list[tuple[str, str]]:
+    network = core.mempool.network
     known = version_headers(
-        core.foundation.data.store.chain,
+        chain,
         network.node_version,
         vk_tree_root=network.vk_tree_root,
         protocol_contracts_hash=network.protocol_contracts_hash,
@@ -207,13 +210,16 @@ def _headers(core: Core, network: NetworkIdentity) -> list[tuple[str, str]]:
     return [*known, core.foundation.lineage.header]
 
 
-def _follow_network(core: Core, *servers: RpcServer) -> None:
-    """Put into the headers what is learned of the network, and whom the node follows, once it serves."""
+def _follow_network(core: Core, chain: ChainInfo, *servers: RpcServer) -> None:
+    """Put into the headers what is learned of the network, and whom the node follows, once it serves.
+
+    The event loop reads no database for that: what they say of the chain stays.
+    """
     loop = asyncio.get_running_loop()
 
     def replace_headers() -> None:
         for server in servers:
-            server.set_headers(_headers(core, core.mempool.network))
+            server.set_headers(_headers(core, chain))
 
     def on_changed(_network: NetworkIdentity | None = None) -> None:
         with suppress(RuntimeError):  # the loop has ended
