@@ -62,6 +62,8 @@ __all__ = [
 #: l1Constants that the node computes with; each must be there.
 REQUIRED_L1_CONSTANTS = ("epochDuration", "slotDuration", "l1GenesisTime")
 REQUIRED_NODE_INFO = ("l1ChainId", "rollupVersion")
+#: Addresses by their names in nodeInfo.
+NODE_INFO_ADDRESSES = ("l1ContractAddresses", "protocolContractAddresses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,9 @@ class ChainRecord:
     min_fees: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for record, keys, name in (
-            (self.node_info, REQUIRED_NODE_INFO, "nodeInfo"),
-            (self.l1_constants, REQUIRED_L1_CONSTANTS, "l1Constants"),
-        ):
-            for key in keys:
-                _check_natural(record.get(key), f"{name}.{key}")
+        check_node_info(self.node_info)
+        for key in REQUIRED_L1_CONSTANTS:
+            _check_natural(self.l1_constants.get(key), f"l1Constants.{key}")
         for key in ("epochDuration", "slotDuration"):
             if int(self.l1_constants[key]) == 0:
                 raise DecodeError(f"l1Constants.{key}: must not be 0")
@@ -103,6 +102,17 @@ class ChainRecord:
 
     def to_json(self) -> dict[str, Any]:
         return {"nodeInfo": self.node_info, "l1Constants": self.l1_constants, "minFees": self.min_fees}
+
+
+def check_node_info(info: dict[str, Any]) -> None:
+    """DecodeError names the member that is missing, or is nothing that a node can compute with."""
+    for key in REQUIRED_NODE_INFO:
+        _check_natural(info.get(key), f"nodeInfo.{key}")
+    for key in NODE_INFO_ADDRESSES:
+        named = as_record(info.get(key), f"nodeInfo.{key}")
+        for name, address in named.items():
+            if not isinstance(address, str):
+                raise DecodeError(f"nodeInfo.{key}.{name}: expected an address, got {address!r}")
 
 
 def _check_natural(value: object, path: str) -> None:

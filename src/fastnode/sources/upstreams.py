@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeAlias
 
 from fastnode.archiver.queries import ChainInfo
-from fastnode.errors import OtherNetwork, UpstreamFault, UpstreamRejection
+from fastnode.archiver.source import check_node_info
+from fastnode.errors import DecodeError, OtherNetwork, UpstreamFault, UpstreamRejection
 from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, Reply, RpcCall
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
@@ -161,7 +162,10 @@ Upstreams: TypeAlias = Failover[Upstream]
 
 
 def check_identity(info: dict[str, Any], expected: ChainInfo | None, *, takes_untried: bool = False) -> Release | None:
-    """The release of its version, None where that is not said; OtherNetwork names both sides of a difference."""
+    """The release of its version, None where that is not said; OtherNetwork names both sides of a difference.
+
+    UpstreamFault for a record of which no chain could be begun, where none is stored yet.
+    """
     version = str(info.get("nodeVersion") or "")
     release = of_version(version)
     if version and not (release is not None and release.may_be_asked(takes_untried=takes_untried)):
@@ -169,6 +173,10 @@ def check_identity(info: dict[str, Any], expected: ChainInfo | None, *, takes_un
         advice = "" if release is None or not release.is_derived else f"; {UNTRIED_ADVICE}"
         raise OtherNetwork(f"its node version is {version}, this node follows versions {followed}{advice}")
     if expected is None:
+        try:
+            check_node_info(info)
+        except DecodeError as error:
+            raise UpstreamFault(str(error)) from error
         return release
     if release is not None and release.major != expected.release.major:  # its roots say the rest
         raise OtherNetwork(f"its node version is {version}, the stored chain is of release {expected.release.name}")

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sources import conftest
 from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.conftest import publish_on_l1
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import ScriptedUpstream
+from tests.sources.test_mutated_answers import AT_ONCE
 
 from fastnode.errors import StartError
 from fastnode.fees.l1 import L1FeeSource
@@ -39,6 +41,37 @@ def node_with_l1(
 def l1_status(node: FollowingNode) -> dict[str, Any]:
     assert node.origins.l1 is not None
     return node.origins.l1.describe()
+
+
+#: Neither numbers nor addresses by name.
+NONSENSE: list[Any] = [None, True, [], {"registryAddress": 5}, -1, "0xzz", "9" * 400]
+MEMBERS = ("l1ChainId", "rollupVersion", "l1ContractAddresses", "protocolContractAddresses")
+#: Answers of a node after which a first start goes on.
+OUTLASTED = 2
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_first_start_outlasts_records_without_a_member_or_with_nonsense_in_it(
+    tmp_path: Path,
+    chain: MadeChain,
+    upstream: ScriptedUpstream,
+    l1: ScriptedL1,
+    genesis: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    member: str,
+) -> None:
+    """As a line that turns a bit over makes one."""
+    monkeypatch.setattr(conftest, "QUICK", AT_ONCE)
+    right = upstream.node_info
+    wrong = [{name: value for name, value in right.items() if name != member}]
+    wrong += [right | {member: nonsense} for nonsense in NONSENSE]
+    for number in range(0, len(wrong), OUTLASTED):
+        upstream.is_fastnode = not upstream.is_fastnode
+        records = iter(wrong[number : number + OUTLASTED])
+        upstream.answers["node_getNodeInfo"] = lambda _, records=records: next(records, right)
+        with node_with_l1(tmp_path / f"node-{number}", genesis, upstream, l1) as node:
+            node.wait_for(chain)
+        assert next(records, None) is None
 
 
 # ---- what L1 gives ----------------------------------------------------------------------------
