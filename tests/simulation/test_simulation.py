@@ -24,7 +24,8 @@ PATIENCE_S: Final = 600
 MINUTES: Final = "1"
 is_long = os.environ.get("FASTNODE_LONG") == "1"
 #: What is replaced is the inside of the standard library.
-on_tried_python = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tried on Python 3.11 only")
+TRIED_PYTHONS: Final = ((3, 11), (3, 12))
+on_tried_python = pytest.mark.skipif(sys.version_info[:2] not in TRIED_PYTHONS, reason="not tried on this Python")
 
 
 def simulate(*arguments: str, hash_seed: int, elsewhere: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -57,9 +58,9 @@ def test_the_network_holds_and_a_number_tells_the_same_story_elsewhere(tmp_path:
         assert line in again.stdout
 
 
-#: Short seeds in all, and in each part, which prepares for three seconds and plays on two cores.
-SEEDS: Final = 200 if is_long else 40
-SEEDS_IN_PART: Final = 20
+#: Short seeds in all, and in each part, which prepares for one to three seconds and plays on two cores.
+SEEDS: Final = 200
+SEEDS_IN_PART: Final = 25
 
 
 @on_tried_python
