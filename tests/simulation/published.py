@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.simulation.l1 import L1
 from tests.sources.l1.publishing import Sheet
@@ -86,11 +86,24 @@ class ChainOnL1:
         return L2Tips(proposed, tips[newest], tips[proven], tips[min(final, proven)])
 
 
+class BlockFacts(NamedTuple):
+    """All that a pool asks of a block."""
+
+    hash: bytes
+    nullifiers: frozenset[bytes]
+
+    @classmethod
+    def of(cls, block: L2Block) -> BlockFacts:
+        return cls(block.hash(), frozenset(each for effect in block.body.tx_effects for each in effect.nullifiers))
+
+
 class SharedPool:
     """Transactions that published nodes have taken.  ``made``: the chain that the proposer builds on."""
 
     def __init__(self, made: MadeChain, dice: random.Random) -> None:
         self._made, self._dice = made, dice
+        #: By archive root.
+        self._facts: dict[bytes, BlockFacts] = {}
         self.txs: dict[bytes, SentTx] = {}
         self._plain_body = made._chain._content.body
         made._chain._content.body = self._body  # type: ignore[method-assign]
@@ -115,11 +128,17 @@ class SharedPool:
         return [other for other in self.txs.values() if other.hash != tx.hash and other.nullifiers == tx.nullifiers]
 
     def _is_spent(self, tx: SentTx, blocks: Sequence[L2Block]) -> bool:
-        return any(tx.nullifiers[0] in effect.nullifiers for block in blocks for effect in block.body.tx_effects)
+        return any(tx.nullifiers[0] in self._facts_of(block).nullifiers for block in blocks)
 
     def _stands(self, tx: SentTx, blocks: Sequence[L2Block]) -> bool:
         genesis = bytes.fromhex(self._made.genesis["blockHash"][2:])
-        return tx.anchor == genesis or any(block.hash() == tx.anchor for block in blocks)
+        return tx.anchor == genesis or any(self._facts_of(block).hash == tx.anchor for block in blocks)
+
+    def _facts_of(self, block: L2Block) -> BlockFacts:
+        facts = self._facts.get(block.archive.root)
+        if facts is None:
+            facts = self._facts[block.archive.root] = BlockFacts.of(block)
+        return facts
 
     def _body(self) -> Body:
         """As a proposer fills a block: with some of what waits, beside what nobody has sent."""

@@ -82,6 +82,9 @@ TROUBLE_S: Final = 25.0
 LONG_TROUBLE_S: Final = 300.0
 #: Seconds between looks at what must hold, in long stories.
 LONG_LOOK_S: Final = 12.0
+#: Shortest and longest time between two deeds of a wallet.
+WALLET_S: Final = (2.0, 20.0)
+LONG_WALLET_S: Final = (24.0, 240.0)
 
 
 def _with_plain_id(signature: bytes) -> bytes:
@@ -106,9 +109,10 @@ class Story:
         self.world, self.end_s = world, minutes * 60
         self._count = nodes
         self._is_long = minutes >= LONG_MINUTES
-        self._pace, self._trouble_s, self._look_s = PACE, TROUBLE_S, LOOK_S
+        self._pace, self._trouble_s, self._look_s, self._wallet_s = PACE, TROUBLE_S, LOOK_S, WALLET_S
         if self._is_long:
             self._pace, self._trouble_s, self._look_s = LONG_PACE, LONG_TROUBLE_S, LONG_LOOK_S
+            self._wallet_s = LONG_WALLET_S
         if {"wallets", "damage"} <= set(kinds):
             # Nobody gives wallets back what a node has lost with a database that was removed.
             left_out = world.chance("story").choice(["wallets", "damage"])
@@ -393,7 +397,7 @@ class Story:
     def _send(self, wallets: Wallets, name: str) -> None:
         dice = self.world.chance(f"wallet {name}")
         while not self._is_over:
-            the_world().sleep(dice.uniform(2, 20))
+            the_world().sleep(dice.uniform(*self._wallet_s))
             wallets.live(dice)
 
     # ---- trouble -------------------------------------------------------------------------------
