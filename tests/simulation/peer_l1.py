@@ -231,7 +231,11 @@ class ProposingL1(L1):
         return tuple(item.hash for item in block.sent if item.checkpoint == number)
 
     def members(self, block: Block, slot: int) -> Sequence[bytes]:
-        return dict(block.committees)[slot // int(self.constants["epochDuration"])]
+        """RejectionError where there is no committee yet, as at a provider that is far behind."""
+        members = dict(block.committees).get(slot // int(self.constants["epochDuration"]))
+        if not members:
+            raise _refusal("ValidatorSelection__InsufficientValidatorSetSize(uint256,uint256)")
+        return members
 
     def _propose(self, block: Block, sent: Sent, data: bytes) -> tuple[Block, Json]:
         data = self.bend(sent, data)
