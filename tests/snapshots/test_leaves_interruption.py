@@ -22,7 +22,7 @@ TIP = 16
 #: More than the steps of any command.
 STEPS_MAX = 10_000
 #: Moments at which each command is killed.
-KILLS = 40 if IS_LONG else 2
+KILLS = 50 if IS_LONG else 2
 #: Steps and seconds within which they lie.
 STEPS, SECONDS = 110, 4.0
 TIMEOUT_S = 120.0
