@@ -141,9 +141,8 @@ class _File:
             return before
         if kind == "all":
             return now
-        same = next(
-            (place for place, (one, other) in enumerate(zip(now, before, strict=False)) if one != other), len(before)
-        )
+        both = min(len(now), len(before))  # a file may have been cut
+        same = next((place for place in range(both) if now[place] != before[place]), both)
         where = same + int((len(now) - same) * dice.random())
         if kind == "beginning":
             return now[:where]
