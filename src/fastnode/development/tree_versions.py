@@ -51,7 +51,7 @@ class _Rows:
 
     def extend(self, count: int) -> None:
         if count > len(self.nodes):
-            larger = np.empty(max(_ROWS_MIN, 2 * count), _NODE)
+            larger = np.empty(max(_ROWS_MIN, count + count // 4), _NODE)
             larger[: self.count] = self.nodes[: self.count]
             self.nodes = larger
         self.nodes[self.count : count] = self.zero
