@@ -149,8 +149,7 @@ class ChainFileSource:
         return ChainFileError(self.name, self._line, reason)
 
     def _decompressed(self) -> IO[bytes]:
-        magic = self._file.read(len(_XZ_MAGIC))
-        self._file.seek(0)
+        magic = self._file.peek(len(_XZ_MAGIC))[: len(_XZ_MAGIC)]  # a pipe cannot go back
         if magic.startswith(_GZIP_MAGIC):
             return gzip.GzipFile(fileobj=self._file, mode="rb")  # type: ignore[return-value]
         if magic == _XZ_MAGIC:
