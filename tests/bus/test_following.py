@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from fastnode.archiver.queries import ChainView, StoredCheckpoint
 from fastnode.bus import publisher as publishing_module
 from fastnode.bus.publisher import Publisher
 from fastnode.bus.subjects import Reference
+from fastnode.bus.upstream import BusUpstream
 from fastnode.sources import moved_checkpoints
 
 
@@ -172,6 +173,27 @@ def test_a_stream_that_is_purged_or_made_anew_is_filled_again(
     grow(chain, upstream)
     replica.wait_for(chain)
     fleet.replica(name="new").wait_for(chain)
+
+
+@pytest.mark.parametrize("looks", range(4))
+def test_a_header_whose_block_is_purged_meanwhile_is_not_there(
+    fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream, looks: int
+) -> None:
+    """After so many looks at the stream."""
+    fleet.publisher(upstream)
+    replica = fleet.replica()
+    replica.wait_for(chain)
+    [found] = replica.origins.upstreams.all
+    assert isinstance(found, BusUpstream)
+    references, left = found.references, iter(range(looks))
+
+    def purged(publisher: Any, subjects: Sequence[str]) -> list[Reference | None]:
+        return [None] * len(subjects) if next(left, None) is None else references(publisher, subjects)
+
+    found.references = purged  # type: ignore[method-assign]
+    found.header_of = lambda _: None  # type: ignore[method-assign]
+    header = found.call("node_getBlockHeader", 1)
+    assert (header is None) is (looks < 2)
 
 
 def test_a_publisher_that_starts_again_goes_on_where_it_was(

@@ -486,8 +486,10 @@ class _Question:
             return None
         header = self._upstream.header_of(reference)
         if header is None:
-            [block] = self._blocks(number, 1)
-            header = block.get("header")
+            found = self._blocks(number, 1)
+            if not found:  # it was purged a moment ago
+                return None
+            header = found[0].get("header")
             self._upstream.remember_header(reference, header)
         return header
 
