@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from fastnode.errors import DataDirectoryError
+from fastnode.storage import torn_write
 from fastnode.storage.database import SharedDatabase
 from fastnode.storage.log_length import WRITTEN_FILE
 from fastnode.storage.seal import SEAL_FILE
@@ -188,3 +189,38 @@ def test_a_damaged_change_of_a_closed_database_is_damage(tmp_path: Path) -> None
     with pytest.raises(DataDirectoryError, match="is damaged"):
         SharedDatabase.open(path, create=False)
     assert manifest_of(path).read_bytes() == content
+
+
+FIRST: Final = "MANIFEST-000001"
+
+
+def in_creation(path: Path, content: bytes) -> Path:
+    """A database with ten keys in its log, as a disk may have it that has not taken the new name of its manifest."""
+    database = SharedDatabase.open(path, create=True)
+    database.write([(b"key %d" % number, b"%d" % number) for number in range(10)])
+    torn = Path(shutil.copytree(path, path.with_name("torn")))
+    database.release()
+    (torn / (torn / "CURRENT").read_text().strip()).unlink()
+    (torn / "CURRENT").write_text(f"{FIRST}\n")
+    (torn / FIRST).write_bytes(content)
+    return torn
+
+
+def test_a_creation_that_a_power_cut_has_torn_is_finished(tmp_path: Path) -> None:
+    """LevelDB does not wait for the first manifest to be on the disk."""
+    whole = torn_write._FIRST_CONTENT
+    for length in range(len(whole) + 1):
+        for content in (whole[:length], whole[:length] + bytes(len(whole) - length)):
+            torn = in_creation(tmp_path / "database", content)
+            database = SharedDatabase.open(torn, create=False)
+            assert [database.get(b"key %d" % number) for number in range(10)] == [b"%d" % n for n in range(10)]
+            database.release()
+            for folder in (torn, torn.with_name("database")):
+                shutil.rmtree(folder)
+
+
+def test_a_first_manifest_with_anything_else_in_it_is_refused(tmp_path: Path) -> None:
+    whole = torn_write._FIRST_CONTENT
+    torn = in_creation(tmp_path / "database", whole[:20] + b"?" + whole[21:])
+    with pytest.raises(DataDirectoryError, match="is damaged"):
+        SharedDatabase.open(torn, create=False)

@@ -34,7 +34,7 @@ from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
 from fastnode.storage.log_length import WrittenLog, lost_by
 from fastnode.storage.seal import break_seal, broken_by, write_seal
-from fastnode.storage.torn_write import cut_torn_change, cut_torn_write
+from fastnode.storage.torn_write import cut_torn_change, cut_torn_write, finish_creation
 
 __all__ = [
     "CHAIN_MEMORY",
@@ -105,6 +105,7 @@ def open_leveldb(
         raise DataDirectoryError(f"{path} holds no fastnode database")
     try:
         path.mkdir(parents=True, exist_ok=True)
+        finish_creation(path)
         cut_torn_change(path)
         fault = fault_of_files(path) or broken_by(path) or lost_by(path)
         if fault is not None:

@@ -40,7 +40,7 @@ LOG_SUFFIX: Final = ".log"
 DATABASE_FILE: Final = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}|[0-9]{1,20}\.(?:ldb|sst|log)", re.ASCII)
 _MANIFEST_NAME: Final = re.compile(r"MANIFEST-[0-9]{1,20}", re.ASCII)
 #: All that a creation leaves that was cut short.
-_FIRST_MANIFEST: Final = "MANIFEST-000001"
+FIRST_MANIFEST: Final = "MANIFEST-000001"
 
 _FOOTER_BYTES: Final = 48
 _MAGIC: Final = (0xDB4775248B80FB57).to_bytes(8, "little")
@@ -52,7 +52,7 @@ def is_database(path: Path) -> bool:
         names = [file.name for file in path.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return any(DATABASE_FILE.fullmatch(name) and name != _FIRST_MANIFEST for name in names)
+    return any(DATABASE_FILE.fullmatch(name) and name != FIRST_MANIFEST for name in names)
 
 
 def fault_of_files(path: Path) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.kernels import leveldb_table
-from fastnode.storage.database_files import TABLE_SUFFIXES
+from fastnode.storage.database_files import TABLE_SUFFIXES, manifest_of
 
 __all__ = ["damaged_tables", "table_facts", "table_fault"]
 
@@ -18,10 +18,14 @@ TABLE_BYTES_MAX: Final = 256 << 20
 
 
 def damaged_tables(path: Path) -> dict[str, str]:
-    """Faults in the tables of the database ``path``, by name.  It may be open; takes a second per gigabyte."""
+    """Faults in the tables of the database ``path``, by name.  It may be open; takes a second per gigabyte.
+
+    A table that its manifest does not name is none of it: one is being written, or was when the process ended.
+    """
     found = {}
+    live = _live_tables(path)
     for file in _tables(path):
-        fault = table_fault(file)
+        fault = None if live is not None and file.stem not in live else table_fault(file)
         if fault is not None:
             found[file.name] = fault
     return found
@@ -54,6 +58,14 @@ def table_fault(file: Path) -> str | None:
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
     return leveldb_table.fault_of(view[:done])
+
+
+def _live_tables(path: Path) -> set[str] | None:
+    """Names without their endings; None where the manifest does not say."""
+    try:
+        return {f"{number:06d}" for number in manifest_of(path).tables}
+    except (OSError, ValueError):
+        return None
 
 
 def _tables(path: Path) -> Iterator[Path]:

@@ -8,6 +8,9 @@ of.  So it is cut off, if it was the last one: whatever lies behind it belongs t
 
 A manifest is changed before LevelDB removes what it no longer needs.  So its last change is cut off if all is there
 that the changes before it name: whether it was done or not, nothing is lost.
+
+The first manifest of a database is named by CURRENT before it is on the disk.  It is the same in all of them, and what
+was written since is in the logs: so it is written again.
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ from typing import Final
 from fastnode.files import sync_path
 from fastnode.kernels import leveldb_table
 from fastnode.log import log_facts
-from fastnode.storage.database_files import LOG_SUFFIX, fault_of_parts, named_manifest
+from fastnode.storage.database_files import FIRST_MANIFEST, LOG_SUFFIX, fault_of_parts, named_manifest
 from fastnode.storage.leveldb_manifest import read_manifest
 from fastnode.storage.log_length import noted
 from fastnode.storage.seal import SEAL_FILE
 
-__all__ = ["cut_torn_change", "cut_torn_write"]
+__all__ = ["cut_torn_change", "cut_torn_write", "finish_creation"]
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +82,35 @@ def cut_torn_change(path: Path) -> None:
     # A manifest is the one that counts only once it names a log.
     if before.log_number and fault_of_parts(path, before) is None:
         _cut(manifest, content, end)
+
+
+def finish_creation(path: Path) -> None:
+    """Write the first manifest of the closed database ``path`` again, where the end of it is missing.  OSError."""
+    manifest = path / FIRST_MANIFEST
+    try:
+        if named_manifest(path) != FIRST_MANIFEST:
+            return
+        content = manifest.read_bytes()
+    except FileNotFoundError:
+        return
+    kept = content.rstrip(b"\0")
+    if len(content) > len(_FIRST_CONTENT) or content == _FIRST_CONTENT or not _FIRST_CONTENT.startswith(kept):
+        return
+    manifest.write_bytes(_FIRST_CONTENT)
+    sync_path(manifest)
+    logger.warning("a database whose creation was cut short is finished", extra=log_facts(file=manifest))
+
+
+def _record(content: bytes) -> bytes:
+    """As LevelDB writes a short one."""
+    kind_and_content = bytes([_WHOLE]) + content
+    checksum = leveldb_table.crc32c(kind_and_content)
+    masked = (checksum >> 15 | checksum << 17 & 0xFFFFFFFF) + 0xA282EAD8 & 0xFFFFFFFF
+    return masked.to_bytes(4, "little") + len(content).to_bytes(2, "little") + kind_and_content
+
+
+#: Comparator, log 0, next file 2, last change 0.
+_FIRST_CONTENT: Final = _record(b"\1\x1aleveldb.BytewiseComparator\2\0\3\2\4\0")
 
 
 def _cut(file: Path, content: bytes, end: int) -> None:
