@@ -71,6 +71,21 @@ def facts_of(**said: int) -> RollupFacts:
     return read_facts(endpoint, WANTED)
 
 
+def node_info_of(facts: RollupFacts) -> dict[str, Any]:
+    addresses = {
+        "rollupAddress": facts.rollup,
+        "inboxAddress": facts.inbox,
+        "outboxAddress": facts.outbox,
+        "feeJuicePortalAddress": facts.fee_asset_portal,
+    }
+    return {
+        "l1ChainId": facts.chain_id,
+        "rollupVersion": facts.version,
+        "l1ContractAddresses": {name: "0x" + address.hex() for name, address in addresses.items()},
+        "protocolContractAddresses": {},
+    }
+
+
 @pytest.mark.parametrize("name", [*NAMES, "eth_chainId"])
 @pytest.mark.parametrize("value", EDGES)
 def test_a_number_that_no_rollup_has_is_a_fault_of_the_node_that_says_it(name: str, value: int) -> None:
@@ -79,8 +94,7 @@ def test_a_number_that_no_rollup_has_is_a_fault_of_the_node_that_says_it(name: s
     except (UpstreamError, DecodeError):
         assert value >= 2**53
         return
-    info = {"l1ChainId": facts.chain_id, "rollupVersion": facts.version}
-    chain = ChainRecord.from_json({"nodeInfo": info, "l1Constants": facts.l1_constants()})
+    chain = ChainRecord.from_json({"nodeInfo": node_info_of(facts), "l1Constants": facts.l1_constants()})
     assert ChainRecord.from_json(orjson.loads(orjson.dumps(chain.to_json()))) == chain
 
 
