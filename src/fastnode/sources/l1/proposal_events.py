@@ -108,7 +108,11 @@ class ProposalEvents:
         known = {state.head.hash: state.head}
         block_hashes = [item for item in dict.fromkeys(event.block_hash for event in events) if item not in known]
         calls += [("eth_getBlockByHash", [hex_data(item), False]) for item in block_hashes]
+        if block_hashes:
+            calls.append(block_call(state.head.number))
         answers = self._reader.ask(state.head, lambda endpoint: endpoint.results(calls))
+        if block_hashes:
+            self._require_head(state, answers.pop())
         transactions = dict(zip(hashes, answers, strict=False))
         found = zip(block_hashes, answers[len(hashes) :], strict=True)
         blocks = known | {item: L1Block.from_json(block) for item, block in found if block is not None}
@@ -121,6 +125,13 @@ class ProposalEvents:
                 raise UpstreamUnavailable(f"the transaction of checkpoint {event.number} is in another block now")
             placed.append(PlacedEvent(event, transaction, block))
         return placed
+
+    def _require_head(self, state: L1State, block: Any) -> None:
+        """UpstreamUnavailable where a reorg has come since the look: events of the new chain would follow checkpoints
+        that were seen to stand on the old one."""
+        if block is None or L1Block.from_json(block) != state.head:
+            self._reader.doubt()
+            raise UpstreamUnavailable(f"its block {state.head.number} has changed while it was asked")
 
 
 def _decoded(log: ProposalLog) -> tuple[ProposedCheckpoint, ...]:

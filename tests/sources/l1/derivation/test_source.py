@@ -325,6 +325,37 @@ def test_a_reorg_in_the_middle_of_a_pass_leaves_each_checkpoint_where_it_is(
         assert place.block_hash == l1.blocks[place.block_number].hash
 
 
+@without_messages
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_reorg_between_a_look_and_its_pass_leaves_each_checkpoint_where_it_is(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, seed: int
+) -> None:
+    """The newest one, which is not stored yet, is moved as well as some of those below it."""
+    choice = random.Random(seed)
+    node.pass_()
+    for _ in range(4):
+        with l1.lock:
+            chain.checkpoint(1)
+            publish(l1, chain.units[-1])
+            l1.mine(choice.randrange(2, 5))
+        node.look()
+        with l1.lock:
+            moved, height = choice.randrange(2, 4), len(l1.blocks)
+            first = next(block.number for block in l1.blocks if block.pending == len(chain.units) - moved + 1)
+            l1.reorg(len(l1.blocks) - first)
+            for unit in chain.units[-moved:]:
+                publish(l1, unit)
+            l1.mine(max(0, height - len(l1.blocks)) + choice.randrange(3))
+        with suppress(UpstreamError):
+            node.pass_(looks=False)
+        node.pass_()
+        assert has(node, chain)
+        for number in range(1, len(chain.units) + 1):
+            place = CheckpointPlace.of(node.ingestor.view, number)
+            assert place is not None
+            assert place.block_hash == l1.blocks[place.block_number].hash
+
+
 def test_messages_that_come_otherwise_after_a_reorg_are_read_again(
     node: Deriving, chain: MadeChain, l1: PublishingL1
 ) -> None:
