@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from fastnode.archiver.source import ChainRecord
 from fastnode.errors import DecodeError, UpstreamError, UpstreamRejection
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import Function
-from fastnode.sources.l1.rollup import RollupFacts, Wanted, read_facts
+from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
 
 ROLLUP = b"\x01" * 20
 WANTED = Wanted(chain_id=None, version=None, registry=None, rollup=ROLLUP)
@@ -30,6 +31,18 @@ NAMES = (
     "getTargetCommitteeSize",
     "getManaLimit",
     "archiveAt",
+)
+#: Those that a chain file and a node say as well.
+SAID_TWICE = (
+    "getVersion",
+    "getInbox",
+    "getOutbox",
+    "getFeeAssetPortal",
+    "getGenesisTime",
+    "getSlotDuration",
+    "getEpochDuration",
+    "archiveAt",
+    "eth_chainId",
 )
 EDGES = [1, 2**31, 2**53 - 1, 2**53, 2**63, 2**64 - 1, 2**64, 2**160, 2**255, 2**256 - 1]
 
@@ -96,6 +109,19 @@ def test_a_number_that_no_rollup_has_is_a_fault_of_the_node_that_says_it(name: s
         return
     chain = ChainRecord.from_json({"nodeInfo": node_info_of(facts), "l1Constants": facts.l1_constants()})
     assert ChainRecord.from_json(orjson.loads(orjson.dumps(chain.to_json()))) == chain
+
+
+@pytest.mark.parametrize("name", SAID_TWICE)
+def test_what_a_node_of_l1_says_wrongly_is_seen_by_who_else_says_it(name: str) -> None:
+    """Settings may name no chain of L1: then the first node that answers says it, and it may lie."""
+    facts, source = facts_of(), random.Random(name)
+    info = node_info_of(facts)
+    assert difference(facts, info, facts.l1_constants(), "the file") is None
+    for _ in range(5):
+        false = facts_of(**{name: source.randrange(2, 2**31)})
+        what = difference(false, info, facts.l1_constants(), "the file")
+        assert what is not None
+        assert what.startswith("L1 and the file disagree: the ")
 
 
 def test_the_questions_are_those_that_are_varied_here() -> None:

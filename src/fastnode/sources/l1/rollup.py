@@ -201,6 +201,7 @@ def _pairs(
 ) -> Iterator[tuple[str, object, object]]:
     addresses = node_info.get("l1ContractAddresses")
     addresses = addresses if isinstance(addresses, dict) else {}
+    yield "L1 chain id", facts.chain_id, node_info.get("l1ChainId")
     yield "rollup version", facts.version, node_info.get("rollupVersion")
     for name, address, key in (
         ("rollup's address", facts.rollup, "rollupAddress"),
