@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -23,11 +24,11 @@ from tests.ports import free_ports
 from tests.sources.recorded_chain import RecordedChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
 
-from fastnode.bus.connection import Outgoing, StreamSetup
+from fastnode.bus.connection import Bus, Outgoing, StreamSetup
 from fastnode.bus.handing_on import CLAIMED, FREE, REFUSED, TAKEN
 from fastnode.bus.subjects import BUS_VERSION, Subjects
 from fastnode.bus.transactions import SharedTxs, Standing
-from fastnode.errors import Refused, UpstreamUnavailable
+from fastnode.errors import DatabaseFull, Refused, UpstreamUnavailable
 from fastnode.mempool.pool import Added
 from fastnode.mempool.validation import UNKNOWN_ANCHOR
 from fastnode.protocol.releases import FOUR
@@ -214,14 +215,17 @@ SAID: Final = (
 
 
 class HeldPool:
-    """Transactions by hash, and whether another node has them; none is taken before the block that it is built on."""
+    """Transactions by hash, and whether another node has them; none is taken before the block that it is built on, or
+    while the disk is full."""
 
     def __init__(self) -> None:
         self.pool = self
-        self.has_block = False
+        self.has_block = self.is_full = False
         self.waiting: dict[bytes, bool] = {}
 
     def receive(self, tx: Tx, _: Any, *, forwarded: bool) -> Added:
+        if self.is_full:
+            raise DatabaseFull("the disk is full")
         if not self.has_block:
             raise Refused(UNKNOWN_ANCHOR, data={})
         self.waiting[tx.hash] = forwarded
@@ -244,11 +248,30 @@ class HeldPool:
         return None
 
 
-@pytest.mark.parametrize("seed", range(4))
+class Lines:
+    """Between a node and the bus, which turn a byte over now and then."""
+
+    def __init__(self, bus: Bus, dice: random.Random) -> None:
+        self._dice = dice
+        self.damaged = 0.0
+        since, last = bus.since, bus.last
+        bus.since = lambda *asked: [*map(self._carried, since(*asked))]  # type: ignore[method-assign]
+        bus.last = lambda *asked: self._carried(last(*asked))  # type: ignore[method-assign]
+
+    def _carried(self, message: Any) -> Any:
+        if message is None or self._dice.random() >= self.damaged:
+            return message
+        data = bytearray(message.data)
+        data[self._dice.randrange(len(data))] ^= 0x80  # no JSON is like that
+        return replace(message, data=bytes(data))
+
+
+@pytest.mark.parametrize("seed", range(8))
 def test_what_the_fleet_says_of_a_transaction_is_heeded_whenever_it_comes_into_the_pool(
     server: NatsServer, seed: int
 ) -> None:
-    """The block that transactions are built on comes late here, after some of what is said of them."""
+    """The block that transactions are built on comes late here, after some of what is said of them; the disk is full
+    now and then, and messages arrive damaged."""
     dice = random.Random(seed)
     subjects = Subjects(f"fastnode-1-{seed}")
     held = HeldPool()
@@ -263,6 +286,7 @@ def test_what_the_fleet_says_of_a_transaction_is_heeded_whenever_it_comes_into_t
         sink: Any = SimpleNamespace()
         txs = SharedTxs(bus, subjects, held, lambda: view, None, session="s", sink=sink)  # type: ignore[arg-type]
         txs._look_at_stream()
+        lines = Lines(bus, dice)
         while any(left.values()):
             tx_hash = dice.choice([each for each, said in left.items() if said])
             said = left[tx_hash].pop(0)
@@ -272,10 +296,14 @@ def test_what_the_fleet_says_of_a_transaction_is_heeded_whenever_it_comes_into_t
                 record = {"version": BUS_VERSION, "state": said, "by": "two", "session": "t"}
                 bus.publish(Outgoing(subjects.hand(tx_hash), json.dumps(record).encode()))
             held.has_block |= dice.random() < 0.1
+            held.is_full = dice.random() < 0.2
+            lines.damaged = dice.choice([0.0, 0.02])
             if dice.random() < 0.6:
                 txs._read_on()
-        held.has_block = True
+        lines.damaged = 0.0
+        held.has_block, held.is_full = True, False
         txs._read_on()
+        assert txs.troubles()["sharedTransactions"] is None
         # One that this pool had let go, and a client sends here.
         for tx_hash in [each for each, said in told.items() if said[-1] == TAKEN][:2]:
             tx = Tx.from_json(json.loads(bodies[tx_hash]), FOUR)
@@ -284,3 +312,38 @@ def test_what_the_fleet_says_of_a_transaction_is_heeded_whenever_it_comes_into_t
     finally:
         bus.close()
     assert held.waiting == {each: said[-1] == TAKEN for each, said in told.items() if said[-1] != REFUSED}
+
+
+@pytest.mark.parametrize("has_claim", [True, False])
+@pytest.mark.parametrize("outcome", [TAKEN, REFUSED, FREE])
+def test_an_outcome_that_servers_have_lost_is_said_again(server: NatsServer, outcome: str, *, has_claim: bool) -> None:
+    """With the claim before it or without: a claim that stands keeps all others from handing on."""
+    subjects = Subjects(f"fastnode-1-{outcome}-{has_claim}")
+    bus = open_bus(server.url, name="one")
+    tx_hash, held = bytes(32), HeldPool()
+
+    def forward(_: bytes) -> bool:
+        if outcome == REFUSED:
+            raise Refused("it does not please", data={})
+        return outcome == TAKEN
+
+    try:
+        sink: Any = SimpleNamespace(forward=forward)
+        txs = SharedTxs(bus, subjects, held, lambda: None, None, session="s", sink=sink)  # type: ignore[arg-type]
+        txs._look_at_stream()
+        hand = txs.handing_on
+        hand.lease = SimpleNamespace(is_held=True, tick=lambda: False)  # type: ignore[assignment]
+        hand._hand_on_one(tx_hash, b"{}")
+        found = hand.hand_of(tx_hash)
+        assert found is not None
+        assert found[1]["state"] == outcome
+        bus.purge(subjects.tx_stream, subject=subjects.hand(tx_hash))
+        if has_claim:
+            bus.publish(hand._outgoing(tx_hash, hand._record(CLAIMED), 0))
+        txs._connection = None  # it was away
+        txs._look_at_stream()
+        hand._hand_on()
+        found = hand.hand_of(tx_hash)
+        assert (None if found is None else found[1]["state"]) == (outcome if has_claim or outcome == TAKEN else None)
+    finally:
+        bus.close()

@@ -5,13 +5,14 @@
      ├── no upstream answers, or the claimer is dead ──┘   └── an upstream refuses it ──► REFUSED
      └── a client sends it once more ◄───────────────────────────────────────────────────────┘
 
-Each is a record on the bus, which names the one that it replaces.  What could not be said is said before anything else.
+Each is a record on the bus, which names the one that it replaces.  What could not be said is said before anything else,
+and once more after servers may have lost it: a claim whose end was lost would stand for as long as its node lives.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import Any, Final
 
 import orjson
@@ -34,6 +35,11 @@ logger = logging.getLogger("fastnode.bus")
 LOOK_S: Final = 1.0
 #: A node whose upstream does not answer leaves the work to others for so long.
 REST_S: Final = 5.0
+#: Outcomes of so many seconds, and so many of them at most, are said once more: servers leave less unsynced.
+UNSYNCED_S: Final = 150.0
+SAID_MAX: Final = 20_000
+#: A message that makes no sense is read so many times before it is left out: a line may have turned a bit over.
+READ_TRIES: Final = 3
 
 CLAIMED: Final = "claimed"
 TAKEN: Final = "taken"
@@ -67,6 +73,9 @@ class HandingOn:
         self.lease = Lease(bus, subjects, "transactions")
         #: Outcomes of transactions that are not said yet: the record, and the claim that it replaces, if that is known.
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
+        #: Outcomes that were said not long ago, the oldest first, and when.
+        self._said: OrderedDict[bytes, tuple[dict[str, Any], float]] = OrderedDict()
+        self._may_be_lost = False
         self.loop = Loop("fastnode-hand-on", self._hand_on, what="transactions are not handed on", clock=bus.clock)
         self._trouble: str | None = None
 
@@ -88,6 +97,11 @@ class HandingOn:
         """There may be something to hand on."""
         self.loop.wake()
 
+    def say_again(self) -> None:
+        """Servers of the bus may have lost what was said last."""
+        self._may_be_lost = True
+        self.loop.wake()
+
     @property
     def trouble(self) -> str | None:
         """Reason why transactions are not handed on; None while they are."""
@@ -97,13 +111,16 @@ class HandingOn:
 
     def hand_of(self, tx_hash: bytes) -> tuple[int, dict[str, Any]] | None:
         """Place and record of what was said last of a transaction; None: nothing."""
-        message = self._bus.last(self._subjects.tx_stream, self._subjects.hand(tx_hash))
-        if message is None:
-            return None
-        try:
-            return message.sequence, read_versioned(message.data, "a claim")
-        except UpstreamFault:  # nobody's
-            return message.sequence, {}
+        sequence = 0
+        for _ in range(READ_TRIES):
+            message = self._bus.last(self._subjects.tx_stream, self._subjects.hand(tx_hash))
+            if message is None:
+                return None
+            try:
+                return message.sequence, read_versioned(message.data, "a claim")
+            except UpstreamFault:  # nobody's, or a line has turned a bit over
+                sequence = message.sequence
+        return sequence, {}
 
     def standing_hand(self, tx_hash: bytes) -> tuple[int, dict[str, Any]]:
         """As :meth:`hand_of`; the record is empty where nothing was said, or a client sent it again after a refusal."""
@@ -125,6 +142,10 @@ class HandingOn:
 
     def _hand_on(self) -> float:
         try:
+            if self._may_be_lost:
+                self._may_be_lost = False
+                for tx_hash, (record, _) in self._said.items():
+                    self._unsaid.setdefault(tx_hash, (record, None))
             self._say_what_is_unsaid()
             if self.lease.tick():
                 self._hand_on_all()
@@ -190,19 +211,37 @@ class HandingOn:
 
     def _say_what_is_unsaid(self) -> None:
         for tx_hash, (record, claim) in tuple(self._unsaid.items()):
-            if claim is None:  # whether the claim was stored is not known
-                hand = self.hand_of(tx_hash)
-                is_own = hand is not None and hand[1].get("state") == CLAIMED and self._is_own(hand[1])
-                claim = hand[0] if is_own and hand is not None else None
+            if claim is None:  # whether the claim was stored, or what was said of it is there, is not known
+                claim = self._replaced_by(record, tx_hash)
             if claim is not None:
                 self._bus.publish(self._outgoing(tx_hash, record, claim))
             del self._unsaid[tx_hash]
+            self._note_said(tx_hash, record)
+
+    def _replaced_by(self, record: dict[str, Any], tx_hash: bytes) -> int | None:
+        """Place of the record that an outcome replaces: the claim of this node, and where the transaction was taken,
+        also one that says nothing of that; None if it replaces none."""
+        sequence, hand = self.hand_of(tx_hash) or (0, {})
+        is_own_claim = hand.get("state") == CLAIMED and self._is_own(hand)
+        is_taken_unsaid = record["state"] == TAKEN and hand.get("state") in (None, FREE)
+        return sequence if is_own_claim or is_taken_unsaid else None
+
+    def _note_said(self, tx_hash: bytes, record: dict[str, Any]) -> None:
+        now = self._bus.clock.monotonic()
+        if tx_hash not in self._said:
+            self._said[tx_hash] = record, now
+        elif self._said[tx_hash][0] is not record:
+            self._said[tx_hash] = record, now
+            self._said.move_to_end(tx_hash)
+        while self._said and (len(self._said) > SAID_MAX or now - next(iter(self._said.values()))[1] > UNSYNCED_S):
+            self._said.popitem(last=False)
 
     def _is_own(self, hand: dict[str, Any]) -> bool:
         return all(hand.get(key) == value for key, value in self._by.items())
 
     def _is_abandoned(self, claim: dict[str, Any]) -> bool:
-        return not self._is_own(claim) and self._members.is_dead(str(claim.get("by")), claim.get("session"))
+        """True too for one of this node, which has nothing in hand when it asks: its end was lost."""
+        return self._is_own(claim) or self._members.is_dead(str(claim.get("by")), claim.get("session"))
 
     def _record(self, state: str, **more: Any) -> dict[str, Any]:
         return {"version": BUS_VERSION, "state": state} | self._by | more

@@ -23,11 +23,11 @@ from typing import Final, Protocol
 import orjson
 
 from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
-from fastnode.bus.handing_on import REFUSED, TAKEN, HandingOn
+from fastnode.bus.handing_on import READ_TRIES, REFUSED, TAKEN, UNSYNCED_S, HandingOn
 from fastnode.bus.members import Members, bucket_of
 from fastnode.bus.questions import Questions
 from fastnode.bus.subjects import Subjects, read_versioned
-from fastnode.errors import FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import DatabaseError, FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.loop import Loop, Setbacks
 from fastnode.mempool.handover import TxSink
@@ -49,8 +49,6 @@ RETRY_S: Final = 0.2
 POLL_S: Final = 1.0
 #: Time between two looks at the stream, in seconds.
 LOOK_S: Final = 1.0
-#: Messages that were read within so many seconds are read again on another connection: servers leave less unsynced.
-UNSYNCED_S: Final = 150.0
 #: Larger ones are compressed; a message may have a megabyte where servers are not told otherwise.
 PLAIN_BYTES_MAX: Final = 256 << 10
 TX_BYTES_MAX: Final = 1000 << 10
@@ -214,6 +212,8 @@ class SharedTxs:
         except UpstreamError as error:
             self._read_trouble = str(error)
             self._next_look_at = 0.0
+        except DatabaseError as error:
+            self._read_trouble = str(error)
         return POLL_S
 
     def _read_some(self) -> bool:
@@ -259,7 +259,9 @@ class SharedTxs:
             self._is_listening = True
 
     def _read_again_from(self, place: int) -> None:
+        """Read once more what was read in the last :data:`UNSYNCED_S`."""
         self._share_again()
+        self.handing_on.say_again()
         self._next = place
         self._read_at = deque([(0.0, place)])
 
@@ -280,19 +282,31 @@ class SharedTxs:
                 self._bus.publish(Outgoing(self._subjects.tx(tx_hash), data, expected=0))
 
     def _take(self, message: Message) -> None:
+        for _ in range(READ_TRIES):
+            try:
+                self._take_once(message)
+                return
+            except (UpstreamUnavailable, DatabaseError):  # it is no fault of the message, which waits for its turn
+                raise
+            except (FastnodeError, ValueError, zlib.error) as error:
+                reason = str(error)
+            except Exception as error:  # noqa: BLE001 - counted, and logged once
+                self._left_out.note(error)
+                return
+            again = self._bus.last(self._subjects.tx_stream, message.subject)
+            if again is None:  # another one took its place, and has gone too
+                return
+            message = again
+        text = message.subject.rpartition(".")[2]
+        logger.warning("a message of the fleet makes no sense", extra=log_facts(tx=text[:64], reason=reason))
+
+    def _take_once(self, message: Message) -> None:
         kind, _, text = message.subject[len(self._subjects.tx_stream) + 1 :].partition(".")
-        try:
-            tx_hash = bytes.fromhex(text)
-            if kind == "tx":
-                self._take_tx(tx_hash, message.data)
-            elif kind == "hand":
-                self.handing_on.heed(tx_hash, read_versioned(message.data, "what came of a transaction"))
-        except UpstreamUnavailable:
-            raise
-        except (FastnodeError, ValueError, zlib.error) as error:
-            logger.warning("a message of the fleet makes no sense", extra=log_facts(tx=text[:64], reason=str(error)))
-        except Exception as error:  # noqa: BLE001 - counted, and logged once
-            self._left_out.note(error)
+        tx_hash = bytes.fromhex(text)
+        if kind == "tx":
+            self._take_tx(tx_hash, message.data)
+        elif kind == "hand":
+            self.handing_on.heed(tx_hash, read_versioned(message.data, "what came of a transaction"))
 
     def _take_tx(self, tx_hash: bytes, data: bytes) -> None:
         view = self._view()
@@ -332,9 +346,12 @@ class SharedTxs:
                 self._take_again(tx_hash, data)
 
     def _take_again(self, tx_hash: bytes, data: bytes) -> None:
-        """UpstreamError where the bus does not say what became of it: it is tried again."""
+        """UpstreamError where the bus does not say what became of it, DatabaseError where this node cannot keep it:
+        it is tried again."""
         try:
             self._take_tx(tx_hash, data)
+        except DatabaseError:
+            raise
         except Exception as error:  # noqa: BLE001 - counted, and logged once
             self._left_out.note(error)
             del self._later[tx_hash]
