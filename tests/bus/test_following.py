@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ import orjson
 import pytest
 from tests.bus.conftest import Fleet, PublishingNode
 from tests.bus.nats import PATIENCE_S, NatsServer
+from tests.serving.sockets import wait_until
 from tests.sources.conftest import FollowingNode
 from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
@@ -20,6 +22,7 @@ from fastnode.bus import publisher as publishing_module
 from fastnode.bus.publisher import Publisher
 from fastnode.bus.subjects import Reference
 from fastnode.bus.upstream import BusUpstream
+from fastnode.mempool.network import NetworkValues
 from fastnode.sources import moved_checkpoints
 
 
@@ -61,6 +64,31 @@ def test_a_replica_follows_what_a_publisher_publishes(
                 chain.proven += 1
         replica.wait_for(chain)
     assert replica.contents() == publishing.node.contents()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_replica_learns_what_a_publisher_says_of_its_network_later_and_what_it_puts_right(
+    fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream, seed: int
+) -> None:
+    dice = random.Random(seed)
+    said: dict[str, str] = {}
+
+    class Telling(Publisher):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, terms=lambda view: {"headers": dict(said)})
+
+    fleet.publisher(upstream, kind=Telling)
+    replica = fleet.replica()
+    replica.wait_for(chain)
+    for _ in range(4):
+        root, contracts = (dice.choice([None, bytes(1) + dice.randbytes(31)]) for _ in range(2))
+        said.clear()
+        said.update({} if root is None else {"x-aztec-l2circuitsvktreeroot": "0x" + root.hex()})
+        said.update({} if contracts is None else {"x-aztec-l2protocolcontractshash": "0x" + contracts.hex()})
+        grow(chain, upstream)
+        replica.wait_for(chain)
+        told = NetworkValues(root, contracts)
+        wait_until(lambda told=told: replica.origins.network_values() == told)  # type: ignore[misc]
 
 
 def test_a_replica_follows_a_reorg(fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream) -> None:

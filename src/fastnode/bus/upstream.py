@@ -209,9 +209,13 @@ class BusUpstream(Upstream):
         if not isinstance(info, dict):
             raise UpstreamFault("it does not say which network it is on")
         self.node_info = info
+        self._read_headers(at)
+        check_identity(info, self._expected_chain())
+
+    def _read_headers(self, at: At) -> None:
+        """A publisher may learn of its network later, and one that says something wrong may be put right."""
         headers = at.raw.get("headers")
         self.version_headers = headers if isinstance(headers, dict) else {}
-        check_identity(info, self._expected_chain())
 
     def _find_stream(self) -> Subjects:
         expected = self._expected_chain()
@@ -285,6 +289,8 @@ class BusUpstream(Upstream):
         try:
             self._require_bus()
             publisher = self._current()
+            assert publisher.at is not None
+            self._read_headers(publisher.at)
             question = _Question(self, publisher)
             answers = self._answers(question, calls)
         except UpstreamUnavailable as error:
