@@ -20,7 +20,7 @@ from tests.simulation.world import PORT, NodeOfWorld, Violation, World
 from tests.sources.l1.publishing import Sheet
 from tests.sources.made_chain import Unit
 
-from fastnode.errors import UpstreamError, UpstreamRejection
+from fastnode.errors import Refused, UpstreamError, UpstreamRejection
 from fastnode.mempool.handover import PoolHandover
 from fastnode.mempool.service import Mempool
 from fastnode.mempool.store import PoolStore
@@ -62,6 +62,8 @@ class Wallets:
         #: Process that has handed on one that came into its pool, and the ticket of its note of that, by node, hash and
         #: arrival.
         self._handed_on: dict[tuple[str, bytes, int], tuple[object, int]] = {}
+        #: Refused by the upstreams of a node while L1 had no block with it, by node and hash.
+        self._refused: set[tuple[str, bytes]] = set()
         self.published: dict[str, Published] = {}
 
     def open(self, placed: Callable[[], Sequence[tuple[Unit, Sheet]]]) -> None:
@@ -103,7 +105,11 @@ class Wallets:
 
         def handing_on(handover: PoolHandover, tx_hash: bytes, tx_json: bytes) -> bool:
             entry = handover._pool.entry(tx_hash)
-            is_taken = hand_on(handover, tx_hash, tx_json)
+            try:
+                is_taken = hand_on(handover, tx_hash, tx_json)
+            except Refused:
+                self._note_refused(tx_hash)
+                raise
             if is_taken and entry is not None:
                 self._note_handed_on(tx_hash, entry.arrival, handover._pool._store._staged_count)
             return is_taken
@@ -129,6 +135,14 @@ class Wallets:
         if before is not None and (before is life or not getattr(before, "was_killed", False)):
             self._world.seen.append(Violation(f"{life.name} hands on {self._name(tx_hash)} again, which was taken"))
         self._handed_on[key] = life, ticket
+
+    def _note_refused(self, tx_hash: bytes) -> None:
+        """It is true for ever that a node's upstreams refused what no block had, also once others have brought it into
+        one that the node has not seen.  Where a block had it, the refusal may be because of that."""
+        key = self._world.wire.host_of().partition("-w")[0], tx_hash
+        self._refused.discard(key)
+        if not self._is_on_l1(self._sent["0x" + tx_hash.hex()]):
+            self._refused.add(key)
 
     def _forget_unwritten(self, store: PoolStore) -> None:
         """A node that ends while its disk takes nothing cannot leave a note of what it has handed on since: the next
@@ -230,7 +244,12 @@ class Wallets:
         known = self._acknowledged.get(node.name, {})
         since = self._world.now - _REPEATED_S  # a worker that others have sent one to may hear of it a little later
         before = {
-            tx.hash: (self._is_waiting(node, tx), known.get(tx.hash, since + 1) <= since, self._is_on_l1(tx))
+            tx.hash: (
+                self._is_waiting(node, tx),
+                known.get(tx.hash, since + 1) <= since,
+                self._is_on_l1(tx),
+                self._is_in_chain(node, tx),
+            )
             for tx in asked
         }
         pending_before = self._pending(node)
@@ -252,12 +271,23 @@ class Wallets:
     def _is_waiting(self, node: NodeOfWorld, tx: SentTx) -> bool:
         return node.node is not None and node.node.core.mempool.pool.is_waiting(tx.hash)
 
+    def _is_in_chain(self, node: NodeOfWorld, tx: SentTx) -> bool:
+        view = None if node.node is None else node.node.view
+        return view is not None and view.chain.tx_location(tx.hash) is not None
+
     def _is_on_l1(self, tx: SentTx) -> bool:
         chain = self.published["l2-one"].chain
         return any(tx.hash == effect.tx_hash for block in chain.blocks for effect in block.body.tx_effects)
 
     def _judge(
-        self, node: NodeOfWorld, tx: SentTx, receipt: Any, was_waiting: bool, was_known: bool, was_on_l1: bool
+        self,
+        node: NodeOfWorld,
+        tx: SentTx,
+        receipt: Any,
+        was_waiting: bool,
+        was_known: bool,
+        was_on_l1: bool,
+        was_in_chain: bool,
     ) -> None:
         status, error = receipt["status"], receipt.get("error") or ""
         what = f"{node.name} says of transaction {tx.name}: {status} {error}"
@@ -269,7 +299,10 @@ class Wallets:
                 raise Violation(f"{what}; it is in its pool")
             if was_known and error == _NO_REASON:
                 raise Violation(f"{what}; it has acknowledged it")
-            if was_on_l1 and self._is_on_l1(tx) and "refused upstream" in error:
+            if node.hosts == [node.name] and was_in_chain and self._is_in_chain(node, tx):
+                raise Violation(f"{what}; it is in its chain")
+            is_refusal = "refused upstream" in error and (node.name, tx.hash) not in self._refused
+            if is_refusal and was_on_l1 and self._is_on_l1(tx):
                 raise Violation(f"{what}; it is on L1")
         elif receipt["blockHash"] not in self._blocks.get(tx.hash, ()):
             raise Violation(f"{what}, in a block that does not have it")
