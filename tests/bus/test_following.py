@@ -186,7 +186,7 @@ def test_a_bus_that_goes_away_stops_nothing_but_new_blocks(
     assert bus_of(replica)["reconnections"] >= 1
 
 
-@pytest.mark.parametrize("harm", ["purged", "deleted"])
+@pytest.mark.parametrize("harm", ["purged", "deleted", "begun again by another publisher"])
 def test_a_stream_that_is_purged_or_made_anew_is_filled_again(
     fleet: Fleet, chain: MadeChain, upstream: ScriptedUpstream, harm: str
 ) -> None:
@@ -194,10 +194,12 @@ def test_a_stream_that_is_purged_or_made_anew_is_filled_again(
     replica = fleet.replica(name="old")
     replica.wait_for(chain)
     stream = publishing.subjects.stream
-    if harm == "purged":
-        publishing.bus.purge(stream)
-    else:
+    if harm == "deleted":
         publishing.bus._api(f"STREAM.DELETE.{stream}", {})
+    else:
+        publishing.bus.purge(stream)
+    if harm.startswith("begun again"):
+        publishing.publisher._send_genesis(publishing.node.ingestor.view)
     grow(chain, upstream)
     replica.wait_for(chain)
     fleet.replica(name="new").wait_for(chain)

@@ -143,6 +143,7 @@ class Publisher:
             on_error=self._forget_published,
         )
         self._genesis: Reference | None = None
+        self._genesis_place: int | None = None
         self._is_empty = False  # whatever this publisher says there
         self._created: str | None = None  # of the stream; None: it must be looked at
         self._at_sequence = 0
@@ -244,11 +245,15 @@ class Publisher:
             state = self._bus.state(subjects.stream) or {}
         created, first = state.get("created"), int(state.get("first_seq") or 0)
         is_lost = created != self._created or first > self._at_sequence
-        if not self._has_genesis(chain):
-            # It is the first that is stored, so where all is kept the rest was purged with it.
+        place = self._place_of_genesis(chain)
+        if place is None:
+            self._send_genesis(chain)
+        if place is None or place != (self._genesis_place or place):
+            # It is the first that is stored, so where all is kept the rest was purged with it.  Another publisher may
+            # have stored it again before this one looked.
             is_lost = is_lost or self._keeps_all
             self._is_empty = self._keeps_all
-            self._send_genesis(chain)
+        self._genesis_place = place or self._place_of_genesis(chain)
         if is_lost:
             if self._created is not None:
                 logger.warning("the stream was purged or made anew: publishing again")
@@ -258,13 +263,15 @@ class Publisher:
     def _keeps_all(self) -> bool:
         return self._bus.options.keeps_all and not self._bus.options.bytes_max
 
-    def _has_genesis(self, chain: ChainView) -> bool:
+    def _place_of_genesis(self, chain: ChainView) -> int | None:
+        """Of its last part in the stream, which stays; None: it is not there."""
         if self._genesis is None:
             line = _genesis_line(chain)
             parts = -(-len(line) // PART_BYTES)
             self._genesis = Reference(digest_of(line), parts, len(line), hex_text(chain.block_id(0).hash))
         last = self._subjects.content(self._genesis.digest, self._genesis.parts - 1)
-        return self._bus.last(self._subjects.stream, last) is not None
+        message = self._bus.last(self._subjects.stream, last)
+        return None if message is None else message.sequence
 
     def _send_genesis(self, chain: ChainView) -> None:
         line = _genesis_line(chain)
