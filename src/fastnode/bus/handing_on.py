@@ -37,7 +37,7 @@ LOOK_S: Final = 1.0
 REST_S: Final = 5.0
 #: Outcomes of so many seconds, and so many of them at most, are said once more: servers leave less unsynced.
 UNSYNCED_S: Final = 150.0
-SAID_MAX: Final = 20_000
+SAID_MAX: Final = 2_000
 #: A message that makes no sense is read so many times before it is left out: a line may have turned a bit over.
 READ_TRIES: Final = 3
 
