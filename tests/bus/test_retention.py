@@ -81,7 +81,7 @@ def test_what_a_snapshot_has_is_taken_off_the_stream_and_a_node_that_has_its_blo
     stream = publishing.subjects.stream
     snapshots.block = chain.units[5].blocks[-1].number
     publishing.node.wait(lambda: publishing.bus.last(stream, early) is None)
-    publishing.node.wait(lambda: publishing.publisher._has_genesis(publishing.node.ingestor.view))
+    publishing.node.wait(lambda: publishing.publisher._place_of_genesis(publishing.node.ingestor.view) is not None)
     assert publishing.bus.last(stream, late) is not None
     replica = fleet.replica(name="restored")
     replica.wait_for(chain)

@@ -62,13 +62,12 @@ def test_a_transaction_sent_to_one_node_is_pending_at_all(
     second = start("second", f"--p2p-peer=127.0.0.1:{port}", "--debug-p2p-disable-colocation-penalty")
     record = first.call("node_getEncodedEnr")["result"]
     third = start("third", f"--p2p-preferred-peers={record}")
-    for node in (second, third):
-        node.wait_for_line("peer connected")
     early, late = made_txs(2)
-    assert "error" not in second.call("node_sendTx", early)
+    # A peer says what it wants to hear of a moment after it is connected.
+    wait_until(lambda: "error" not in second.call("node_sendTx", early))
     for node in (first, third):
         wait_until(lambda node=node: is_pending(node, hash_of(early)))
-    assert "error" not in third.call("node_sendTx", late)
+    wait_until(lambda: "error" not in third.call("node_sendTx", late))
     for node in (first, second):
         wait_until(lambda node=node: is_pending(node, hash_of(late)))
 

@@ -264,7 +264,7 @@ class Publisher:
         return self._bus.options.keeps_all and not self._bus.options.bytes_max
 
     def _place_of_genesis(self, chain: ChainView) -> int | None:
-        """Of its last part in the stream, which stays; None: it is not there."""
+        """Place of the last part of the genesis in the stream, which stays; None: it is not there."""
         if self._genesis is None:
             line = _genesis_line(chain)
             parts = -(-len(line) // PART_BYTES)
