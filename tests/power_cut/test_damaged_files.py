@@ -79,8 +79,26 @@ def _made(truth: Truth, folder: Path, form: str) -> Path:
         data.state.database.compact()
         for record in rest[-3:]:
             ingestor.apply(record)
-        shutil.copytree(closed, folder / "killed", ignore=shutil.ignore_patterns("LOCK", "fastnode.lock"))
+        copy_of_open(closed, folder / "killed")
     return folder / "killed"
+
+
+def copy_of_open(directory: Path, target: Path) -> None:
+    """As a kill would leave it; once more where a merge of tables has come between."""
+    copied: dict[Path, int] = {}
+    while copied != (sizes := sizes_of(directory)):
+        shutil.rmtree(target, ignore_errors=True)
+        with contextlib.suppress(shutil.Error):  # a file has gone
+            shutil.copytree(directory, target, ignore=shutil.ignore_patterns("LOCK", "fastnode.lock"))
+        copied = sizes
+
+
+def sizes_of(directory: Path) -> dict[Path, int]:
+    found = {}
+    for file in sorted(directory.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            found[file] = file.stat().st_size if file.is_file() else 0
+    return found
 
 
 def _finalize(ingestor: Ingestor) -> None:
