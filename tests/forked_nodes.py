@@ -67,8 +67,6 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _LENGTH_BYTES: Final = 4
 _PID_BYTES: Final = 16
 _DESCRIPTORS_MAX: Final = 8
-#: Above those that a command is to have.
-_ASIDE: Final = 100
 
 
 # ---- the one who asks -----------------------------------------------------------------------------------
@@ -211,7 +209,8 @@ def become(order: Mapping[str, Any], received: Sequence[int]) -> None:
     """The command, in the process that calls this."""
     if order["begins_session"]:
         os.setsid()
-    aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for descriptor in received]
+    above = max(order["descriptors"]) + 1  # or one that is put aside would be taken, or closed, as another's place
+    aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above) for descriptor in received]
     for descriptor in received:
         os.close(descriptor)
     for number, descriptor in zip(order["descriptors"], aside, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -71,6 +72,24 @@ def test_it_is_a_child_of_who_starts_it_and_ends_by_a_signal() -> None:
         assert os.getsid(process.pid) == process.pid
         process.kill()
         assert process.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("numbers", [range(3, 12), range(98, 107)], ids=str)
+def test_a_descriptor_keeps_its_number_whichever_it_is(numbers: range) -> None:
+    """Numbers that the process that forks has used itself are among them."""
+    for least in numbers:
+        reader, writer = os.pipe()
+        passed = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, least)
+        os.close(writer)
+        command = [*FASTNODE, "start", "--local-network", *NO_FIXED_PORTS, f"--ready-fd={passed}"]
+        with os.fdopen(reader, "rb") as ready:
+            process = forked_nodes.Popen(
+                command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[passed], env=clean_environment()
+            )
+            os.close(passed)
+            with process:
+                assert ready.readline(), passed
+                process.kill()
 
 
 def test_what_could_tell_the_difference_gets_an_interpreter() -> None:
