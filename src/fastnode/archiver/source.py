@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from fastnode.errors import DecodeError
+from fastnode.errors import DecodeError, FastnodeError
 from fastnode.protocol import releases
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import (
@@ -54,6 +54,7 @@ __all__ = [
     "MessageSource",
     "MovedRecord",
     "Publication",
+    "PublicationClaim",
     "Record",
     "TipsRecord",
     "UndoRecord",
@@ -320,11 +321,29 @@ class L1Tips(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class PublicationClaim:
+    """A checkpoint that another node says is on L1: its archive root, the block of L1, and its attestations there."""
+
+    number: int
+    archive_root: bytes
+    l1_block_number: int
+    attestations: tuple[CommitteeAttestation, ...]
+
+
 class CheckpointAuthority(Protocol):
     """Knows which checkpoints there are: L1."""
 
     def archive_roots(self, numbers: Sequence[int]) -> Sequence[bytes] | None:
         """Root of the archive after each of these checkpoints, zero where there is none; None if it is not known now.
+
+        May block for its own time-outs; called from worker threads.
+        """
+        ...
+
+    def differences(self, claims: Sequence[PublicationClaim]) -> Sequence[FastnodeError | None] | None:
+        """For each claim why it is not to be stored, None where it is true; None if it is not known now.  The archive
+        roots are those that the authority has.
 
         May block for its own time-outs; called from worker threads.
         """

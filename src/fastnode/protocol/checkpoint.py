@@ -146,3 +146,16 @@ class PublishedCheckpoint(Record):
     checkpoint: Checkpoint = member(of(Checkpoint))
     l1: L1PublishedData = member(of(L1PublishedData))
     attestations: tuple[CommitteeAttestation, ...] = member(many(CommitteeAttestation, COMMITTEE_MEMBERS_MAX))
+
+
+def packed_attestations(attestations: Sequence[CommitteeAttestation]) -> tuple[bytes, bytes]:
+    """Signature indices, and signatures or addresses, as they are proposed on L1; in the committee's order."""
+    indices, parts = bytearray(-(-len(attestations) // 8)), []
+    for place, attestation in enumerate(attestations):
+        signature = attestation.signature
+        if not any(signature):
+            parts.append(attestation.address)
+            continue
+        indices[place // 8] |= 0x80 >> place % 8
+        parts.append(signature[SIGNATURE_BYTES - 1 :] + signature[: SIGNATURE_BYTES - 1])
+    return bytes(indices), b"".join(parts)

@@ -6,19 +6,18 @@ has the same ones: what is proven is what is on L1, not what this node believes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from fastnode.archiver.queries import ChainView, StoredCheckpoint, stored_block
 from fastnode.errors import EpochNotProven
 from fastnode.protocol.blobs import checkpoint_blob_fields
-from fastnode.protocol.checkpoint import CommitteeAttestation
+from fastnode.protocol.checkpoint import CommitteeAttestation, packed_attestations
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.out_hash import epoch_out_hash
 from fastnode.proving.batched_blob import BatchedBlob, batch
-from fastnode.publishing.propose import NO_ATTESTATIONS, Attestations, EpochProof
+from fastnode.publishing.propose import Attestations, EpochProof
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
@@ -27,11 +26,10 @@ from fastnode.sources.l1.rollup import RollupFacts
 if TYPE_CHECKING:
     from fastnode.protocol.block import L2Block
 
-__all__ = ["CHECKPOINTS_MAX", "EpochInputs", "collect", "next_epoch", "packed_attestations"]
+__all__ = ["CHECKPOINTS_MAX", "EpochInputs", "collect", "next_epoch"]
 
 #: Checkpoints in one proof.
 CHECKPOINTS_MAX: Final = 32
-_SIGNATURE_BYTES: Final = 65
 # Places in the contract's record of a checkpoint.
 _ARCHIVE, _HEADER_HASH, _COMMITMENTS_HASH = 0, 1, 2
 
@@ -121,26 +119,16 @@ def collect(chain: ChainView, epoch: int, start: int, end: int) -> EpochInputs:
         end_archive=blocks[-1][-1].archive.root,
         out_hash=out_hash,
         fees=fees,
-        attestations=packed_attestations(orjson.loads(checkpoints[-1].attestations_json)),
+        attestations=_attestations_of(checkpoints[-1]),
         blob=batch([checkpoint_blob_fields(content) for content in blocks], chain.chain.release.blob_separators),
         blocks=blocks,
     )
 
 
-def packed_attestations(attestations: Sequence[Any]) -> Attestations:
-    """As they were proposed, from the JSON that is stored of them, in the committee's order."""
-    if not attestations:
-        return NO_ATTESTATIONS
-    indices, parts = bytearray(-(-len(attestations) // 8)), []
-    for place, record in enumerate(attestations):
-        attestation = CommitteeAttestation.from_json(record)
-        signature = attestation.signature
-        if not any(signature):
-            parts.append(attestation.address)
-            continue
-        indices[place // 8] |= 0x80 >> place % 8
-        parts.append(signature[_SIGNATURE_BYTES - 1 :] + signature[: _SIGNATURE_BYTES - 1])
-    return Attestations(bytes(indices), b"".join(parts))
+def _attestations_of(checkpoint: StoredCheckpoint) -> Attestations:
+    """As they were proposed."""
+    found = [CommitteeAttestation.from_json(item) for item in orjson.loads(checkpoint.attestations_json)]
+    return Attestations(*packed_attestations(found))
 
 
 def require_same_on_l1(endpoint: L1Endpoint, facts: RollupFacts, chain: ChainView, inputs: EpochInputs) -> None:

@@ -21,9 +21,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from fastnode.archiver.entries import publication_json
 from fastnode.archiver.queries import ChainView
-from fastnode.archiver.source import MovedRecord, Publication
+from fastnode.archiver.source import CheckpointAuthority, MovedRecord, Publication, PublicationClaim
 from fastnode.errors import UpstreamRejection
 from fastnode.log import log_facts
 from fastnode.outgoing.client import METHOD_NOT_FOUND
@@ -58,10 +60,11 @@ class _Sure(NamedTuple):
 
 
 class MovedCheckpoints:
-    """Belongs to the one node that it asks; one pass at a time."""
+    """Belongs to the one node that it asks; one pass at a time.  ``authority``: L1, where it is read."""
 
-    def __init__(self, remote: RemoteNode) -> None:
+    def __init__(self, remote: RemoteNode, authority: CheckpointAuthority | None = None) -> None:
         self._remote = remote
+        self._authority = authority
         self._sure = _Sure(0, b"", b"")
         self._seen: object = None
         self._next_look_at = 0.0
@@ -73,8 +76,8 @@ class MovedCheckpoints:
     def records(self, view: ChainView, newest: int, tips: L2Tips) -> Iterator[MovedRecord]:
         """Stored checkpoints up to ``newest`` that are in other blocks of L1 now; one record or none.
 
-        Nothing while it is not time to look, or when the node has other checkpoints meanwhile.  UpstreamError or
-        DecodeError.
+        Nothing while it is not time to look, or when the node has other checkpoints meanwhile.  UpstreamError,
+        DecodeError, or NotOnL1.
         """
         seen, now = (tips.checkpointed, tips.proven, tips.finalized), time.monotonic()
         if seen == self._seen and now < self._next_look_at:
@@ -90,6 +93,7 @@ class MovedCheckpoints:
             self._seen = None
             return
         moved = [each for _, each in sorted({each.number: each for each in others + moved}.items())]
+        self._require_on_l1(view, moved)
         if moved:
             shown = log_facts(source=self._remote.name, first=moved[0].number, last=moved[-1].number)
             logger.info("checkpoints are in other blocks of L1 now", extra=shown)
@@ -98,6 +102,18 @@ class MovedCheckpoints:
         assert stored is not None
         l1_json = publication_json(moved[-1].l1, ())[0] if moved and moved[-1].number == newest else stored.l1_json
         self._sure = _Sure(newest, stored.header_hash, l1_json)
+
+    def _require_on_l1(self, view: ChainView, moved: Sequence[Publication]) -> None:
+        if self._authority is None or not moved:
+            return
+        claims = [
+            PublicationClaim(each.number, _archive_root(view, each.number), each.l1.block_number, each.attestations)
+            for each in moved
+        ]
+        wrong = next((error for error in self._authority.differences(claims) or () if error is not None), None)
+        if wrong is not None:
+            self._seen = None
+            raise wrong
 
     def _moved(self, view: ChainView, lowest: int, newest: int) -> list[Publication] | None:
         """None where the node does not have what is stored."""
@@ -158,6 +174,12 @@ class MovedCheckpoints:
 
     def _answers(self, method: str, parameters: Sequence[Any]) -> Sequence[Any]:
         return self._remote.ask([(method, parameters)]).answers
+
+
+def _archive_root(view: ChainView, number: int) -> bytes:
+    stored = view.checkpoint(number)
+    assert stored is not None
+    return bytes.fromhex(orjson.loads(stored.archive_json)["root"][2:])
 
 
 def _has_moved(view: ChainView, number: int, publication: Publication | None) -> bool | None:

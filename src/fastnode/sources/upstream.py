@@ -30,12 +30,14 @@ from fastnode.archiver.source import (
     CheckpointRecord,
     L1Tips,
     MessageSource,
+    PublicationClaim,
     Record,
     TipsRecord,
     UndoRecord,
 )
 from fastnode.errors import AnswerTooLarge, DecodeError, MessagesUnavailable, NotOnL1, UpstreamFault
 from fastnode.outgoing.answer_room import ahead_of_use
+from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.messages import in_hash
@@ -91,7 +93,7 @@ class UpstreamSource:
         self._authority = authority
         self._page_items = PAGE_ITEMS_FIRST
         self._common = CommonChain(remote, shortening_s)
-        self._moved = MovedCheckpoints(remote)
+        self._moved = MovedCheckpoints(remote, authority)
         self._l1_grace_s = l1_grace_s
         self._contradicts_since: float | None = None
         #: True if the chain up to its newest checkpoint comes from L1: then only blocks behind it are taken.
@@ -354,7 +356,14 @@ class UpstreamSource:
             if root != given:
                 what = f"its archive root is {hex_text(given)}, L1 has {hex_text(root)}"
                 return place, UpstreamFault(f"checkpoint {record.number} is not the one on L1: {what}")
-        return None
+        return None if roots is None else self._difference_of_publication(self._authority, records)
+
+    def _difference_of_publication(
+        self, authority: CheckpointAuthority, records: Sequence[CheckpointRecord]
+    ) -> tuple[int, Exception] | None:
+        """As :meth:`_difference_to_l1`, of the attestations to checkpoints that L1 has."""
+        found = authority.differences([_claim(record.published) for record in records])
+        return next(((place, error) for place, error in enumerate(found or ()) if error is not None), None)
 
     def _checkpoint_record(self, number: int, published: Any, texts: Any) -> CheckpointRecord:
         record = CheckpointRecord({"published": published, "l1ToL2Messages": []})
@@ -409,6 +418,13 @@ class UpstreamSource:
         if self._messages is None:
             return f"{inserts} {self.name} does not give: configure L1, or a fastnode as upstream"
         return f"{inserts} {self._messages.name} does not say yet, and {self.name} does not give"
+
+
+def _claim(published: PublishedCheckpoint) -> PublicationClaim:
+    checkpoint = published.checkpoint
+    return PublicationClaim(
+        checkpoint.number, checkpoint.archive.root, published.l1.block_number, published.attestations
+    )
 
 
 def _complete(page: _Page, first: int, count: int, what: str) -> _Page:

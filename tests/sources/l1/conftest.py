@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.sources.conftest import release as release
-from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
+from tests.sources.l1.publishing import Sheet
+from tests.sources.l1.scripted_l1 import Published, ScriptedL1, scripted_l1
 from tests.sources.made_chain import MadeChain, grown_chain
 from tests.sources.scripted_upstream import ScriptedUpstream, scripted_upstream
 
 from fastnode.outgoing.network import Network
+from fastnode.protocol.checkpoint import PublishedCheckpoint, packed_attestations
+from fastnode.protocol.ethereum import SigningDomain
 from fastnode.protocol.releases import Release
 
 
@@ -48,10 +51,28 @@ def publish_on_l1(chain: MadeChain, l1: ScriptedL1) -> None:
             if earlier is not None:
                 l1.mine(max(0, int(earlier["l1"]["blockNumber"]) - l1.head.number))
             l1.send(*(bytes.fromhex(text[2:]) for text in unit.messages), checkpoint=unit.number)
+    _propose_on_l1(chain, l1)
     archives = [l1.blocks[0].archives[0]]
     archives += [unit.blocks[-1].archive.root for unit in chain.units if unit.published is not None]
     l1.mine(in_progress=len(chain.units) + 1, archives=tuple(archives), proven=chain.finalized)
     l1.mine(l1.finality, proven=chain.proven)
+
+
+def _propose_on_l1(chain: MadeChain, l1: ScriptedL1) -> None:
+    """Events of the checkpoints that are published, each in the block that the chain names or one near it."""
+    proposed = {item.archive for block in l1.blocks for item in block.proposals}
+    for published in (
+        PublishedCheckpoint.from_json(unit.published) for unit in chain.units if unit.published is not None
+    ):
+        if published.checkpoint.archive.root not in proposed:
+            l1.mine(max(0, published.l1.block_number - l1.head.number - 1))
+            l1.mine(proposals=(proposal_of(published, l1),))
+
+
+def proposal_of(published: PublishedCheckpoint, l1: ScriptedL1) -> Published:
+    """The transaction that proposes a checkpoint with the attestations that it has."""
+    domain = SigningDomain(l1.chain_id, bytes.fromhex(l1.addresses.rollup[2:]))
+    return Sheet(published, domain, *packed_attestations(published.attestations)).transaction()
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ __all__ = [
     "Proposal",
     "ProposalLog",
     "ProposedCheckpoint",
+    "attestations_hash",
     "bytes_place_at",
     "call_data_of",
     "digest_of_call",
@@ -228,9 +229,7 @@ class Proposal:
     @cached_property
     def attestations_hash(self) -> bytes:
         """Over the attestations in the one canonical form, from any form of the call data."""
-        first = _encoded_bytes(self.signature_indices)
-        offsets = _word(WORD_BYTES) + _word(2 * WORD_BYTES) + _word(2 * WORD_BYTES + len(first))
-        return keccak_256(offsets + first + _encoded_bytes(self.signatures_or_addresses))
+        return attestations_hash(self.signature_indices, self.signatures_or_addresses)
 
     def is_of(self, proposed: ProposedCheckpoint) -> bool:
         """True if this is the proposal that the event tells of."""
@@ -264,6 +263,13 @@ def digest_of_call(data: bytes | memoryview, domain: SigningDomain | None = None
     words, header_words = _head_words(data)
     header, modifier = _header(words[_HEADER_WORD:][:header_words]), int.from_bytes(words[1], "big", signed=True)
     return payload_digest(header, words[0], modifier, domain)
+
+
+def attestations_hash(signature_indices: bytes, signatures_or_addresses: bytes) -> bytes:
+    """Hash of attestations in an event (32 bytes)."""
+    first = _encoded_bytes(signature_indices)
+    offsets = _word(WORD_BYTES) + _word(2 * WORD_BYTES) + _word(2 * WORD_BYTES + len(first))
+    return keccak_256(offsets + first + _encoded_bytes(signatures_or_addresses))
 
 
 def _head_words(data: bytes | memoryview) -> tuple[list[bytes], int]:

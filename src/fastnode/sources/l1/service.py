@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from fastnode.archiver.queries import ChainView
-from fastnode.errors import DecodeError, StartError, UpstreamError, UpstreamUnavailable
+from fastnode.archiver.source import PublicationClaim
+from fastnode.errors import DecodeError, FastnodeError, StartError, UpstreamError, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.loop import CLOCK, Clock, Loop
 from fastnode.outgoing.client import ClientLimits
@@ -33,6 +34,7 @@ from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
 from fastnode.sources.l1.inbox import Inbox
 from fastnode.sources.l1.looks import Looks
 from fastnode.sources.l1.observer import L1Observer
+from fastnode.sources.l1.publications import PublicationCheck
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
 from fastnode.sources.l1.schedule import BlockSchedule
 from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_roots
@@ -121,6 +123,7 @@ class L1Reader:
         self._lock = threading.Lock()
         self._roots: dict[int, tuple[tuple[int, int], list[bytes]]] = {}  # by epoch: number and time of L1 block, roots
         self._asked: OrderedDict[int, float] = OrderedDict()
+        self._publications: PublicationCheck | None = None
         self.committees = Committees(options.committee_epochs)
         #: Told of the last block that stays when what was not proven in time is given up; in the thread that ingests.
         self.on_pruned: Callable[[int], None] = lambda last_kept: None
@@ -314,6 +317,24 @@ class L1Reader:
             return self._client.run(lambda endpoint: archives_of(endpoint, facts, list(numbers)))
         except UpstreamUnavailable:
             return None
+
+    def differences(self, claims: Sequence[PublicationClaim]) -> list[FastnodeError | None] | None:
+        """Errors of the claims, None for one that is true; None when L1 does not answer."""
+        check, state = self._publication_check(), self._state
+        if check is None:
+            return None
+        known = None if state is None else state.proposed
+        try:
+            return self._client.run(lambda endpoint: check.differences(endpoint, claims, known))
+        except UpstreamUnavailable:
+            return None
+
+    def _publication_check(self) -> PublicationCheck | None:
+        if self._facts is None or self._refusal is not None:
+            return None
+        if self._publications is None:
+            self._publications = PublicationCheck(self._facts)
+        return self._publications
 
     def outbox_roots(self, epoch: int) -> list[bytes]:
         """Roots of an epoch's messages to L1, zero for none: one, or one for each number of checkpoints that the epoch

@@ -1,0 +1,136 @@
+"""Check that what another node says of published checkpoints is what L1 has: their attestations, beside its events.
+
+    event with the checkpoint's number and archive root, near the block that is named: a reorg may have moved it
+      its hash is that of the attestations in their canonical form    they are L1's
+      it is another one      the call data of its transaction tell, as they may be in a form that is not canonical
+    no such event            it is not on L1 yet, or not where the node says
+
+An archive root does not cover attestations, and who serves others than L1 has would let honest proposers be accused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fastnode.archiver.source import PublicationClaim
+from fastnode.errors import DecodeError, FastnodeError, NotOnL1, UpstreamFault
+from fastnode.protocol.checkpoint import CommitteeAttestation, packed_attestations
+from fastnode.sources.l1.endpoints import L1Endpoint
+from fastnode.sources.l1.inbox import REORG_BLOCKS
+from fastnode.sources.l1.log_ranges import LogRanges
+from fastnode.sources.l1.proposals import (
+    CHECKPOINT_PROPOSED,
+    Proposal,
+    ProposalLog,
+    ProposedCheckpoint,
+    attestations_hash,
+    proposal_log,
+)
+from fastnode.sources.l1.propose_calls import find_in_trace, find_in_transaction
+from fastnode.sources.l1.rollup import RollupFacts
+
+__all__ = ["PublicationCheck"]
+
+#: Blocks of L1 between two claims from which on they are looked for with questions of their own.
+_GAP_BLOCKS: Final = 10_000
+_NO_ADDRESS: Final = bytes(20)
+#: Added to the recovery id of a signature in the form that Ethereum uses.
+_RECOVERY_BASE: Final = 27
+
+
+class PublicationCheck:
+    """Usable from any thread."""
+
+    def __init__(self, facts: RollupFacts) -> None:
+        self._facts = facts
+        self._logs = LogRanges(facts.rollup, CHECKPOINT_PROPOSED)
+
+    def differences(
+        self, endpoint: L1Endpoint, claims: Sequence[PublicationClaim], known: ProposalLog | None = None
+    ) -> list[FastnodeError | None]:
+        """Errors of the claims, NotOnL1 or UpstreamFault; None for a claim that is true.  ``known``: an event of L1 that
+        needs no question.  UpstreamError and DecodeError of the endpoint."""
+        if known is not None and all(_is_of(claim, known) for claim in claims):
+            return [None] * len(claims)
+        wanted = {(claim.number, claim.archive_root) for claim in claims}
+        events: dict[tuple[int, bytes], list[ProposedCheckpoint]] = {}
+        for first, last in _ranges(claims):
+            for log in self._read(endpoint, first, last):
+                key = (log.number, log.archive_root)
+                if key in wanted:
+                    events.setdefault(key, []).append(ProposedCheckpoint.from_log(log))
+        return [
+            self._difference(endpoint, claim, events.get((claim.number, claim.archive_root), [])) for claim in claims
+        ]
+
+    def _read(self, endpoint: L1Endpoint, first: int, last: int) -> Iterator[ProposalLog]:
+        for _, found in self._logs.read(endpoint, first, last):
+            yield from (log for log in map(proposal_log, found) if log is not None)
+
+    def _difference(
+        self, endpoint: L1Endpoint, claim: PublicationClaim, events: Sequence[ProposedCheckpoint]
+    ) -> FastnodeError | None:
+        events = [item for item in events if abs(item.block_number - claim.l1_block_number) <= REORG_BLOCKS]
+        if not events:
+            return NotOnL1(f"checkpoint {claim.number} was not proposed near L1 block {claim.l1_block_number}")
+        given = _canonical_hash(claim.attestations)
+        if any(event.attestations_hash == given for event in events):
+            return None
+        if any(self._has(endpoint, event, claim.attestations) for event in events):
+            return None
+        return UpstreamFault(f"checkpoint {claim.number} does not have the attestations that it has on L1")
+
+    def _has(
+        self, endpoint: L1Endpoint, event: ProposedCheckpoint, attestations: Sequence[CommitteeAttestation]
+    ) -> bool:
+        try:
+            proposed = self._proposal(endpoint, event).attestations(self._facts.target_committee_size)
+        except DecodeError:
+            return False
+        return list(map(_usual_form, attestations)) == list(map(_usual_form, proposed))
+
+    def _proposal(self, endpoint: L1Endpoint, event: ProposedCheckpoint) -> Proposal:
+        [transaction] = endpoint.results([("eth_getTransactionByHash", [event.tx_hash])])
+        found = find_in_transaction(transaction, self._facts.signing_domain, event)
+        if found is None:
+            traced = find_in_trace(endpoint, self._facts.signing_domain, event)
+            if isinstance(traced, str):
+                raise UpstreamFault(traced)
+            found = traced
+        return found
+
+
+def _ranges(claims: Sequence[PublicationClaim]) -> Iterator[tuple[int, int]]:
+    """First and last block of L1 of each question; a reorg may have brought an event nearby meanwhile."""
+    numbers = sorted({claim.l1_block_number for claim in claims})
+    first = 0
+    for place, number in enumerate(numbers):
+        if place + 1 == len(numbers) or numbers[place + 1] - number > _GAP_BLOCKS:
+            yield max(0, numbers[first] - REORG_BLOCKS), number + REORG_BLOCKS
+            first = place + 1
+
+
+def _is_of(claim: PublicationClaim, log: ProposalLog) -> bool:
+    """True if the event is the claim's."""
+    try:
+        event = ProposedCheckpoint.from_log(log)
+    except DecodeError:
+        return False
+    is_same = (event.number, event.archive_root) == (claim.number, claim.archive_root)
+    return is_same and event.attestations_hash == _canonical_hash(claim.attestations)
+
+
+def _canonical_hash(attestations: Sequence[CommitteeAttestation]) -> bytes | None:
+    """None where they have no canonical form: members that signed are known by their signatures alone."""
+    if any(item.address != _NO_ADDRESS and any(item.signature) for item in attestations):
+        return None
+    return attestations_hash(*packed_attestations(attestations))
+
+
+def _usual_form(attestation: CommitteeAttestation) -> tuple[bytes, bytes]:
+    """Nodes may write a recovery id in either of its two forms."""
+    signature = attestation.signature
+    if any(signature) and signature[-1] < _RECOVERY_BASE:
+        signature = signature[:-1] + bytes([signature[-1] + _RECOVERY_BASE])
+    return attestation.address, signature
