@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from fastnode.archiver.queries import ChainView
-from fastnode.errors import DecodeError, UpstreamUnavailable
+from fastnode.errors import DecodeError, UpstreamFault, UpstreamUnavailable
 from fastnode.outgoing.client import RpcCall
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
@@ -110,15 +110,25 @@ class ProposalEvents:
         calls += [("eth_getBlockByHash", [hex_data(item), False]) for item in block_hashes]
         if block_hashes:
             calls.append(block_call(state.head.number))
-        answers = self._reader.ask(state.head, lambda endpoint: endpoint.results(calls))
+
+        def read(endpoint: L1Endpoint) -> tuple[list[Any], list[L1Block | None]]:
+            answers = endpoint.results(calls)
+            blocks = [None if block is None else L1Block.from_json(block) for block in answers[len(hashes) :]]
+            for wanted, block in zip(block_hashes, blocks, strict=False):
+                if block is not None and block.hash != wanted:
+                    raise UpstreamFault(f"asked for L1 block {hex_data(wanted)}, it gave {hex_data(block.hash)}")
+            return answers[: len(hashes)], blocks
+
+        answers, found = self._reader.ask(state.head, read)
         if block_hashes:
-            self._require_head(state, answers.pop())
-        transactions = dict(zip(hashes, answers, strict=False))
-        found = zip(block_hashes, answers[len(hashes) :], strict=True)
-        blocks = known | {item: L1Block.from_json(block) for item, block in found if block is not None}
+            self._require_head(state, found.pop())
+        transactions = dict(zip(hashes, answers, strict=True))
+        blocks = known | {block.hash: block for block in found if block is not None}
         placed = []
         for event in events:
             block, transaction = blocks.get(event.block_hash), transactions[event.tx_hash]
+            if block is not None and block.number != event.block_number:
+                raise UpstreamUnavailable(f"L1 block {hex_data(block.hash)} has two numbers by what it says")
             if block is None or transaction is None:
                 raise UpstreamUnavailable(f"it does not have the transaction of checkpoint {event.number} (yet)")
             if isinstance(transaction, dict) and transaction.get("blockHash") not in (None, hex_data(event.block_hash)):
@@ -126,10 +136,10 @@ class ProposalEvents:
             placed.append(PlacedEvent(event, transaction, block))
         return placed
 
-    def _require_head(self, state: L1State, block: Any) -> None:
+    def _require_head(self, state: L1State, block: L1Block | None) -> None:
         """UpstreamUnavailable where a reorg has come since the look: events of the new chain would follow checkpoints
         that were seen to stand on the old one."""
-        if block is None or L1Block.from_json(block) != state.head:
+        if block != state.head:
             self._reader.doubt()
             raise UpstreamUnavailable(f"its block {state.head.number} has changed while it was asked")
 

@@ -49,8 +49,8 @@ class PublicationCheck:
     def differences(
         self, endpoint: L1Endpoint, claims: Sequence[PublicationClaim], known: ProposalLog | None = None
     ) -> list[FastnodeError | None]:
-        """Errors of the claims, NotOnL1 or UpstreamFault; None for a claim that is true.  ``known``: an event of L1 that
-        needs no question.  UpstreamError and DecodeError of the endpoint."""
+        """Errors of the claims, NotOnL1 or UpstreamFault; None for a claim that is true.  ``known``: an event that was
+        read before.  UpstreamError and DecodeError of the endpoint."""
         if known is not None and all(_is_of(claim, known) for claim in claims):
             return [None] * len(claims)
         wanted = {(claim.number, claim.archive_root) for claim in claims}

@@ -142,3 +142,54 @@ def test_half_an_answer_stores_nothing_and_is_asked_for_again(
     publish(l1, chain.units[-1])
     pass_until(node, lambda: has(node, chain))
     assert left[0] < 4, "nothing was cut"
+
+
+#: Members of answers that tell where on L1 a checkpoint is.
+PLACES = {
+    "eth_getBlockByHash": ("hash", "number"),
+    "eth_getBlockByNumber": ("hash", "number", "parentHash"),
+    "eth_getLogs": ("blockHash", "blockNumber"),
+}
+
+
+def place_liar(dice: random.Random, lies: int) -> Callable[[str, Any, Any], Any]:
+    """Changes one digit of where something is, in some answers until it has told so many lies."""
+    left = lies
+
+    def tamper(method: str, _parameters: Any, result: Any) -> Any:
+        nonlocal left
+        record = dice.choice(result) if isinstance(result, list) and result else result
+        if left == 0 or method not in PLACES or not isinstance(record, dict) or dice.random() < 0.5:
+            return result
+        left -= 1
+        name = dice.choice(PLACES[method])
+        text = record[name]
+        at = dice.randrange(2, len(text))
+        changed = record | {name: text[:at] + dice.choice("0123456789abcdef") + text[at + 1 :]}
+        return [changed if item is record else item for item in result] if isinstance(result, list) else changed
+
+    return tamper
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_checkpoint_is_stored_with_a_block_of_l1_that_a_provider_makes_up(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, seed: int
+) -> None:
+    dice = random.Random(seed)
+    l1.tamper = place_liar(dice, dice.randint(1, 6))
+    pass_until(node, lambda: has(node, chain))
+    chain.checkpoint(1)
+    with l1.lock:
+        publish(l1, chain.units[-1])
+    pass_until(node, lambda: has(node, chain))
+    l1.tamper = lambda _method, _parameters, result: result
+    pass_until(node, lambda: has(node, chain))
+    true = {item.number: block for block in l1.blocks for item in block.proposals}
+    view = node.ingestor.view
+    for number in range(1, node.checkpoint + 1):
+        stored = view.checkpoint(number)
+        assert stored is not None
+        place = json.loads(stored.l1_json)
+        block = true[number]
+        assert place["blockHash"] == "0x" + block.hash.hex(), number
+        assert int(place["blockNumber"]) == block.number, number
