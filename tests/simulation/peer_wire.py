@@ -3,7 +3,8 @@
     node's loop ── create_server, create_connection, UDP socket ──► PeerWire ── carrier (a thread) ──► other's loop
 
 TCP keeps bytes in order: a segment that is lost comes later, one that is damaged breaks what the peers have agreed on,
-and while two hosts are parted all waits.  Datagrams are lost, come twice, late and in another order.
+and while two hosts are parted all waits.  A host that was killed and is there again resets connections of its last life
+at what comes for them.  Datagrams are lost, come twice, late and in another order.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _HIGH_BYTES: Final = 64 * 1024
 #: Datagrams that wait at a socket, at most.
 _DATAGRAMS_MAX: Final = 512
 _FIRST_EPHEMERAL: Final = 50_000
+#: Seconds after which a segment that nobody has taken is sent again first; each time it waits twice as long.
+_SENT_AGAIN_S: Final = 0.5
 
 
 @dataclass
@@ -148,8 +151,13 @@ class PeerWire:
             self.changed_at = the_world().now
         self.cut.clear()
 
+    def is_up(self, host: str) -> bool:
+        """True while it takes connections."""
+        return any(listener.host == host for listener in self.listening.values())
+
     def forget(self, host: str) -> None:
-        """Its process is killed: the system tells the other ends, or is gone too."""
+        """Its process is killed: the system tells the other ends, or is gone too, and resets what comes once it is
+        there again."""
         self.changed_at = the_world().now
         for listener in [each for each in self.listening.values() if each.host == host]:
             listener.close()
@@ -249,8 +257,11 @@ class End(asyncio.Transport):
     def _step(self) -> None:
         """In the carrier."""
         wire, now = self._wire, the_world().now
-        if not self._arriving or self.is_dead or self.is_over:
+        if not self._arriving or self.is_over:
             self._arriving.clear()
+            return
+        if self.is_dead:
+            self._step_dead(now)
             return
         if wire.is_cut(self.host, self.peer):
             wire.at(now + wire.chance.uniform(0.5, 2.0), self._step)
@@ -265,6 +276,17 @@ class End(asyncio.Transport):
         self.other.look_at_room()
         if self._arriving:
             wire.at(max(now, self._arriving[0][0]), self._step)
+
+    def _step_dead(self, now: float) -> None:
+        """The next life of the host knows nothing of the connection, and says so; a reset is not answered."""
+        wire, (since, data) = self._wire, self._arriving[0]
+        if data is None or self.other.is_dead or self.other.is_over:
+            self._arriving.clear()
+        elif wire.is_up(self.host) and not wire.is_cut(self.host, self.peer):
+            self._arriving.clear()
+            self.other.put(None)
+        else:
+            wire.at(now + max(_SENT_AGAIN_S, now - since), self._step)
 
     def _receive(self, data: bytes) -> None:
         if not self._is_closing and self.protocol is not None:

@@ -145,3 +145,67 @@ def test_a_line_that_breaks_ends_both_sides() -> None:
     assert is_over
     assert WORDS.startswith(heard)
     assert heard != WORDS
+
+
+def reset_at(*, comes_again_at: float | None) -> float | None:
+    """Time at which a connection ends whose other host loses power at 2, says nothing, and listens again then; a word
+    goes out at 1, and one at 3."""
+    world = Scheduler(4)
+    wire = PeerWire(random.Random(4), lambda: host, names={"10.0.0.2": "there"})
+    wire.chance.random = lambda: 0.9  # type: ignore[method-assign]  # nobody is told
+    host, ended, errors = "there", list[float](), list[BaseException]()
+    world.on_error = lambda _task, error: errors.append(error)
+
+    class Ends(asyncio.Protocol):
+        def connection_lost(self, error: Exception | None) -> None:
+            ended.append(world.now - begun)
+
+    async def live() -> None:
+        nonlocal host
+        loop = asyncio.get_running_loop()
+        await loop.create_server(asyncio.Protocol, "10.0.0.2", 1)
+        host = "here"
+        transport, _ = await loop.create_connection(Ends, "10.0.0.2", 1)
+        await asyncio.sleep(1 - (world.now - begun))
+        transport.write(b"heard")
+        await asyncio.sleep(1)
+        wire.forget("there")
+        await asyncio.sleep(1)
+        transport.write(b"lost")
+        if comes_again_at is not None:
+            await asyncio.sleep(comes_again_at - 3)
+            host = "there"
+            await loop.create_server(asyncio.Protocol, "10.0.0.2", 1)
+        await asyncio.sleep(60)
+
+    def run() -> None:
+        loop = Loop()
+        loop.run_until_complete(live())
+        loop.close()
+
+    def begin() -> None:
+        Loop.peers = wire
+        world.spawn("carrier", wire.carry)
+        world.spawn("live", run)
+        world.sleep(100)
+
+    begun = world.now
+    try:
+        world.run(begin)
+    finally:
+        Loop.peers = None
+    assert errors == []
+    assert len(ended) <= 1
+    return ended[0] if ended else None
+
+
+def test_a_host_that_is_there_again_resets_connections_of_its_last_life_at_what_comes() -> None:
+    for comes_again_at in (3.0, 7.0, 20.0):
+        ended = reset_at(comes_again_at=comes_again_at)
+        assert ended is not None
+        # Sent again until then, after twice as long each time.
+        assert comes_again_at <= ended <= 3.5 + 2 * max(0.5, comes_again_at - 3)
+
+
+def test_a_host_that_stays_away_says_nothing_of_its_connections() -> None:
+    assert reset_at(comes_again_at=None) is None
