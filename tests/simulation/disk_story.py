@@ -38,6 +38,8 @@ class DiskTroubles:
         self._story = story
         #: Nodes whose disks have been spoiled or unreadable since they last began with none of it.
         self._spoiled: set[str] = set()
+        #: How often the operator has acted on what a node said.
+        self.repairs = 0
 
     def troubles(self) -> dict[str, tuple[_Action, ...]]:
         if not self._nodes:
@@ -90,13 +92,14 @@ class DiskTroubles:
             story.world.say("disk", f"{node.name} has used up its quota")
 
         def undo() -> None:
+            if not (disk.is_full or disk.refuses):
+                return  # Another trouble with its room has ended before.
             if disk.has_refused and node.node is not None and node.process is life:
                 story.world.count("refused writes")
                 health = story.checks._health(node)
                 if not health.failing and not health.notes:
                     raise Violation(f"a write of {node.name} was refused, and it says that nothing is wrong")
-            if disk.is_full or disk.refuses:
-                story.world.say("disk", f"{node.name} has room again")
+            story.world.say("disk", f"{node.name} has room again")
             disk.is_full = disk.refuses = False
 
         story._later(dice.uniform(10, 150), undo)
@@ -137,6 +140,7 @@ class DiskTroubles:
             if _UNREADABLE.search(said) is None:
                 continue
             self._story.world.say("operator", f"sees that {node.name} says: {self._story.world.plain(said)}")
+            self.repairs += 1
             node.stop()
             if _DAMAGED.search(said):
                 self._remove(node, said)

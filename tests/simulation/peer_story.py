@@ -145,7 +145,8 @@ class PeerStory(Story):
             the_world().sleep(dice.uniform(3, 20))
             self._send_one(dice)
 
-    def _send_one(self, dice: random.Random) -> None:
+    def _send_one(self, dice: random.Random, *, calm_from: int | None = None) -> None:
+        """``calm_from``: the slot from which on every block comes to be on L1."""
         node = dice.choice(self.world.nodes)
         if node.node is None or node.node.view is None:
             return
@@ -153,6 +154,10 @@ class PeerStory(Story):
             client = RpcClient(f"http://{node.name}:{PORT}", network, ClientLimits(request_time_s=10))
             try:
                 header = client.ask([("node_getBlockHeader", ["latest"])]).results()[0]
+                if calm_from is not None and not self._stays(header, calm_from):
+                    [tips] = client.ask([("node_getL2Tips", [])]).results()
+                    number = tips["checkpointed"]["block"]["number"]
+                    header = client.ask([("node_getBlockHeader", [number])]).results()[0]
                 tx = self._transaction(header)
                 client.ask([("node_sendTx", [tx])]).results()
             except UpstreamError as error:
@@ -161,6 +166,11 @@ class PeerStory(Story):
                 return
         self.world.count("transactions")
         self._acknowledged[tx["txHash"]] = node.name, self.world.now
+
+    def _stays(self, header: dict[str, Any], calm_from: int) -> bool:
+        """False for a block whose proposer may never have published it: what is built on it goes with it."""
+        slot = int(header["globalVariables"]["slotNumber"], 16)
+        return slot >= calm_from or slot in self._slots_on_l1()
 
     def _transaction(self, anchor: dict[str, Any]) -> dict[str, Any]:
         """A valid one, another each time.  Its anchor does not tell the time: that of the genesis is 0."""
@@ -350,11 +360,12 @@ class PeerStory(Story):
             if slot >= first + self._quiet_slots and self.checks.all_is_well():
                 break
             self._rest(slot * SLOT_S - BUILD_S - KNOWN_S - world.now)
-            while not self._send_in_calm():
+            while not self._send_in_calm(first):
                 self._rest(1)
-            before = self.checks.refusals()
+            before, repairs = self.checks.refusals(), self.disks.repairs
             self._rest((slot + 1) * SLOT_S - L1_SLOT_S - 2 - world.now)
-            if self._is_hostile_in(slot):
+            # Damage that is found now is of before, and its node may have been away.
+            if self._is_hostile_in(slot) or self.disks.repairs != repairs:
                 continue
             for name, (count, reason) in self.checks.refusals().items():
                 if count == before.get(name, (0, ""))[0]:
@@ -383,9 +394,9 @@ class PeerStory(Story):
         l1 = self.world.l1
         return {l1.slots[root] for root in l1.head.archives[1:]}
 
-    def _send_in_calm(self) -> bool:
+    def _send_in_calm(self, first: int) -> bool:
         before = len(self._acknowledged)
-        self._send_one(self._wallet_dice)
+        self._send_one(self._wallet_dice, calm_from=first)
         return len(self._acknowledged) > before
 
     def _states(self) -> str:
