@@ -205,6 +205,9 @@ class Pool:
     def unforwarded_hashes(self) -> set[bytes]:
         return self.waiting - self.forwarded
 
+    def unforwarded_since(self, tx_hash: bytes) -> float | None:
+        return 0.0 if tx_hash in self.unforwarded_hashes() else None
+
     def mark_forwarded(self, tx_hash: bytes) -> None:
         self.forwarded.add(tx_hash)
 

@@ -26,6 +26,7 @@ from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, sc
 
 from fastnode.bus.connection import Bus, Outgoing, StreamSetup
 from fastnode.bus.handing_on import CLAIMED, FREE, REFUSED, TAKEN
+from fastnode.bus.sharing import UNSHARED_S
 from fastnode.bus.subjects import BUS_VERSION, Subjects
 from fastnode.bus.transactions import SharedTxs, Standing
 from fastnode.errors import DatabaseFull, Refused, UpstreamUnavailable
@@ -221,7 +222,9 @@ class HeldPool:
     def __init__(self) -> None:
         self.pool = self
         self.has_block = self.is_full = False
+        self.since = time.monotonic()
         self.waiting: dict[bytes, bool] = {}
+        self.bodies: dict[bytes, bytes] = {}
 
     def receive(self, tx: Tx, _: Any, *, forwarded: bool) -> Added:
         if self.is_full:
@@ -244,8 +247,14 @@ class HeldPool:
     def pending_hashes(self) -> list[bytes]:
         return list(self.waiting)
 
-    def tx_json(self, _: bytes) -> None:
-        return None
+    def unforwarded_hashes(self) -> list[bytes]:
+        return [tx_hash for tx_hash, is_forwarded in self.waiting.items() if not is_forwarded]
+
+    def unforwarded_since(self, tx_hash: bytes) -> float | None:
+        return None if self.waiting.get(tx_hash, True) else self.since
+
+    def tx_json(self, tx_hash: bytes) -> bytes | None:
+        return self.bodies.get(tx_hash)
 
 
 class Lines:
@@ -312,6 +321,44 @@ def test_what_the_fleet_says_of_a_transaction_is_heeded_whenever_it_comes_into_t
     finally:
         bus.close()
     assert held.waiting == {each: said[-1] == TAKEN for each, said in told.items() if said[-1] != REFUSED}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_that_waits_here_and_is_not_on_the_bus_is_shared_after_a_while(server: NatsServer, seed: int) -> None:
+    """As the pool keeps one whose client was told that the disk refuses it, and as a node leaves one that is killed."""
+    dice = random.Random(seed)
+    subjects, held = Subjects(f"fastnode-1-missing-{seed}"), HeldPool()
+    held.bodies = {bytes.fromhex(hash_of(tx)[2:]): json.dumps(tx).encode() for tx in map(tx_of, range(90))}
+    there = {tx_hash for tx_hash in held.bodies if dice.random() < 0.3}
+    held.waiting = {tx_hash: dice.random() < 0.3 for tx_hash in held.bodies}
+    missing = {tx_hash for tx_hash, is_forwarded in held.waiting.items() if not is_forwarded} - there
+    bus = open_bus(server.url, name="one")
+    try:
+        txs = SharedTxs(bus, subjects, held, lambda: None, None, session="s")  # type: ignore[arg-type]
+        held.waiting, waiting = {}, held.waiting
+        txs._read_on()  # the stream is made
+        held.waiting = waiting
+        for tx_hash in there:
+            bus.publish(Outgoing(subjects.tx(tx_hash), held.bodies[tx_hash], expected=0))
+
+        def on_the_bus() -> set[bytes]:
+            found = bus.subjects(subjects.tx_stream, f"{subjects.tx_stream}.tx.*")
+            return {tx_hash for tx_hash in held.bodies if subjects.tx(tx_hash) in found}
+
+        txs._next_look_at = 0.0
+        txs._read_on()
+        assert on_the_bus() == there, "they may be on their way"
+        held.since -= UNSHARED_S
+        while on_the_bus() != there | missing:
+            txs._next_look_at = 0.0
+            txs._read_on()
+            assert txs.troubles()["sharedTransactions"] is None
+        last = bus.state(subjects.tx_stream)["last_seq"]  # type: ignore[index]
+        txs._next_look_at = 0.0
+        txs._read_on()
+        assert bus.state(subjects.tx_stream)["last_seq"] == last == len(there | missing)  # type: ignore[index]
+    finally:
+        bus.close()
 
 
 @pytest.mark.parametrize("has_claim", [True, False])

@@ -9,16 +9,20 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.local_network.local_chain import OPTIONS, LocalChain
 from tests.mempool.chain import chain_records
 from tests.mempool.made import hash_of, made_txs
 from tests.taking_node import start_taking
 
 from fastnode.config.settings import Settings
 from fastnode.errors import SettingError
+from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity
+from fastnode.mempool.pool import Added
 from fastnode.mempool.service import MempoolOptions
 from fastnode.protocol.fields import MODULUS
 from fastnode.protocol.releases import FOUR
+from fastnode.protocol.tx import Tx
 
 
 class _Chain:
@@ -102,3 +106,36 @@ def test_a_running_node_keeps_transactions_over_a_restart(
     error = node.call("node_sendTx", next(made_txs(1)))["error"]
     assert error["message"] == "Invalid tx: Transactions are not permitted"
     assert node.stop() == 0
+
+
+@pytest.mark.parametrize("is_other_process", [True, False])
+def test_one_that_a_client_sends_again_is_told_of_until_a_node_has_it(
+    tmp_path: Path, *, is_other_process: bool
+) -> None:
+    """The first sender may hear that it could not be handed on."""
+    heard: list[bytes] = []
+    with LocalChain(tmp_path, replace(OPTIONS, automine=False)) as chain:
+        mempool = chain.mempool
+        mempool.watch_repeated(
+            lambda tx, tx_json: heard.append(Tx.from_json(orjson.loads(tx_json), FOUR).hash + tx.hash)
+        )
+
+        def send(tx: Tx) -> None:
+            if not is_other_process:
+                chain.send(tx)
+                return
+            entry, tx_json = PoolEntry.of(tx, FOUR), tx.to_json_bytes()
+            [outcome] = mempool.take([(entry, tx_json)])
+            assert isinstance(outcome, Added)
+            work = mempool.after_taking(entry, tx_json, outcome)
+            if work is not None:
+                work()
+
+        tx = chain.tx()
+        send(tx)
+        assert heard == []
+        send(tx)
+        assert heard == [2 * tx.hash]
+        mempool.pool.mark_forwarded(tx.hash)
+        send(tx)
+        assert heard == [2 * tx.hash]

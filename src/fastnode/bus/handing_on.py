@@ -93,6 +93,11 @@ class HandingOn:
     def close(self) -> None:
         self.loop.close()
 
+    @property
+    def has_sink(self) -> bool:
+        """True on a node that hands on."""
+        return self._sink is not None
+
     def wake(self) -> None:
         """There may be something to hand on."""
         self.loop.wake()

@@ -14,7 +14,6 @@ there again: servers that lost power have lost the end of what they took, and gi
 from __future__ import annotations
 
 import logging
-import time
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable
@@ -22,10 +21,11 @@ from typing import Final, Protocol
 
 import orjson
 
-from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
-from fastnode.bus.handing_on import READ_TRIES, REFUSED, TAKEN, UNSYNCED_S, HandingOn
+from fastnode.bus.connection import Bus, Message, StreamSetup
+from fastnode.bus.handing_on import READ_TRIES, REFUSED, UNSYNCED_S, HandingOn
 from fastnode.bus.members import Members, bucket_of
 from fastnode.bus.questions import Questions
+from fastnode.bus.sharing import Sharing
 from fastnode.bus.subjects import Subjects, read_versioned
 from fastnode.errors import DatabaseError, FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.log import log_facts
@@ -43,15 +43,9 @@ __all__ = ["SharedTxs", "Standing"]
 
 logger = logging.getLogger("fastnode.bus")
 
-#: Seconds a client waits for the bus to store its transaction: a cluster that elects a leader takes a few.
-SHARE_S: Final = 8.0
-RETRY_S: Final = 0.2
 POLL_S: Final = 1.0
 #: Time between two looks at the stream, in seconds.
 LOOK_S: Final = 1.0
-#: Larger ones are compressed; a message may have a megabyte where servers are not told otherwise.
-PLAIN_BYTES_MAX: Final = 256 << 10
-TX_BYTES_MAX: Final = 1000 << 10
 JSON_BYTES_MAX: Final = 16 << 20
 #: Transactions that are built on a block that is not here yet, and for how long they are kept.
 LATER_MAX: Final = 256
@@ -95,11 +89,11 @@ class SharedTxs:
         self._subjects = subjects
         self._mempool = mempool
         self._view = view
-        self._hands_on = sink is not None
         self._on_accepted = on_accepted
         #: ``shared`` by clients here, ``received`` from others, ``handed_on``, ``refused``.
         self.counts: Counter[str] = Counter()
         self.handing_on = HandingOn(bus, subjects, mempool, members, self.counts, session=session, sink=sink)
+        self._sharing = Sharing(bus, subjects, mempool, self.handing_on)
         self._next = 1
         self._created: str | None = None
         self._connection: int | None = None
@@ -128,6 +122,10 @@ class SharedTxs:
         self._reader.close()
 
     @property
+    def _hands_on(self) -> bool:
+        return self.handing_on.has_sink
+
+    @property
     def _is_stopping(self) -> bool:
         return self._reader.is_stopping
 
@@ -145,42 +143,9 @@ class SharedTxs:
 
     def share(self, tx: Tx, tx_json: bytes) -> None:
         """Returns when the bus has it; Refused, and it has left the pool, when it does not take it in time."""
-        data = tx_json if len(tx_json) <= PLAIN_BYTES_MAX else zlib.compress(tx_json, 1)
-        if len(data) > TX_BYTES_MAX:
-            self._mempool.pool.drop(tx.hash, "too large for the bus")
-            raise Refused(
-                f"The transaction takes {len(data)} bytes, more than the {TX_BYTES_MAX} that nodes share",
-                data={"code": "TX_TOO_LARGE"},
-            )
-        deadline = self._bus.clock.monotonic() + SHARE_S
-        while True:
-            try:
-                self._store(tx.hash, data)
-                break
-            except UpstreamUnavailable as error:
-                if self._bus.clock.monotonic() >= deadline or self._is_stopping or not self._bus.is_connected:
-                    self._mempool.pool.drop(tx.hash, "the bus does not take it")
-                    logger.warning("transaction not shared", extra=log_facts(reason=str(error)))
-                    raise Refused(
-                        "The nodes of this fleet cannot be told of the transaction now; try again later",
-                        data={"code": "BUS_UNAVAILABLE"},
-                    ) from error
-            time.sleep(RETRY_S)
+        self._sharing.share(tx.hash, tx_json, lambda: self._is_stopping)
         self.counts["shared"] += 1
         self.handing_on.wake()
-
-    def _store(self, tx_hash: bytes, data: bytes) -> None:
-        subject = self._subjects.tx(tx_hash)
-        if self._bus.publish(Outgoing(subject, data, expected=0)) is not None:
-            return
-        # It is there: a client repeats itself, tries once more what was refused, or what lies there is something else.
-        there = self._bus.last(self._subjects.tx_stream, subject)
-        hand = self.handing_on.hand_of(tx_hash)
-        is_refused = hand is not None and hand[1].get("state") == REFUSED
-        if there is not None and (is_refused or there.data != data):
-            self._bus.publish(Outgoing(subject, data, expected=there.sequence))
-        elif hand is not None and hand[1].get("state") == TAKEN:  # read before the transaction was in the pool
-            self._mempool.pool.mark_forwarded(tx_hash)
 
     # ---- questions -------------------------------------------------------------------------------
 
@@ -221,6 +186,7 @@ class SharedTxs:
         now = self._bus.clock.monotonic()
         if now >= self._next_look_at:
             self._look_at_stream()
+            self._sharing.share_missing(now)
             self._next_look_at = now + LOOK_S
         if self._view() is None:
             return False
@@ -260,7 +226,7 @@ class SharedTxs:
 
     def _read_again_from(self, place: int) -> None:
         """Read once more what was read in the last :data:`UNSYNCED_S`."""
-        self._share_again()
+        self._sharing.share_again()
         self.handing_on.say_again()
         self._next = place
         self._read_at = deque([(0.0, place)])
@@ -271,15 +237,6 @@ class SharedTxs:
             self._read_at.append((now, self._next))
         while len(self._read_at) > 1 and now - self._read_at[1][0] >= UNSYNCED_S:
             self._read_at.popleft()
-
-    def _share_again(self) -> None:
-        """A new stream, a start, or a bus that was away: the others must have what waits here."""
-        there = self._bus.subjects(self._subjects.tx_stream, f"{self._subjects.tx_stream}.tx.*")
-        for tx_hash in self._mempool.pool.pending_hashes():
-            tx_json = self._mempool.pool.tx_json(tx_hash)
-            if tx_json is not None and self._subjects.tx(tx_hash) not in there:
-                data = tx_json if len(tx_json) <= PLAIN_BYTES_MAX else zlib.compress(tx_json, 1)
-                self._bus.publish(Outgoing(self._subjects.tx(tx_hash), data, expected=0))
 
     def _take(self, message: Message) -> None:
         for _ in range(READ_TRIES):

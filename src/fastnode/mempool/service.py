@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import orjson
 
@@ -136,6 +136,10 @@ def read_vk_tree_root(text: str | None) -> bytes | None:
         raise SettingError(f"--vk-tree-root {text!r} is no field element: {error}") from None
 
 
+#: Told of a transaction, as it was decoded and as JSON.
+_Told: TypeAlias = Callable[[Tx, bytes], None]
+
+
 class Mempool:
     """Usable from any thread.
 
@@ -164,7 +168,8 @@ class Mempool:
         #: None: no other node is told of transactions.
         self.handover: Handover | None = None if sink is None else PoolHandover(pool, sink)
         self._fees = fees or ChainFees()
-        self._on_accepted: list[Callable[[Tx, bytes], None]] = []
+        self._on_accepted: list[_Told] = []
+        self._on_repeated: list[_Told] = []
         self._closed = closed
         self._rules_lock = threading.Lock()
         self._usual_allow_list = default_allow_list(view.chain.chain.release)
@@ -289,12 +294,16 @@ class Mempool:
         """From now on tell what the network is whenever more is learned of it, in the thread that learns it."""
         self._on_network.append(on_network)
 
-    def watch_accepted(self, on_accepted: Callable[[Tx, bytes], None]) -> None:
+    def watch_accepted(self, on_accepted: _Told) -> None:
         """Tell of each transaction that a client has sent, once it is durable; before any comes.
 
         ``on_accepted`` may block, until a block has it, and may raise Refused: the client gets its answer after that.
         """
         self._on_accepted.append(on_accepted)
+
+    def watch_repeated(self, on_repeated: _Told) -> None:
+        """As :meth:`watch_accepted`, of each that a client sends once more while no other node has taken it."""
+        self._on_repeated.append(on_repeated)
 
     # ---- options ---------------------------------------------------------------------------
 
@@ -393,16 +402,23 @@ class Mempool:
         _require_valid(result)
         tx_json = tx.to_json_bytes()
         outcome = self.pool.add(tx, tx_json, origin=Origin.CLIENT, proof_checked=self.judge.verifies)
-        if outcome is Added.ACCEPTED:
-            if self.handover is not None:
-                self.handover.offer(tx.hash, tx_json)
-            for on_accepted in self._on_accepted:
-                on_accepted(tx, tx_json)
+        handover, told = self._audience(tx.hash, outcome)
+        if handover is not None:
+            handover.offer(tx.hash, tx_json)
+        for tell in told:
+            tell(tx, tx_json)
         return outcome
 
+    def _audience(self, tx_hash: bytes, outcome: Added) -> tuple[Handover | None, Sequence[_Told]]:
+        """Receivers of a transaction, before its client has an answer."""
+        if outcome is Added.ACCEPTED:
+            return self.handover, self._on_accepted
+        is_repeated = outcome is Added.KNOWN and self.pool.unforwarded_since(tx_hash) is not None
+        return None, self._on_repeated if is_repeated else ()
+
     def take(self, newcomers: Sequence[tuple[PoolEntry, bytes]]) -> list[Added | FastnodeError]:
-        """Keep clients' transactions that another process of this node found valid; those that are accepted are to be
-        given to :meth:`hand_on`."""
+        """Keep clients' transactions that another process of this node found valid.  What :meth:`after_taking` gives is
+        done before they are answered."""
         try:
             self.require_open()
         except Refused as error:
@@ -415,22 +431,22 @@ class Mempool:
         if closed is not None:
             raise Refused(closed, data={"code": "NO_TRANSACTIONS"})
 
-    @property
-    def hands_on(self) -> bool:
-        """True if :meth:`hand_on` has anything to do."""
-        return self.handover is not None or bool(self._on_accepted)
+    def after_taking(self, entry: PoolEntry, tx_json: bytes, outcome: Added) -> Callable[[], None] | None:
+        """Work that gives one that was taken to other nodes and to what builds blocks; None: there is none.  It may
+        block, and raises Refused when another node refuses it."""
+        handover, told = self._audience(entry.hash, outcome)
+        if entry.forwarded or (handover is None and not told):
+            return None
 
-    def hand_on(self, entry: PoolEntry, tx_json: bytes) -> None:
-        """Give one that was taken to other nodes and to what builds blocks; may block.  Refused when another node
-        refuses it."""
-        if entry.forwarded:
-            return
-        if self.handover is not None:
-            self.handover.offer(entry.hash, tx_json)
-        if self._on_accepted:
-            tx = Tx.from_json(orjson.loads(tx_json), self.pool.release)
-            for on_accepted in self._on_accepted:
-                on_accepted(tx, tx_json)
+        def work() -> None:
+            if handover is not None:
+                handover.offer(entry.hash, tx_json)
+            if told:
+                tx = Tx.from_json(orjson.loads(tx_json), self.pool.release)
+                for tell in told:
+                    tell(tx, tx_json)
+
+        return work
 
     @property
     def closed(self) -> str | None:
