@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import random
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from tests.sources.made_chain import Unit
 
 from fastnode.errors import Refused, UpstreamError, UpstreamRejection
 from fastnode.mempool.handover import PoolHandover
+from fastnode.mempool.pool import TxPool
 from fastnode.mempool.service import Mempool
 from fastnode.mempool.store import PoolStore
 from fastnode.outgoing.client import ClientLimits, RpcClient
@@ -62,6 +64,9 @@ class Wallets:
         #: Process that has handed on one that came into its pool, and the ticket of its note of that, by node, hash and
         #: arrival.
         self._handed_on: dict[tuple[str, bytes, int], tuple[object, int]] = {}
+        #: Times that one began to wait in a node's pool, and that it became pending there, by node and hash.
+        self._began_to_wait: Counter[tuple[str, bytes]] = Counter()
+        self._became_pending: Counter[tuple[str, bytes]] = Counter()
         #: Refused by the upstreams of a node while L1 had no block with it, by node and hash.
         self._refused: set[tuple[str, bytes]] = set()
         self.published: dict[str, Published] = {}
@@ -96,10 +101,11 @@ class Wallets:
 
     def _watch(self) -> None:
         send, hand_on, close = Mempool.send, PoolHandover._give, PoolStore.close
+        make_pending, load = TxPool._make_pending, TxPool._load
 
         def sending(mempool: Mempool, tx: Any, *arguments: Any, **named: Any) -> Any:
             outcome = send(mempool, tx, *arguments, **named)
-            name = self._world.wire.host_of().partition("-w")[0]  # a worker's transactions are its node's
+            name = self._host()
             self._acknowledged.setdefault(name, {}).setdefault(tx.hash, self._world.now)
             return outcome
 
@@ -118,9 +124,26 @@ class Wallets:
             close(store)
             self._forget_unwritten(store)
 
+        def making_pending(pool: TxPool, entry: Any) -> None:
+            key = self._host(), entry.hash
+            self._began_to_wait[key] += not pool.is_waiting(entry.hash)
+            self._became_pending[key] += 1
+            make_pending(pool, entry)
+
+        def loading(pool: TxPool) -> None:
+            load(pool)
+            for counted in (self._began_to_wait, self._became_pending):
+                counted.update((self._host(), tx_hash) for tx_hash in pool._entries)
+
+        TxPool._make_pending = making_pending  # type: ignore[method-assign]
+        TxPool._load = loading  # type: ignore[method-assign]
         Mempool.send = sending  # type: ignore[method-assign,assignment]
         PoolHandover._give = handing_on  # type: ignore[method-assign]
         PoolStore.close = closing  # type: ignore[method-assign]
+
+    def _host(self) -> str:
+        """Node whose thread this is: a worker's transactions are its node's."""
+        return self._world.wire.host_of().partition("-w")[0]
 
     @staticmethod
     def _life() -> Any:
@@ -139,7 +162,7 @@ class Wallets:
     def _note_refused(self, tx_hash: bytes) -> None:
         """It is true for ever that a node's upstreams refused what no block had, also once others have brought it into
         one that the node has not seen.  Where a block had it, the refusal may be because of that."""
-        key = self._world.wire.host_of().partition("-w")[0], tx_hash
+        key = self._host(), tx_hash
         self._refused.discard(key)
         if not self._is_on_l1(self._sent["0x" + tx_hash.hex()]):
             self._refused.add(key)
@@ -243,6 +266,7 @@ class Wallets:
         faults = self._world.wire.counts.get("damaged", 0)
         known = self._acknowledged.get(node.name, {})
         since = self._world.now - _REPEATED_S  # a worker that others have sent one to may hear of it a little later
+        waits, became_pending = dict(self._began_to_wait), dict(self._became_pending)
         before = {
             tx.hash: (
                 self._is_waiting(node, tx),
@@ -264,7 +288,13 @@ class Wallets:
         if life is not node.process or life is None or self._world.wire.counts.get("damaged", 0) != faults:
             return
         for tx, receipt in zip(asked, receipts, strict=True):
-            self._judge(node, tx, receipt, *before[tx.hash])
+            has_come = self._began_to_wait[node.name, tx.hash] != waits.get((node.name, tx.hash), 0)
+            self._judge(node, tx, receipt, *before[tx.hash], has_come=has_come)
+        pending_before = {
+            tx_hash
+            for tx_hash in pending_before
+            if self._became_pending[node.name, tx_hash] == became_pending.get((node.name, tx_hash), 0)
+        }
         self._judge_pending(node, pending, pending_before)
         self._world.count("receipts")
 
@@ -288,14 +318,17 @@ class Wallets:
         was_known: bool,
         was_on_l1: bool,
         was_in_chain: bool,
+        *,
+        has_come: bool,
     ) -> None:
+        """``was_`` is so before the question, ``has_come``: it has begun to wait since, perhaps for a moment."""
         status, error = receipt["status"], receipt.get("error") or ""
         what = f"{node.name} says of transaction {tx.name}: {status} {error}"
         if status == "pending":
-            if node.knows_own_alone and not was_waiting and not self._is_waiting(node, tx):
+            if node.knows_own_alone and not was_waiting and not has_come and not self._is_waiting(node, tx):
                 raise Violation(f"{what}; it is not in its pool")
         elif status == "dropped":
-            if node.hosts == [node.name] and was_waiting and self._is_waiting(node, tx):
+            if node.hosts == [node.name] and was_waiting and not has_come and self._is_waiting(node, tx):
                 raise Violation(f"{what}; it is in its pool")
             if was_known and error == _NO_REASON:
                 raise Violation(f"{what}; it has acknowledged it")
@@ -311,6 +344,7 @@ class Wallets:
         return set() if node.node is None else set(node.node.core.mempool.pool.pending_hashes())
 
     def _judge_pending(self, node: NodeOfWorld, pending: list[dict[str, Any]], before: set[bytes]) -> None:
+        """``before``: those that were pending before the question, and have not become so since."""
         after = self._pending(node)
         found = {tx["txHash"] for tx in pending}
         for tx_hash in sorted(before & after) if node.hosts == [node.name] else ():
