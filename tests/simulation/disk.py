@@ -87,7 +87,7 @@ class Disk:
         self.doom: Doom | None = None
         #: Nothing can be written, and the system says so beforehand; or it says so only when something is.
         self.is_full = self.refuses = False
-        #: Reads from now on until one fails.
+        #: Reads of the node from now on until one fails.
         self.reads_left: int | None = None
         #: Longest time of a synced write, in seconds.
         self.write_s = 0.0
@@ -184,8 +184,9 @@ class Disk:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def on_read(self, path: Path) -> None:
-        """plyvel.IOError where the disk cannot be read."""
-        if self.reads_left is None:
+        """plyvel.IOError where the disk cannot be read: for threads of the node, not for who looks at what it has."""
+        task = the_world().current()
+        if self.reads_left is None or task is None or task.group is not self._node.process:
             return
         self.reads_left -= 1
         if self.reads_left <= 0:
