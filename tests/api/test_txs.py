@@ -283,7 +283,7 @@ def test_accepted_txs_are_handed_to_the_sink_once(node: Node) -> None:
     seen: list[bytes] = []
 
     class Sink:
-        def forward(self, tx_json: bytes) -> bool:
+        def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
             seen.append(tx_json)
             return True
 
@@ -295,7 +295,7 @@ def test_accepted_txs_are_handed_to_the_sink_once(node: Node) -> None:
 
 def test_what_another_node_holds_is_kept_but_not_handed_on(node: Node) -> None:
     class Sink:
-        def forward(self, tx_json: bytes) -> bool:
+        def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
             raise AssertionError("it came from there")
 
     node.restart_mempool(sink=Sink())
@@ -308,7 +308,7 @@ def test_what_another_node_holds_is_kept_but_not_handed_on(node: Node) -> None:
 
 def test_a_refusal_by_the_sink_is_the_answer_and_the_tx_leaves(node: Node) -> None:
     class Sink:
-        def forward(self, tx_json: bytes) -> bool:
+        def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
             raise UpstreamVerdict("they refuse", data={"code": "LOW_PRIORITY_FEE"}, code=-32702)
 
     node.restart_mempool(sink=Sink())

@@ -34,7 +34,7 @@ class Upstream:
         self.pool_before: list[int] = []
         self.node: Node | None = None
 
-    def forward(self, tx_json: bytes) -> bool:
+    def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
         self.asked += 1
         if self.node is not None:
             self.pool_before.append(self.node.mempool.pool.pending_count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -139,8 +140,13 @@ class Upstream:
     def __init__(self) -> None:
         self.answers = "takes"
         self.taken: Counter[bytes] = Counter()
+        #: What happens while a transaction waits for its turn.
+        self.on_asked: Callable[[], object] = lambda: None
 
-    def forward(self, tx_json: bytes) -> bool:
+    def forward(self, tx_json: bytes, is_wanted: Callable[[], bool]) -> bool:
+        self.on_asked()
+        if not is_wanted():
+            return False
         if self.answers == "refuses":
             raise Refused("Tx does not please")
         if self.answers == "takes":
@@ -244,3 +250,15 @@ def test_the_end_of_a_claim_that_the_bus_lost_is_said_again_though_another_node_
     assert servers.hand_of(tx.hash)["state"] == (REFUSED if answers == "refuses" else TAKEN)
     assert upstream.taken == ({} if answers == "refuses" else {tx.hash: 1})
     assert [node.pool.unforwarded_hashes() for node in nodes] == [[], []]
+
+
+def test_what_leaves_the_pool_while_it_waits_for_its_turn_goes_to_nobody_and_does_not_stop_the_others() -> None:
+    servers, upstream = Servers(random.Random(1)), Upstream()
+    one, _ = fleet_of(servers, upstream)
+    left, other = TXS[:2]
+    for tx in (left, other):
+        assert one.take(tx)
+    upstream.on_asked = lambda: one.pool.drop(left.hash, "a block was taken back")
+    one.hand_on()
+    assert upstream.taken == {other.hash: 1}
+    assert [servers.hand_of(tx.hash)["state"] for tx in (left, other)] == [FREE, TAKEN]

@@ -237,6 +237,8 @@ class HeldPool:
     def is_waiting(self, tx_hash: bytes) -> bool:
         return tx_hash in self.waiting
 
+    waits_for_block = is_waiting
+
     def mark_forwarded(self, tx_hash: bytes) -> None:
         if tx_hash in self.waiting:
             self.waiting[tx_hash] = True
@@ -369,7 +371,7 @@ def test_an_outcome_that_servers_have_lost_is_said_again(server: NatsServer, out
     bus = open_bus(server.url, name="one")
     tx_hash, held = bytes(32), HeldPool()
 
-    def forward(_: bytes) -> bool:
+    def forward(_: bytes, _is_wanted: object = None) -> bool:
         if outcome == REFUSED:
             raise Refused("it does not please", data={})
         return outcome == TAKEN

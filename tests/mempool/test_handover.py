@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ class OtherNode:
         self.is_away = False
         self.refusal: Refused | None = None
 
-    def forward(self, tx_json: bytes) -> bool:
+    def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
         if self.refusal is not None:
             raise self.refusal
         if not self.is_away:
@@ -70,6 +71,40 @@ def test_what_a_node_has_taken_is_marked_and_not_sent_again(pool: Harness, other
     assert stored.forwarded
     handover.flush()
     assert len(other.taken) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_in_a_block_or_gone_when_its_turn_comes_goes_to_nobody(pool: Harness, seed: int) -> None:
+    """Other nodes may wait before they take one: what happens meanwhile counts."""
+    dice, taken, meanwhile = random.Random(seed), list[bytes](), dict[bytes, str]()
+    entries = {tx_json(each): each for each in map(entry, range(1, 13))}
+
+    def pass_by(one: PoolEntry) -> None:
+        meanwhile[one.hash] = what = dice.choice(["nothing", "drop", "mine", "protect"])
+        if what == "drop":
+            pool.pool.drop(one.hash, "its anchor was taken back")
+        elif what == "mine":
+            pool.mine(one)
+        elif what == "protect":
+            pool.pool.protect([one.hash], 1)
+
+    class Patient:
+        def forward(self, tx_json: bytes, is_wanted: Callable[[], bool]) -> bool:
+            pass_by(entries[tx_json])
+            if is_wanted():
+                taken.append(tx_json)
+                return True
+            return False
+
+    handover, before = PoolHandover(pool.pool, Patient()), pool.ledger
+    for each in entries.values():
+        pool.add(each)
+    handover.flush()
+    assert handover.trouble is None
+    assert not handover.has_waiting
+    assert taken == [tx_json(each) for each in entries.values() if meanwhile[each.hash] in ("nothing", "protect")]
+    pool.undo_to(before)
+    assert {each for each, what in meanwhile.items() if what == "mine"} == set(pool.pool.unforwarded_hashes())
 
 
 def test_what_no_node_took_goes_out_in_its_order_when_one_answers(pool: Harness, other: OtherNode) -> None:
@@ -142,7 +177,7 @@ def test_a_slow_node_takes_only_so_many_threads(pool: Harness) -> None:
     inside, go = threading.Semaphore(0), threading.Event()
 
     class Slow:
-        def forward(self, tx_json: bytes) -> bool:
+        def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
             inside.release()
             return go.wait(60)
 
@@ -161,7 +196,7 @@ def test_two_threads_that_come_to_one_transaction_hand_it_on_once(pool: Harness)
     inside, go, taken = threading.Semaphore(0), threading.Event(), list[bytes]()
 
     class Slow:
-        def forward(self, tx_json: bytes) -> bool:
+        def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
             inside.release()
             taken.append(tx_json)
             return go.wait(60)

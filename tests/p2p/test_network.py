@@ -318,6 +318,19 @@ def test_a_message_that_must_wait_is_handed_on_when_its_time_has_come(start: Sta
     assert third.host.wait_for(b"fresh") - second.host.wait_for(b"fresh") >= 0.3
 
 
+def test_what_nobody_needs_any_more_after_its_wait_is_not_handed_on(start: Start) -> None:
+    first = start()
+    second = start(first)
+    third = start(second)
+    second.wait_for_mesh(2)
+    second.host.verdicts[b"taken back"] = Judgement(Verdict.ACCEPT, wait_s=0.1, is_wanted=lambda: False)
+    second.host.verdicts[b"later"] = Judgement(Verdict.ACCEPT, wait_s=0.3)
+    for payload in (b"taken back", b"later"):
+        first.network.publish(Topic.TX, payload)
+    third.host.wait_for(b"later")
+    assert b"taken back" not in third.host.received
+
+
 def test_a_node_that_stops_says_no_goodbye_and_is_dialled_again(start: Start) -> None:
     port = free_port()
     first = start(listen_port=port)

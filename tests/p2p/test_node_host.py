@@ -13,6 +13,7 @@ from typing import Any
 from tests.mempool.made import made_txs
 
 from fastnode.http.allowance import MemoryBudget
+from fastnode.mempool.rules import Added
 from fastnode.mempool.validation import DUPLICATE_NULLIFIER, EXISTING_NULLIFIER, UNKNOWN_ANCHOR, TxValidationResult
 from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.gossip.topics import Topic
@@ -31,7 +32,7 @@ def host(*stored: bytes, reasons: tuple[str, ...] = (), behind: int | None = Non
     anchor = Tx.from_json(next(made_txs(1)), FOUR).data.anchor_block_header.global_variables.block_number
     published = 0 if behind is None else anchor - behind
     pool = SimpleNamespace(release=FOUR, is_waiting=lambda tx_hash: False, protect=lambda hashes, slot: None)
-    result = TxValidationResult("invalid", reasons, ())
+    result = TxValidationResult("invalid" if reasons else "valid", reasons, ())
     judge = SimpleNamespace(verifies=False)
     mempool: Any = SimpleNamespace(judge=judge, pool=pool, validate=lambda tx, view, may_wait_for_price, client: result)
     chain = SimpleNamespace(
@@ -81,6 +82,32 @@ def test_what_clients_send_waits_before_it_is_published(monkeypatch: Any) -> Non
     tx = Tx.from_json(next(made_txs(1)), FOUR)
     assert sink.forward(tx.to_json_bytes())
     assert done == [0.7, tx.to_buffer()]
+
+
+def test_what_clients_send_is_not_published_when_it_has_left_the_pool_while_it_waited(monkeypatch: Any) -> None:
+    waiting, published = {b"tx"}, list[bytes]()
+    monkeypatch.setattr(gossip_sink.time, "sleep", lambda _: waiting.clear())  # type: ignore[attr-defined]
+    payload = next(made_txs(1))
+    for is_taken in (False, True):
+        upstreams: Any = SimpleNamespace(forward=lambda _, is_taken=is_taken: is_taken)
+        sink = GossipSink(upstreams)
+        network: Any = SimpleNamespace(publish=lambda _, tx: published.append(tx))
+        sink.network = network
+        assert sink.forward(Tx.from_json(payload, FOUR).to_json_bytes(), lambda: bool(waiting)) == is_taken
+    assert published == []
+
+
+def test_what_peers_send_is_handed_on_only_while_it_waits_for_a_block() -> None:
+    waiting: set[bytes] = set()
+    node, tx = host(), Tx.from_json(next(made_txs(1)), FOUR)
+    pool: Any = node._mempool.pool
+    pool.add = lambda taken, *_, **__: waiting.add(taken.hash) or Added.ACCEPTED
+    pool.waits_for_block = waiting.__contains__
+    judgement = node.judge(Topic.TX, tx.to_buffer(), "peer")
+    assert judgement.verdict is Verdict.ACCEPT
+    assert judgement.is_wanted()
+    waiting.clear()
+    assert not judgement.is_wanted()
 
 
 def test_who_sends_what_stands_on_a_block_that_was_taken_back_loses_nothing(monkeypatch: Any) -> None:

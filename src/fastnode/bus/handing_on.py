@@ -199,18 +199,19 @@ class HandingOn:
         assert self._sink is not None
         if not self.lease.is_held:
             return self._record(FREE), True
+        pool = self._mempool.pool
         try:
-            is_taken = self._sink.forward(tx_json)
+            is_taken = self._sink.forward(tx_json, lambda: pool.waits_for_block(tx_hash))
         except Refused as error:
-            self._mempool.pool.drop(tx_hash, f"refused upstream: {error.message}")
+            pool.drop(tx_hash, f"refused upstream: {error.message}")
             self._counts["refused"] += 1
             return self._record(REFUSED, reason=error.message, data=error.data), True
         except FastnodeError as error:
             logger.warning("transaction not handed on", extra=log_facts(reason=str(error)))
             return self._record(FREE), False
         if not is_taken:
-            return self._record(FREE), False
-        self._mempool.pool.mark_forwarded(tx_hash)
+            return self._record(FREE), not pool.waits_for_block(tx_hash)
+        pool.mark_forwarded(tx_hash)
         self._counts["handed_on"] += 1
         return self._record(TAKEN), True
 

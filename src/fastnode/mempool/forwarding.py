@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, Final
@@ -110,7 +110,7 @@ class UpstreamTxSink:
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
 
-    def forward(self, tx_json: bytes) -> bool:
+    def forward(self, tx_json: bytes, _is_wanted: Callable[[], bool] = lambda: True, /) -> bool:
         """Refused with the upstream's own code, text and data when it refuses: its verdict is the sender's answer."""
         for upstream in self._upstreams.healthy():
             try:

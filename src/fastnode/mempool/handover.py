@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final, Protocol, final
 
 from fastnode.errors import Refused
@@ -36,9 +37,10 @@ NO_UPSTREAM: Final = "No upstream answers at the moment; try again later"
 class TxSink(Protocol):
     """Other nodes that take transactions."""
 
-    def forward(self, tx_json: bytes) -> bool:
+    def forward(self, tx_json: bytes, is_wanted: Callable[[], bool] = lambda: True, /) -> bool:
         """True if a node took it; False: none answers now.  May block; called in worker threads.
 
+        ``is_wanted`` is asked after a wait: when nobody needs it any more, it goes to nobody, and False is returned.
         Refused, with the other node's code and data, when it refuses.
         """
 
@@ -151,8 +153,11 @@ class PoolHandover:
                 self._on_their_way.discard(tx_hash)
 
     def _give(self, tx_hash: bytes, tx_json: bytes) -> bool:
+        def is_wanted() -> bool:
+            return self._pool.waits_for_block(tx_hash)
+
         try:
-            is_taken = self._sink.forward(tx_json)
+            is_taken = self._sink.forward(tx_json, is_wanted)
         except Refused as error:
             self._failure = None
             self._pool.drop(tx_hash, f"refused upstream: {error.message}")
@@ -160,6 +165,8 @@ class PoolHandover:
         except Exception as error:
             self._failure = f"transactions are not handed on: {type(error).__name__}"
             raise
+        if not is_taken and not is_wanted():
+            return True
         self._failure = None if is_taken else NOT_HANDED_ON
         if is_taken:
             self._pool.mark_forwarded(tx_hash)

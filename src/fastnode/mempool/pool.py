@@ -162,6 +162,10 @@ class TxPool:
         """True if a receipt that finds no block must say ``pending``."""
         return self.state_of(tx_hash) in (TxState.PENDING, TxState.PROTECTED, TxState.MINED)
 
+    def waits_for_block(self, tx_hash: bytes) -> bool:
+        """True if no block has it yet, and one can: then other nodes need it."""
+        return self.state_of(tx_hash) in (TxState.PENDING, TxState.PROTECTED)
+
     def departure_of(self, tx_hash: bytes) -> str | None:
         """Reason why a transaction seen here is in no block and does not wait; empty if that is not remembered.
         None for a hash that was never seen, or so long ago that nothing is remembered of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from fastnode.p2p.gossip.cache import Verdict
@@ -14,12 +14,14 @@ __all__ = ["Host", "Judgement"]
 
 
 class Judgement(NamedTuple):
-    """Verdict on a message, its cost to the sender, the reason, and seconds before the message is handed on."""
+    """Verdict on a message, its cost to the sender, the reason, and seconds before the message is handed on, if
+    ``is_wanted`` says then that it still should be."""
 
     verdict: Verdict
     penalty: Penalty | None = None
     reason: str = ""
     wait_s: float = 0.0
+    is_wanted: Callable[[], bool] = lambda: True
 
 
 class Host(Protocol):

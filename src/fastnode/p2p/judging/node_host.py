@@ -182,7 +182,10 @@ class NodeHost:
                 judgement = self._judge_tx(tx, peer)
                 if judgement.verdict is not Verdict.ACCEPT:
                     return judgement
-                return judgement._replace(wait_s=self.settling_s(payload))
+                pool = self._mempool.pool
+                return judgement._replace(
+                    wait_s=self.settling_s(payload), is_wanted=lambda: pool.waits_for_block(tx.hash)
+                )
             return self._judge_other(topic, payload, peer)
         except DecodeError as error:
             return Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, str(error))

@@ -1,7 +1,8 @@
 """Sink of the pool's transactions when the node is on the peer-to-peer network: to peers, and to upstreams too.
 
 A transaction is published once.  While no peer takes it, it waits in the pool.  One that is anchored at a block that
-has just come waits for a moment, so that peers have that block too.
+has just come waits for a moment, so that peers have that block too; what has left the pool meanwhile, or is in a block,
+is not published: that block may be taken back, and peers would hold it against this node.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class GossipSink:
         """True if a peer is connected that can be told of a transaction."""
         return self.network is not None and bool(self.network.snapshot.peers)
 
-    def forward(self, tx_json: bytes) -> bool:
+    def forward(self, tx_json: bytes, is_wanted: Callable[[], bool] = lambda: True, /) -> bool:
         """True if an upstream or a peer has the transaction.  Refused when an upstream refuses: peers would too."""
         is_taken = self._upstreams is not None and self._upstreams.forward(tx_json)
         network = self.network
@@ -47,6 +48,8 @@ class GossipSink:
         try:
             tx = tx_buffer_of_json(tx_json)
             time.sleep(self.settling_s(tx))
+            if not is_wanted():
+                return is_taken
             count = network.publish(Topic.TX, tx)
         except PeerUnavailable as error:
             logger.debug("a transaction is not published: %s", error)

@@ -170,6 +170,8 @@ class Overlay:
                     incoming.peer,
                 )
             await asyncio.sleep(judgement.wait_s)
+            if not judgement.is_wanted():
+                judgement = Judgement(Verdict.IGNORE, None, "nobody needs it any more")
         except DecodeError as error:
             judgement = Judgement(Verdict.REJECT, Penalty.LOW_TOLERANCE, str(error))
         finally:
