@@ -38,6 +38,7 @@ def host(*stored: bytes, reasons: tuple[str, ...] = (), behind: int | None = Non
     chain = SimpleNamespace(
         tips=SimpleNamespace(checkpointed=SimpleNamespace(block=SimpleNamespace(number=published))),
         tip_number=published + len(stored),
+        tx_location=lambda tx_hash: None,
         block_info=lambda number: SimpleNamespace(hash=stored[number - 1]),
     )
     view: Any = SimpleNamespace(chain=chain, state=object())
@@ -176,6 +177,30 @@ def test_a_spent_transaction_costs_who_sends_it_little_unless_it_was_spent_long_
         view.chain.tip_number = tip
         judgement = node.judge(Topic.TX, payload, "peer")
         assert (judgement.verdict, judgement.penalty) == (Verdict.REJECT, penalty)
+
+
+def test_who_sends_what_is_in_a_new_block_here_loses_nothing_though_it_was_never_pooled() -> None:
+    """Who does not have that block yet, or no longer, knows no better; nobody needs to be told of it by this node."""
+    tx, tip = Tx.from_json(next(made_txs(1)), FOUR), 100
+    for age, expected in (
+        (0, (Verdict.IGNORE, None)),
+        (29, (Verdict.IGNORE, None)),
+        (30, (Verdict.REJECT, Penalty.LOW_TOLERANCE)),
+        (None, (Verdict.ACCEPT, None)),
+    ):
+        place = None if age is None else tip - age
+        node = host(reasons=() if place is None else (EXISTING_NULLIFIER,))
+        node._mempool.pool.add = lambda *_, **__: Added.ACCEPTED  # type: ignore[method-assign]
+        view: Any = node.view()
+        view.chain.tip_number = tip
+        view.chain.tx_location = lambda tx_hash, place=place: (
+            SimpleNamespace(block_number=place) if place is not None and tx_hash == tx.hash else None
+        )
+        view.state = SimpleNamespace(
+            tip=SimpleNamespace(number=tip), find_leaves=lambda tree, leaves, at, place=place: [(7, place)]
+        )
+        judgement = node.judge(Topic.TX, tx.to_buffer(), "peer")
+        assert (judgement.verdict, judgement.penalty) == expected
 
 
 def test_of_blocks_that_were_taken_back_the_newest_are_remembered() -> None:

@@ -195,7 +195,7 @@ class NodeHost:
         if view is None or view.state is None or not self.is_ready():
             # An old chain would find fault with everyone.
             return Judgement(Verdict.IGNORE, None, "the chain is not new enough here")
-        if self._mempool.pool.is_waiting(tx.hash):
+        if self._mempool.pool.is_waiting(tx.hash) or self._is_in_new_block(tx.hash, view):
             return Judgement(Verdict.IGNORE, None, "known")
         # Nodes that have seen another price forward it, and the price falls again: where it may wait, it is taken.
         may_wait = not self._mempool.pool.release.low_price_is_invalid
@@ -220,6 +220,12 @@ class NodeHost:
         if not result.is_valid:
             return Judgement(Verdict.IGNORE, None, ", ".join(result.unjudged))
         return Judgement(Verdict.ACCEPT)
+
+    def _is_in_new_block(self, tx_hash: bytes, view: View) -> bool:
+        """True for a transaction of one of the newest blocks, whether or not it was in the pool before: an honest peer
+        may not have that block yet, or no longer."""
+        place = view.chain.tx_location(tx_hash)
+        return place is not None and place.block_number > view.chain.tip_number - self._old_spend_blocks
 
     def _is_old_spend(self, tx: Tx, view: View) -> bool:
         state = view.state

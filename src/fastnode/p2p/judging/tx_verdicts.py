@@ -7,7 +7,7 @@
     deployments                                          reject, M
     double spend                                         reject, H; L when the nullifier was there long ago
     a price below today's, from 5.x on                   ignore: in 4.x it is taken, as it may wait
-    not taken by the pool, known                         ignore
+    not taken by the pool, known, in a new block itself  ignore
     proof invalid                                        reject, L
     not judged here: no verifier, network not known      ignore: taken, not forwarded
     everything right, also with a price below today's    accept
