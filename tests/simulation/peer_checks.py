@@ -15,7 +15,7 @@ from tests.simulation.scheduler import EPOCH, the_world
 from tests.simulation.world import NodeOfWorld, Violation
 
 from fastnode.ha.duty import Duty
-from fastnode.mempool.validation import EXISTING_NULLIFIER, UNKNOWN_ANCHOR
+from fastnode.mempool.validation import UNKNOWN_ANCHOR
 from fastnode.p2p.gossip.cache import Verdict
 from fastnode.p2p.judging.goodbye import Goodbye
 from fastnode.p2p.judging.host import Judgement
@@ -123,18 +123,17 @@ class PeerChecks(Checks):
         """True for what was long on its way, which is held against who hands it on, as published nodes do: it costs the
         fewest points, and how many, `look` bounds.
 
-        A transaction comes after a block that has it only where lines are bad or were parted a moment ago.  So does one
-        that is anchored at a block of a slot that has passed, before or long after that block's proposal: who sent it
-        had the block, and who gets it cannot know that anybody had.
+        A transaction that is anchored at a block of a slot that has passed comes before or long after that block's
+        proposal only where lines are bad or were parted a moment ago: who sent it had the block, and who gets it cannot
+        know that anybody had.
         """
         if "it is for slot" in reason:
             return True
+        if reason != f"tx: {UNKNOWN_ANCHOR}" or not self._untold[here, peer_id]:
+            return False
+        self._untold[here, peer_id] -= 1
         peers = self._world.peers
-        is_slow = bool(peers.cut) or peers.faults != PathFaults() or the_world().now - peers.changed_at <= _SILENT_S
-        if reason == f"tx: {UNKNOWN_ANCHOR}" and self._untold[here, peer_id]:
-            self._untold[here, peer_id] -= 1
-            return is_slow
-        return is_slow and reason == f"tx: {EXISTING_NULLIFIER}"
+        return bool(peers.cut) or peers.faults != PathFaults() or the_world().now - peers.changed_at <= _SILENT_S
 
     def _note_goodbye(self, peer: Peer, goodbye: Goodbye, reason: str) -> None:
         if peer.is_leaving:
