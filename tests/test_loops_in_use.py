@@ -205,6 +205,9 @@ class Pool:
     def unforwarded_hashes(self) -> set[bytes]:
         return self.waiting - self.forwarded
 
+    def waits_for_block(self, tx_hash: bytes) -> bool:
+        return tx_hash in self.waiting
+
     def unforwarded_since(self, tx_hash: bytes) -> float | None:
         return 0.0 if tx_hash in self.unforwarded_hashes() else None
 
@@ -245,7 +248,7 @@ def hand_transactions_on(parts: Parts) -> Iterator[Case]:
             if source.left:
                 pool.waiting.add(parts.chance.randbytes(32))
 
-        sink: Any = parts.tried(SimpleNamespace(forward=lambda _tx_json: True))
+        sink: Any = parts.tried(SimpleNamespace(forward=lambda _tx_json, _is_wanted: True))
         sink.left = source.left
         nobody: Any = SimpleNamespace(is_dead=lambda *_: False)
         txs = SharedTxs(source, parts.subjects, pool, lambda: parts.view, nobody, session="s", sink=sink)

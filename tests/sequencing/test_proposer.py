@@ -35,6 +35,7 @@ class Slots:
             reader=SimpleNamespace(
                 seen=lambda: (facts, state),
                 newest_timestamp=self.newest_timestamp,
+                newest_block_may_be_old=False,
                 slot_duration=L1_SLOT_S,
                 clock=clock,
             ),

@@ -110,6 +110,7 @@ class Here:
             run=lambda work: work(None),
             messages_of=lambda number: self.messages,
             newest_timestamp=self.newest_timestamp,
+            newest_block_may_be_old=True,
             slot_duration=12,
             clock=CLOCK,
         )

@@ -183,6 +183,8 @@ class Sequencer:
         if slot <= max(tip_slot, self._done):
             return
         if not self._has_seen(facts, clock, slot):
+            if clock.is_late:
+                self.state = "waits for L1, of which the newest blocks are missing"
             return
         parent = self._parent(view, state)
         if parent is None:
@@ -199,8 +201,7 @@ class Sequencer:
 
     def _clock(self) -> L1Time:
         if self._time is None:
-            reader = self._parts.reader
-            self._time = L1Time(lambda: reader.newest_timestamp, reader.slot_duration)
+            self._time = L1Time.of(self._parts.reader)
         return self._time
 
     def _has_seen(self, facts: RollupFacts, clock: L1Time, slot: int) -> bool:

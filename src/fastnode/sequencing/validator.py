@@ -195,7 +195,7 @@ class Validator:
 
         SlotLost when it is wrong, or its slot is over before that can be said; _OnL1Error.
         """
-        clock = L1Time(lambda: self._parts.reader.newest_timestamp, self._parts.reader.slot_duration)
+        clock = L1Time.of(self._parts.reader)
         while not self._loop.is_stopping:
             try:
                 blocks, chain = self._blocks(proposal)

@@ -225,6 +225,11 @@ class L1Reader:
         self._looks.want()
         return inbox.wait_for(checkpoint_number, MESSAGE_WAIT_S)
 
+    @property
+    def newest_block_may_be_old(self) -> bool:
+        """True for an L1 that may stand still, and be somewhere else in time."""
+        return self._options.drift_max_s == 0
+
     def now(self) -> float:
         """The time of L1's newest block, or that of the clock on the wall if it is later.
 
@@ -234,7 +239,7 @@ class L1Reader:
         if self._state is None:
             return self.clock.time()
         newest = float(self.newest_timestamp)
-        has_own_time = self._options.drift_max_s == 0 and self._silence is None
+        has_own_time = self.newest_block_may_be_old and self._silence is None
         return newest if has_own_time else max(newest, self.clock.time())
 
     def seen(self) -> tuple[RollupFacts, L1State]:
