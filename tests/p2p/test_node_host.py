@@ -6,6 +6,7 @@ at a block that was taken back here, or was proposed and is not stored, loses no
 
 from __future__ import annotations
 
+import itertools
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +40,7 @@ def host(*stored: bytes, reasons: tuple[str, ...] = (), behind: int | None = Non
         tips=SimpleNamespace(checkpointed=SimpleNamespace(block=SimpleNamespace(number=published))),
         tip_number=published + len(stored),
         tx_location=lambda tx_hash: None,
-        block_info=lambda number: SimpleNamespace(hash=stored[number - 1]),
+        block_info=lambda number: SimpleNamespace(hash=stored[number - published - 1]),
     )
     view: Any = SimpleNamespace(chain=chain, state=object())
     return NodeHost(
@@ -152,15 +153,20 @@ def test_who_sends_what_stands_on_a_proposed_block_that_is_not_stored_loses_noth
 
 
 def test_who_sends_what_stands_on_a_block_that_did_not_come_yet_loses_nothing() -> None:
-    """As after a start in the midst of a slot, whose blocks others have heard of."""
+    """As after a start in the midst of a slot, whose blocks others have heard of, also where others have their numbers
+    here: only what is on L1 is the same everywhere."""
     payload = Tx.from_json(next(made_txs(1)), FOUR).to_buffer()
-    for behind, expected in (
-        (0, (Verdict.REJECT, Penalty.HIGH_TOLERANCE)),
-        (1, (Verdict.IGNORE, None)),
-        (32, (Verdict.IGNORE, None)),
-        (33, (Verdict.REJECT, Penalty.HIGH_TOLERANCE)),
+    for stored, (behind, expected) in itertools.product(
+        (0, 1, 3),
+        (
+            (0, (Verdict.REJECT, Penalty.HIGH_TOLERANCE)),
+            (1, (Verdict.IGNORE, None)),
+            (32, (Verdict.IGNORE, None)),
+            (33, (Verdict.REJECT, Penalty.HIGH_TOLERANCE)),
+        ),
     ):
-        judgement = host(reasons=(UNKNOWN_ANCHOR,), behind=behind).judge(Topic.TX, payload, "peer")
+        blocks = [bytes([number]) * 32 for number in range(stored)]
+        judgement = host(*blocks, reasons=(UNKNOWN_ANCHOR,), behind=behind).judge(Topic.TX, payload, "peer")
         assert (judgement.verdict, judgement.penalty) == expected
 
 

@@ -53,9 +53,9 @@ Fetch = Callable[[bytes, Sequence[bytes], set[bytes], str], Sequence[bytes]]
 
 
 def _may_come(tx: Tx, view: View) -> bool:
-    """True if a transaction is anchored at a block that did not come here yet, as after a start in the midst of a
-    slot."""
-    ahead = tx.data.anchor_block_header.global_variables.block_number - view.chain.tip_number
+    """True if a transaction is anchored where others may have a block that did not come here, as after a start in the
+    midst of a slot: behind those that L1 has.  Another one may have its number here meanwhile."""
+    ahead = tx.data.anchor_block_header.global_variables.block_number - view.chain.tips.checkpointed.block.number
     return 0 < ahead <= _AHEAD_MAX
 
 
