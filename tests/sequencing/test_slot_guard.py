@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import errno
+import random
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock
 
 from fastnode.errors import DataDirectoryError, SlotLost
 from fastnode.sequencing.slot_guard import SlotGuard
 
 
 def test_a_slot_is_entered_once_also_after_a_restart(tmp_path: Path) -> None:
-    SlotGuard(tmp_path / "slot").enter(7)
+    SlotGuard(tmp_path / "slot").enter(7, 0.0)
     again = SlotGuard(tmp_path / "slot")
     for slot in (6, 7):
         with pytest.raises(SlotLost, match="not signed again"):
-            again.enter(slot)
-    again.enter(8)
+            again.enter(slot, 0.0)
+    again.enter(8, 0.0)
     assert SlotGuard(tmp_path / "slot").newest == 8
 
 
@@ -49,12 +51,12 @@ def test_a_slot_that_cannot_be_written_down_is_lost_and_a_fault_until_the_disk_h
     with monkeypatch.context() as patch:
         patch.setattr("fastnode.sequencing.slot_guard.replace_file", full)
         with pytest.raises(SlotLost, match=r"cannot be written down in .*slot: No space left on device"):
-            guard.enter(7)
+            guard.enter(7, 0.0)
     assert guard.newest == -1
     assert "nothing is signed" in str(guard.fault)
     has_room = True
     assert guard.fault is None
-    guard.enter(7)
+    guard.enter(7, 0.0)
     assert SlotGuard(tmp_path / "slot").newest == 7
 
 
@@ -62,16 +64,16 @@ def test_a_disk_that_refuses_for_another_reason_is_a_fault_until_it_takes_a_slot
     folder = tmp_path / "publishing"
     guard = SlotGuard(folder / "slot")
     with pytest.raises(SlotLost):
-        guard.enter(7)
+        guard.enter(7, 0.0)
     assert "No such file or directory" in str(guard.fault)
     folder.mkdir()
     assert guard.fault is not None
-    guard.enter(7)
+    guard.enter(7, 0.0)
     assert guard.fault is None
 
 
 def test_no_changed_bit_is_taken_for_another_slot(tmp_path: Path) -> None:
-    SlotGuard(tmp_path / "slot").enter(123_456)
+    SlotGuard(tmp_path / "slot").enter(123_456, 0.0)
     written = (tmp_path / "slot").read_bytes()
     for place in range(len(written) * 8):
         changed = bytearray(written)
@@ -85,3 +87,29 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> Non
     (tmp_path / "slot").mkdir()
     with pytest.raises(DataDirectoryError, match="cannot be read"):
         SlotGuard(tmp_path / "slot")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_slot_is_entered_in_two_lives_also_where_the_data_were_removed_between_them(
+    tmp_path: Path, seed: int
+) -> None:
+    """Its operator removes them when a database is damaged, and starts it again in the same slot."""
+    dice, clock, slot_s = random.Random(seed), Clock(0.0), 36.0
+    path, entered, lost = tmp_path / "slot", list[int](), 0
+    guard = SlotGuard(path, clock=clock)
+    for _ in range(300):
+        clock.now += dice.expovariate(1 / 20)
+        slot, elapsed = divmod(clock.now, slot_s)
+        kind = dice.choice(("sign", "sign", "killed", "removed"))
+        if kind == "removed":
+            path.unlink(missing_ok=True)
+        if kind != "sign":
+            guard = SlotGuard(path, clock=clock)
+            continue
+        try:
+            guard.enter(int(slot), elapsed)
+            entered.append(int(slot))
+        except SlotLost:
+            lost += 1
+    assert len(set(entered)) == len(entered) > 20
+    assert lost > 20

@@ -103,6 +103,7 @@ class Here:
             epoch_duration=chain.epoch_duration,
             target_committee_size=0,
             slot_at=lambda time: (time - begin) // chain.slot_duration,
+            start_of_slot=lambda slot: begin + slot * chain.slot_duration,
         )
         reader: Any = SimpleNamespace(
             seen=lambda: (facts, None),

@@ -360,7 +360,7 @@ class _Attempt:
         messages = parts.reader.messages_of(number)
         if messages is None:
             raise SlotLost(f"L1 does not say yet which messages checkpoint {number} takes")
-        parts.guard.enter(self._slot)
+        parts.guard.enter(self._slot, self._clock.since(self._begin))
         drafted = self._draft(turn, parent, number, fee, tuple(messages))
         if drafted is None:
             self.reason = "no transactions"

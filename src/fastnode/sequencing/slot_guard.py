@@ -3,7 +3,8 @@
     <number> <CRC-32 of the number's digits, hexadecimal>      one line; an older node left the number alone
 
 A validator that signs two proposals of one slot is slashed.  A node that was killed between its signature and the end
-of the slot would build another block when it is back: it leaves the slot alone instead.
+of the slot would build another block when it is back: it leaves the slot alone instead.  So it does without a file
+with a slot that had begun before it started: the file may have gone with the directory in which it was.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 from fastnode.errors import DataDirectoryError, SlotLost
 from fastnode.files import replace_file
+from fastnode.loop import CLOCK, Clock
 from fastnode.storage.database import has_room
 
 __all__ = ["SlotGuard"]
@@ -26,8 +28,10 @@ _LINE: Final = re.compile(rb"([0-9]{1,20})(?: ([0-9a-f]{8}))?\n")
 class SlotGuard:
     """``path`` None: nothing is kept.  Used by one thread.  DataDirectoryError: the file does not say which slot."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, clock: Clock = CLOCK) -> None:
         self._path = path
+        self._clock = clock
+        self._began_at = clock.monotonic()
         self._refusal: OSError | None = None
         self.newest = _read(path)
 
@@ -42,10 +46,16 @@ class SlotGuard:
             return None
         return f"nothing is signed, as {self._path} cannot be written: {refusal.strerror}"
 
-    def enter(self, slot: int) -> None:
-        """Durable when it returns.  SlotLost when the slot was entered before, or that cannot be written down."""
+    def enter(self, slot: int, elapsed_s: float) -> None:
+        """Durable when it returns.  SlotLost when the slot was entered before, or may have been, or that cannot be
+        written down.  ``elapsed_s``: since the slot's first messages could be signed."""
         if slot <= self.newest:
             raise SlotLost("this node has begun it before a restart: what was signed then is not signed again")
+        if self._path is not None and self.newest < 0 and elapsed_s > self._clock.monotonic() - self._began_at:
+            raise SlotLost(
+                "it had begun before this node, which has no record of what it has signed: it may have signed for it "
+                "before its data were removed"
+            )
         if self._path is not None:
             try:
                 digits = b"%d" % slot

@@ -181,7 +181,8 @@ class Validator:
         if parts.reader.run(lambda endpoint: is_hatch_open(endpoint, facts, proposal.slot)):
             raise SlotLost("the escape hatch is open")
         self._await_right(facts, proposal)
-        parts.guard.enter(proposal.slot)
+        begin = facts.start_of_slot(proposal.slot) - parts.reader.slot_duration
+        parts.guard.enter(proposal.slot, L1Time.of(parts.reader).since(begin))
         message = digests.attestation(proposal.header, proposal.archive_root, proposal.fee_asset_price_modifier)
         signatures = own_attestations(proposal.slot, members, message, parts.door)
         for signature in signatures.values():
