@@ -31,6 +31,7 @@ DISK_KINDS: Final = ("power", "room", "damage")
 _Action = Callable[[random.Random], None]
 _UNREADABLE: Final = re.compile(r"the database \S+ (?:is damaged|cannot be read)|cannot read the database \S+:")
 _DAMAGED: Final = re.compile(r"the database (\S+) is damaged")
+_SLOT_DAMAGED: Final = re.compile(r"(.*) is damaged: it does not say for which slot")
 
 
 class DiskTroubles:
@@ -128,7 +129,17 @@ class DiskTroubles:
         """Before a node is started again: do what it said at its end.  A node whose disk kept its word says no such
         thing."""
         error = node.error
-        if isinstance(error, DataDirectoryError | DatabaseError) and _DAMAGED.search(str(error)):
+        if not isinstance(error, DataDirectoryError | DatabaseError):
+            return
+        of_slot = _SLOT_DAMAGED.match(str(error))
+        if of_slot is not None:
+            self._require_spoiled(node, str(error))
+            # At once, though the slot may not be over: operators are tired.
+            self._story.world.say("operator", f"removes {self._story.world.plain(of_slot[1])}")
+            Path(of_slot[1]).unlink()
+            node.disk.forget()
+            node.error = None
+        elif _DAMAGED.search(str(error)):
             self._remove(node, str(error))
 
     def look(self) -> None:
@@ -150,10 +161,13 @@ class DiskTroubles:
         health = self._story.checks._health(node)
         return (str(said) for said in (health.failing, health.notes))
 
-    def _remove(self, node: NodeOfWorld, said: str) -> None:
-        story = self._story
+    def _require_spoiled(self, node: NodeOfWorld, said: str) -> None:
         if node.name not in self._spoiled:
             raise Violation(f"nothing has spoiled the disk of {node.name}, and it says: {said}")
+
+    def _remove(self, node: NodeOfWorld, said: str) -> None:
+        story = self._story
+        self._require_spoiled(node, said)
         found = _DAMAGED.search(said)
         assert found is not None
         path = Path(found[1]) if "remove the folder" in said else node.directory
