@@ -27,7 +27,7 @@ class Slots:
         facts = SimpleNamespace(
             slot_at=lambda at: int(at - genesis) // SLOT_S, start_of_slot=lambda slot: int(genesis + slot * SLOT_S)
         )
-        state = SimpleNamespace(pending=0, proven=0, can_prune=False, head=SimpleNamespace(number=1))
+        state = SimpleNamespace(pending=0, proven=0, can_prune=False)
         none = SimpleNamespace(number=0)
         tips = SimpleNamespace(checkpointed=SimpleNamespace(block=none, checkpoint=none))
         view = SimpleNamespace(chain=SimpleNamespace(tips=tips, block_info=lambda number: None))
@@ -35,6 +35,7 @@ class Slots:
             reader=SimpleNamespace(
                 seen=lambda: (facts, state),
                 newest_timestamp=self.newest_timestamp,
+                newest_number=1,
                 newest_block_may_be_old=False,
                 slot_duration=L1_SLOT_S,
                 clock=clock,
@@ -146,10 +147,10 @@ def test_the_next_slot_waits_until_the_own_checkpoint_was_read_from_l1(monkeypat
     monkeypatch.setattr(time, "time", lambda: now() + SLOT_S)
     slots.sequencer._time = None
     for head in (1, 6):  # without the block of L1 that has the checkpoint the chain only seems to be as new
-        slots.state.head.number = head
+        slots.reader.newest_number = head
         slots.look()
         assert slots.sequencer.state == "waits until the chain is as new as L1"
-    slots.state.head.number = 7
+    slots.reader.newest_number = 7
     slots.look()
     assert slots.sequencer.record.counts["proposed"] == 2
 
@@ -157,9 +158,9 @@ def test_the_next_slot_waits_until_the_own_checkpoint_was_read_from_l1(monkeypat
 def test_a_reorg_of_l1_behind_the_own_checkpoint_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     slots = Slots(elapsed_s=2)
     slots.sequencer._published_in = 7
-    slots.state.head.number = 7
+    slots.reader.newest_number = 7
     slots.look()
-    slots.state.head.number = 5
+    slots.reader.newest_number = 5
     slots.reader.newest_timestamp += SLOT_S
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + SLOT_S)

@@ -173,6 +173,7 @@ class Sequencer:
         if not parts.is_ready():
             self.state = "waits until the chain has caught up"
             return
+        newest_l1_block = parts.reader.newest_number  # before the state, which is not older then
         facts, state = parts.reader.seen()
         clock = self._clock()
         slot = facts.slot_at(clock.next_block())
@@ -186,7 +187,7 @@ class Sequencer:
             if clock.is_late:
                 self.state = "waits for L1, of which the newest blocks are missing"
             return
-        parent = self._parent(view, state)
+        parent = self._parent(view, state, newest_l1_block)
         if parent is None:
             self.state = "waits until the chain is as new as L1"
             return
@@ -214,9 +215,9 @@ class Sequencer:
         is_late = clock.since(begin) >= _MISSED_L1_BLOCK * clock.l1_slot_s
         return is_late and facts.slot_at(newest) >= slot - 1
 
-    def _parent(self, view: View, state: L1State) -> int | None:
+    def _parent(self, view: View, state: L1State, newest_l1_block: int) -> int | None:
         """The checkpoint that the next one stands on; None while what L1 has is not stored."""
-        if state.head.number < self._published_in:
+        if newest_l1_block < self._published_in:
             return None
         self._published_in = 0  # it was seen: a reorg of L1 may go behind it
         ours = view.chain.tips.checkpointed.checkpoint.number

@@ -263,6 +263,12 @@ class L1Reader:
         return None if self._observer is None else self._observer.inbox
 
     @property
+    def newest_number(self) -> int:
+        """Number of the newest block that was seen; the state of :meth:`seen` may be that of one before it, without
+        news since."""
+        return 0 if self._observer is None else self._observer.newest[0]
+
+    @property
     def newest_timestamp(self) -> int:
         """Timestamp of the newest block that was seen; 0 before there is one."""
         return 0 if self._observer is None else self._observer.newest[1]

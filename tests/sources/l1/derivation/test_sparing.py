@@ -59,6 +59,8 @@ class SimulatedHour:
         fetcher = BlobFetcher(BlobSources(consensus=(beacon,)), executor)
         self.source = L1Source(self.reader, fetcher, executor, clock=self.clock)
         self.lags: list[float] = []
+        #: Looks after which the state is that of an older block, as nothing has happened since.
+        self.older_states = 0
         self._published_at: dict[int, float] = {}
 
     def run(self, seconds: int) -> None:
@@ -73,6 +75,8 @@ class SimulatedHour:
         while self.clock.now < end:
             pause = self.reader.look_once()
             assert self.reader.describe()["reason"] is None
+            assert self.reader.newest_number == self._l1.head.number
+            self.older_states += self.reader.seen()[1].head.number < self._l1.head.number
             self._derive()
             self.clock.now += pause
             while due and due[-1][0] <= self.clock.now:
@@ -129,6 +133,7 @@ def test_a_day_at_the_tip_costs_no_more_than_12_000_calls(hour: SimulatedHour, c
     derived = hour.source.derived_count
     hour.run(HOUR_S)
     checkpoints = hour.source.derived_count - derived
+    assert hour.older_states > 0
     assert checkpoints >= HOUR_S // SLOT_S - 2
     assert hour.ingestor.view.tips.checkpointed.checkpoint.number >= chain.checkpoint_count - 1
     a_day = 24 * len(l1.requests)
