@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coincurve import PrivateKey
 from tests.sources.conftest import FollowingNode, following
 from tests.sources.l1.conftest import publish_on_l1
+from tests.sources.l1.derivation.attesting import address_of, sign
 from tests.sources.l1.publishing import PublishingL1, served
 from tests.sources.l1.scripted_l1 import Published
 from tests.sources.made_chain import MadeChain
@@ -20,6 +22,8 @@ from tests.sources.scripted_upstream import ScriptedUpstream
 
 from fastnode.protocol.checkpoint import CommitteeAttestation, PublishedCheckpoint, packed_attestations
 from fastnode.sources import moved_checkpoints
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.proposals import Proposal
 
 Json = dict[str, Any]
 CHECKPOINTS = 4
@@ -218,5 +222,25 @@ def test_a_recovery_id_may_be_written_in_either_of_its_forms(
             for item in attestations:
                 if item["signature"] != NO_SIGNATURE:
                     item["signature"] = item["signature"][:-2] + "1b"
+        with node_beside(tmp_path / "node", made, upstream) as node:
+            node.wait_for(chain)
+
+
+def test_an_address_may_stand_beside_the_signature_that_tells_it(
+    tmp_path: Path, chain: MadeChain, upstream: ScriptedUpstream
+) -> None:
+    keys = [PrivateKey(bytes([number + 1]) * 32) for number in range(5)]
+    with attested(chain, random.Random(2)) as made:
+        made.l1.committee_size = len(keys)
+        for unit in chain.units:
+            if unit.published is not None:
+                sheet = made.l1.sheet(unit.published)
+                sign(sheet, keys, range(4))
+                signed = Proposal.from_call_data(sheet.call_data).attestations(len(keys))
+                unit.published["attestations"] = [item.to_json() for item in signed]
+        made.propose()
+        for attestations in said(chain):
+            for item, key in zip(attestations, keys, strict=True):
+                item["address"] = hex_data(address_of(key))
         with node_beside(tmp_path / "node", made, upstream) as node:
             node.wait_for(chain)

@@ -16,6 +16,7 @@ from typing import Final
 from fastnode.archiver.source import PublicationClaim
 from fastnode.errors import DecodeError, FastnodeError, NotOnL1, UpstreamFault
 from fastnode.protocol.checkpoint import CommitteeAttestation, packed_attestations
+from fastnode.protocol.ethereum import recover_signer
 from fastnode.sources.l1.endpoints import L1Endpoint
 from fastnode.sources.l1.inbox import REORG_BLOCKS
 from fastnode.sources.l1.log_ranges import LogRanges
@@ -84,11 +85,14 @@ class PublicationCheck:
     def _has(
         self, endpoint: L1Endpoint, event: ProposedCheckpoint, attestations: Sequence[CommitteeAttestation]
     ) -> bool:
+        proposal = self._proposal(endpoint, event)
         try:
-            proposed = self._proposal(endpoint, event).attestations(self._facts.target_committee_size)
+            proposed = proposal.attestations(self._facts.target_committee_size)
         except DecodeError:
             return False
-        return list(map(_usual_form, attestations)) == list(map(_usual_form, proposed))
+        digest = proposal.attested_digest
+        given = [_usual_form(item, digest) for item in attestations]
+        return given == [_usual_form(item, digest) for item in proposed]
 
     def _proposal(self, endpoint: L1Endpoint, event: ProposedCheckpoint) -> Proposal:
         [transaction] = endpoint.results([("eth_getTransactionByHash", [event.tx_hash])])
@@ -128,9 +132,11 @@ def _canonical_hash(attestations: Sequence[CommitteeAttestation]) -> bytes | Non
     return attestations_hash(*packed_attestations(attestations))
 
 
-def _usual_form(attestation: CommitteeAttestation) -> tuple[bytes, bytes]:
-    """Nodes may write a recovery id in either of its two forms."""
-    signature = attestation.signature
+def _usual_form(attestation: CommitteeAttestation, digest: bytes) -> tuple[bytes, bytes]:
+    """Nodes may write a recovery id in either of its two forms, and the address beside the signature that tells it."""
+    address, signature = attestation.address, attestation.signature
     if any(signature) and signature[-1] < _RECOVERY_BASE:
         signature = signature[:-1] + bytes([signature[-1] + _RECOVERY_BASE])
-    return attestation.address, signature
+    if any(signature) and address != _NO_ADDRESS and recover_signer(digest, signature) == address:
+        address = _NO_ADDRESS
+    return address, signature
