@@ -363,6 +363,28 @@ def test_one_that_waits_here_and_is_not_on_the_bus_is_shared_after_a_while(serve
         bus.close()
 
 
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_one_that_the_bus_does_not_take_leaves_the_pool_unless_others_may_have_it(
+    server: NatsServer, *, is_repeated: bool
+) -> None:
+    held, body = HeldPool(), json.dumps(tx_of(1)).encode()
+    tx = Tx.from_json(json.loads(body), FOUR)
+    bus = open_bus(server.url, name="one")
+    try:
+        txs = SharedTxs(bus, Subjects("fastnode-1-away"), held, lambda: None, None, session="s")  # type: ignore[arg-type]
+        txs._read_on()
+        held.waiting[tx.hash] = False
+        if is_repeated:
+            txs.share(tx, body)
+        server.stop()
+        until(lambda: not bus.is_connected)
+        with pytest.raises(Refused, match="cannot be told of the transaction now"):
+            (txs.share_repeated if is_repeated else txs.share)(tx, body)
+        assert held.is_waiting(tx.hash) == is_repeated
+    finally:
+        bus.close()
+
+
 @pytest.mark.parametrize("has_claim", [True, False])
 @pytest.mark.parametrize("outcome", [TAKEN, REFUSED, FREE])
 def test_an_outcome_that_servers_have_lost_is_said_again(server: NatsServer, outcome: str, *, has_claim: bool) -> None:

@@ -42,8 +42,11 @@ class Sharing:
         #: Transactions of the pool that were looked for on the bus, and when.
         self._looked_for: dict[bytes, float] = {}
 
-    def share(self, tx_hash: bytes, tx_json: bytes, is_stopping: Callable[[], bool]) -> None:
-        """Returns when the bus has it; Refused, and it has left the pool, when it does not take it in time."""
+    def share(
+        self, tx_hash: bytes, tx_json: bytes, is_stopping: Callable[[], bool], *, may_be_there: bool = False
+    ) -> None:
+        """Returns when the bus has it; Refused when it does not take it in time, and it has left the pool then unless
+        it ``may_be_there``: other nodes may have it."""
         data = _packed(tx_json)
         if len(data) > TX_BYTES_MAX:
             self._mempool.pool.drop(tx_hash, "too large for the bus")
@@ -58,7 +61,8 @@ class Sharing:
                 return
             except UpstreamUnavailable as error:
                 if self._bus.clock.monotonic() >= deadline or is_stopping() or not self._bus.is_connected:
-                    self._mempool.pool.drop(tx_hash, "the bus does not take it")
+                    if not may_be_there:
+                        self._mempool.pool.drop(tx_hash, "the bus does not take it")
                     logger.warning("transaction not shared", extra=log_facts(reason=str(error)))
                     raise Refused(
                         "The nodes of this fleet cannot be told of the transaction now; try again later",

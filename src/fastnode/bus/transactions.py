@@ -147,6 +147,10 @@ class SharedTxs:
         self.counts["shared"] += 1
         self.handing_on.wake()
 
+    def share_repeated(self, tx: Tx, tx_json: bytes) -> None:
+        """As :meth:`share`, of one that a client sends once more: it stays in the pool."""
+        self._sharing.share(tx.hash, tx_json, lambda: self._is_stopping, may_be_there=True)
+
     # ---- questions -------------------------------------------------------------------------------
 
     def standing_of(self, tx_hash: bytes) -> Standing | None:

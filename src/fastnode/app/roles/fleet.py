@@ -98,7 +98,7 @@ class Fleet(Part):
             self._txs,
         ]
         core.mempool.watch_accepted(self._share)
-        core.mempool.watch_repeated(self._txs.share)
+        core.mempool.watch_repeated(self._txs.share_repeated)
 
     # ---- its life --------------------------------------------------------------------------------
 
