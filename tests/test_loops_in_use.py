@@ -422,6 +422,9 @@ def judge_proposals(parts: Parts) -> Iterator[Case]:
     judged = threading.Event()
     facts = SimpleNamespace(epoch_duration=32)
     reader = SimpleNamespace(
+        newest_timestamp=0,
+        newest_block_may_be_old=True,
+        slot_duration=12,
         seen=lambda: (facts, None),
         committees=SimpleNamespace(committee_of=lambda _epoch: judged.set()),
         clock=parts.clock,

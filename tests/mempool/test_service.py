@@ -127,7 +127,7 @@ def test_one_that_a_client_sends_again_is_told_of_until_a_node_has_it(
             entry, tx_json = PoolEntry.of(tx, FOUR), tx.to_json_bytes()
             [outcome] = mempool.take([(entry, tx_json)])
             assert isinstance(outcome, Added)
-            work = mempool.after_taking(entry, tx_json, outcome)
+            work = mempool.after_taking(entry.hash, tx_json, outcome)
             if work is not None:
                 work()
 

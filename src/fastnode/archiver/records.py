@@ -22,6 +22,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import orjson
+
 from fastnode.kernels import layouts
 from fastnode.storage.structs import placed
 
@@ -132,6 +134,11 @@ class StoredCheckpoint(NamedTuple):
     @property
     def last_block(self) -> int:
         return self.start_block + self.block_count - 1
+
+    @property
+    def archive_root(self) -> bytes:
+        """Root of the archive after it (32 bytes)."""
+        return bytes.fromhex(orjson.loads(self.archive_json)["root"][2:])
 
     def encode(self) -> bytes:
         head = _CHECKPOINT_HEAD.pack(

@@ -431,16 +431,16 @@ class Mempool:
         if closed is not None:
             raise Refused(closed, data={"code": "NO_TRANSACTIONS"})
 
-    def after_taking(self, entry: PoolEntry, tx_json: bytes, outcome: Added) -> Callable[[], None] | None:
+    def after_taking(self, tx_hash: bytes, tx_json: bytes, outcome: Added) -> Callable[[], None] | None:
         """Work that gives one that was taken to other nodes and to what builds blocks; None: there is none.  It may
         block, and raises Refused when another node refuses it."""
-        handover, told = self._audience(entry.hash, outcome)
-        if entry.forwarded or (handover is None and not told):
+        handover, told = self._audience(tx_hash, outcome)
+        if (handover is None and not told) or self.pool.unforwarded_since(tx_hash) is None:
             return None
 
         def work() -> None:
             if handover is not None:
-                handover.offer(entry.hash, tx_json)
+                handover.offer(tx_hash, tx_json)
             if told:
                 tx = Tx.from_json(orjson.loads(tx_json), self.pool.release)
                 for tell in told:

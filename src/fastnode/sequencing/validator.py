@@ -167,8 +167,9 @@ class Validator:
         if parts.is_paused():
             raise SlotLost("the node is paused")
         facts, _ = parts.reader.seen()
+        clock = L1Time.of(parts.reader)
         if not parts.signs:
-            self._await_right(facts, proposal)
+            self._await_right(facts, proposal, clock)
             self.counts["found right"] += 1
             self._refused_in_a_row = 0
             logger.info("a checkpoint is right", extra=log_facts(slot=proposal.slot, archive=proposal.archive_root))
@@ -180,9 +181,8 @@ class Validator:
             return 0
         if parts.reader.run(lambda endpoint: is_hatch_open(endpoint, facts, proposal.slot)):
             raise SlotLost("the escape hatch is open")
-        self._await_right(facts, proposal)
-        begin = facts.start_of_slot(proposal.slot) - parts.reader.slot_duration
-        parts.guard.enter(proposal.slot, L1Time.of(parts.reader).since(begin))
+        self._await_right(facts, proposal, clock)
+        parts.guard.enter(proposal.slot, clock.since(facts.start_of_slot(proposal.slot) - clock.l1_slot_s))
         message = digests.attestation(proposal.header, proposal.archive_root, proposal.fee_asset_price_modifier)
         signatures = own_attestations(proposal.slot, members, message, parts.door)
         for signature in signatures.values():
@@ -191,12 +191,11 @@ class Validator:
             raise SlotLost("other nodes have signed with the keys that are here")
         return len(signatures)
 
-    def _await_right(self, facts: RollupFacts, proposal: CheckpointProposal) -> None:
+    def _await_right(self, facts: RollupFacts, proposal: CheckpointProposal, clock: L1Time) -> None:
         """Look until the checkpoint is found right, as what it is compared with may still be on its way.
 
         SlotLost when it is wrong, or its slot is over before that can be said; _OnL1Error.
         """
-        clock = L1Time.of(self._parts.reader)
         while not self._loop.is_stopping:
             try:
                 blocks, chain = self._blocks(proposal)

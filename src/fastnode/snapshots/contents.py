@@ -158,9 +158,8 @@ def _chain_facts(data: ChainData) -> dict[str, Any]:
             raise SnapshotError(f"the database {data.store.path} lacks its newest block")
         checkpoint = view.checkpoint(view.tips.checkpointed.checkpoint.number)
         l1 = _NO_L1_BLOCK if checkpoint is None else _l1_of(checkpoint)
-        last, root = view.tips.checkpointed.block, view.chain.genesis_archive_root
-        if checkpoint is not None:
-            root = bytes.fromhex(orjson.loads(checkpoint.archive_json)["root"][2:])
+        last = view.tips.checkpointed.block
+        root = view.chain.genesis_archive_root if checkpoint is None else checkpoint.archive_root
         return {
             "network": Network.of(data.store.chain),
             "block_number": newest.number,

@@ -21,8 +21,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from fastnode.archiver.entries import publication_json
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointAuthority, MovedRecord, Publication, PublicationClaim
@@ -106,9 +104,11 @@ class MovedCheckpoints:
     def _require_on_l1(self, view: ChainView, moved: Sequence[Publication]) -> None:
         if self._authority is None or not moved:
             return
+        stored = [(each, view.checkpoint(each.number)) for each in moved]
         claims = [
-            PublicationClaim(each.number, _archive_root(view, each.number), each.l1.block_number, each.attestations)
-            for each in moved
+            PublicationClaim(each.number, checkpoint.archive_root, each.l1.block_number, each.attestations)
+            for each, checkpoint in stored
+            if checkpoint is not None
         ]
         wrong = next((error for error in self._authority.differences(claims) or () if error is not None), None)
         if wrong is not None:
@@ -174,12 +174,6 @@ class MovedCheckpoints:
 
     def _answers(self, method: str, parameters: Sequence[Any]) -> Sequence[Any]:
         return self._remote.ask([(method, parameters)]).answers
-
-
-def _archive_root(view: ChainView, number: int) -> bytes:
-    stored = view.checkpoint(number)
-    assert stored is not None
-    return bytes.fromhex(orjson.loads(stored.archive_json)["root"][2:])
 
 
 def _has_moved(view: ChainView, number: int, publication: Publication | None) -> bool | None:

@@ -187,8 +187,8 @@ class _Answers:
         return [outcome.value if isinstance(outcome, Added) else outcome for outcome in outcomes]
 
     def after_insert(self, outcome: str, call: tuple[bytes, bytes, bytes]) -> Callable[[], None] | None:
-        tx_hash, record, tx_json = call
-        return self._core.mempool.after_taking(PoolEntry.decode(tx_hash, record), tx_json, Added(outcome))
+        tx_hash, _, tx_json = call
+        return self._core.mempool.after_taking(tx_hash, tx_json, Added(outcome))
 
     def consider(self, tx_hash: bytes, record: bytes) -> str:
         return self._core.mempool.pool.consider_entry(PoolEntry.decode(tx_hash, record)).value

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastnode.archiver.source import PublicationClaim
-from fastnode.errors import DecodeError, FastnodeError, NotOnL1, UpstreamFault
+from fastnode.errors import DecodeError, FastnodeError, NotOnL1, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.checkpoint import CommitteeAttestation, packed_attestations
 from fastnode.protocol.ethereum import recover_signer
 from fastnode.sources.l1.endpoints import L1Endpoint
@@ -34,10 +34,8 @@ from fastnode.sources.l1.rollup import RollupFacts
 __all__ = ["PublicationCheck"]
 
 #: Blocks of L1 between two claims from which on they are looked for with questions of their own.
-_GAP_BLOCKS: Final = 10_000
+_GAP_BLOCKS: Final = 1_000
 _NO_ADDRESS: Final = bytes(20)
-#: Added to the recovery id of a signature in the form that Ethereum uses.
-_RECOVERY_BASE: Final = 27
 
 
 class PublicationCheck:
@@ -54,10 +52,16 @@ class PublicationCheck:
         read before.  UpstreamError and DecodeError of the endpoint."""
         if known is not None and all(_is_of(claim, known) for claim in claims):
             return [None] * len(claims)
+        newest = endpoint.block("latest")
+        if newest is None:
+            raise UpstreamUnavailable("it does not give its newest block")
         wanted = {(claim.number, claim.archive_root) for claim in claims}
         events: dict[tuple[int, bytes], list[ProposedCheckpoint]] = {}
-        for first, last in _ranges(claims):
-            for log in self._read(endpoint, first, last):
+        # Providers refuse ranges that go beyond their newest block, and are not to suffer for what others claim.
+        for first, last in _ranges(
+            [claim.l1_block_number for claim in claims if claim.l1_block_number <= newest.number]
+        ):
+            for log in self._read(endpoint, first, min(last, newest.number)):
                 key = (log.number, log.archive_root)
                 if key in wanted:
                     events.setdefault(key, []).append(ProposedCheckpoint.from_log(log))
@@ -78,36 +82,32 @@ class PublicationCheck:
         given = _canonical_hash(claim.attestations)
         if any(event.attestations_hash == given for event in events):
             return None
-        if any(self._has(endpoint, event, claim.attestations) for event in events):
-            return None
+        for event in events:
+            proposal = self._proposal(endpoint, event)
+            if isinstance(proposal, str):  # the endpoint cannot tell: no fault of it, nor of the other node
+                return NotOnL1(f"the attestations to checkpoint {claim.number} cannot be compared: {proposal}")
+            if self._has(proposal, claim.attestations):
+                return None
         return UpstreamFault(f"checkpoint {claim.number} does not have the attestations that it has on L1")
 
-    def _has(
-        self, endpoint: L1Endpoint, event: ProposedCheckpoint, attestations: Sequence[CommitteeAttestation]
-    ) -> bool:
-        proposal = self._proposal(endpoint, event)
+    def _has(self, proposal: Proposal, attestations: Sequence[CommitteeAttestation]) -> bool:
         try:
             proposed = proposal.attestations(self._facts.target_committee_size)
         except DecodeError:
             return False
         digest = proposal.attested_digest
-        given = [_usual_form(item, digest) for item in attestations]
-        return given == [_usual_form(item, digest) for item in proposed]
+        return [_usual_form(item, digest) for item in attestations] == list(proposed)
 
-    def _proposal(self, endpoint: L1Endpoint, event: ProposedCheckpoint) -> Proposal:
+    def _proposal(self, endpoint: L1Endpoint, event: ProposedCheckpoint) -> Proposal | str:
+        """The call of ``propose``, or why it cannot be found."""
         [transaction] = endpoint.results([("eth_getTransactionByHash", [event.tx_hash])])
-        found = find_in_transaction(transaction, self._facts.signing_domain, event)
-        if found is None:
-            traced = find_in_trace(endpoint, self._facts.signing_domain, event)
-            if isinstance(traced, str):
-                raise UpstreamFault(traced)
-            found = traced
-        return found
+        domain = self._facts.signing_domain
+        return find_in_transaction(transaction, domain, event) or find_in_trace(endpoint, domain, event)
 
 
-def _ranges(claims: Sequence[PublicationClaim]) -> Iterator[tuple[int, int]]:
+def _ranges(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
     """First and last block of L1 of each question; a reorg may have brought an event nearby meanwhile."""
-    numbers = sorted({claim.l1_block_number for claim in claims})
+    numbers = sorted(set(blocks))
     first = 0
     for place, number in enumerate(numbers):
         if place + 1 == len(numbers) or numbers[place + 1] - number > _GAP_BLOCKS:
@@ -132,11 +132,9 @@ def _canonical_hash(attestations: Sequence[CommitteeAttestation]) -> bytes | Non
     return attestations_hash(*packed_attestations(attestations))
 
 
-def _usual_form(attestation: CommitteeAttestation, digest: bytes) -> tuple[bytes, bytes]:
-    """Nodes may write a recovery id in either of its two forms, and the address beside the signature that tells it."""
+def _usual_form(attestation: CommitteeAttestation, digest: bytes) -> CommitteeAttestation:
+    """Nodes may write the address beside the signature that tells it."""
     address, signature = attestation.address, attestation.signature
-    if any(signature) and signature[-1] < _RECOVERY_BASE:
-        signature = signature[:-1] + bytes([signature[-1] + _RECOVERY_BASE])
     if any(signature) and address != _NO_ADDRESS and recover_signer(digest, signature) == address:
-        address = _NO_ADDRESS
-    return address, signature
+        return CommitteeAttestation(_NO_ADDRESS, signature)
+    return attestation

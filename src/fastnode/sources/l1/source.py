@@ -25,8 +25,6 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, Final
 
-import orjson
-
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord, Record, TipsRecord, UndoRecord
 from fastnode.errors import (
@@ -575,9 +573,7 @@ def _last_block(view: ChainView, checkpoint: int) -> int:
 def _archive_root(view: ChainView, checkpoint: int) -> bytes:
     """The root of the archive after a stored checkpoint."""
     stored = view.checkpoint(checkpoint)
-    if stored is None:
-        return view.chain.genesis_archive_root
-    return bytes.fromhex(orjson.loads(stored.archive_json)["root"][2:])
+    return view.chain.genesis_archive_root if stored is None else stored.archive_root
 
 
 def _with(tips: L2Tips, proven: TipId, finalized: TipId) -> L2Tips:
