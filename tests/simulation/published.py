@@ -56,17 +56,32 @@ class ChainOnL1:
         self.release, self.genesis, self.chain_record = made.release, made.genesis, made.chain_record
         self._seen = b""
         self._units: list[Unit] = []
+        self._blocks: list[L2Block] = []
+        self._tx_hashes: frozenset[bytes] = frozenset()
+        #: Those that were here at the last block of L1, by number: a day has thousands of looks at hundreds of them.
+        self._known: dict[int, tuple[Sheet, bytes, Unit]] = {}
 
     @property
     def units(self) -> list[Unit]:
-        l1 = self._l1
-        if self._seen != l1.head.hash:
-            self._seen = l1.head.hash
-            places = {item.number: block for block in l1.blocks for item in block.proposals}
-            self._units = [
-                replace(unit, published=self._published(sheet, places[unit.number])) for unit, sheet in self._placed()
-            ]
+        self._renew()
         return self._units
+
+    def _renew(self) -> None:
+        l1 = self._l1
+        if self._seen == l1.head.hash:
+            return
+        self._seen = l1.head.hash
+        places = {item.number: block for block in l1.blocks for item in block.proposals}
+        self._known = {unit.number: self._placed_at(unit, sheet, places[unit.number]) for unit, sheet in self._placed()}
+        self._units = [unit for _, _, unit in self._known.values()]
+        self._blocks = [block for unit in self._units for block in unit.blocks]
+        self._tx_hashes = frozenset(effect.tx_hash for block in self._blocks for effect in block.body.tx_effects)
+
+    def _placed_at(self, unit: Unit, sheet: Sheet, block: Any) -> tuple[Sheet, bytes, Unit]:
+        known = self._known.get(unit.number)
+        if known is not None and known[0] is sheet and known[1] == block.hash:
+            return known
+        return sheet, block.hash, replace(unit, published=self._published(sheet, block))
 
     def _published(self, sheet: Sheet, block: Any) -> Json:
         place = L1PublishedData(block.number, block.timestamp, block.hash)
@@ -75,7 +90,13 @@ class ChainOnL1:
 
     @property
     def blocks(self) -> list[L2Block]:
-        return [block for unit in self.units for block in unit.blocks]
+        self._renew()
+        return self._blocks
+
+    def has(self, tx_hash: bytes) -> bool:
+        """True if one of the blocks has this transaction."""
+        self._renew()
+        return tx_hash in self._tx_hashes
 
     def tips(self) -> L2Tips:
         tips: list[TipId] = [genesis_tips().checkpointed]

@@ -70,6 +70,8 @@ LOOK_S: Final = 4.0
 #: Without any source for so long a node must say so.
 ALONE_S: Final = 120.0
 EPOCHS: Final = 400
+#: Seconds without a new checkpoint, for which no trouble is long enough: nobody follows anything any more.
+STANDING_S: Final = 7_200.0
 #: Milliseconds between looks of nodes at others; and in stories of so many minutes, which would else be mostly of
 #: looks that find nothing: a slot.
 PACE: Final = {"archiver_polling_interval_ms": 4_000, "upstream_polling_min_ms": 1_000}
@@ -82,6 +84,8 @@ TROUBLE_S: Final = 25.0
 LONG_TROUBLE_S: Final = 300.0
 #: Seconds between looks at what must hold, in long stories.
 LONG_LOOK_S: Final = 12.0
+#: Calms of a long story after which memory of what has stopped is collected, which takes part of a second.
+LONG_COLLECT_CALMS: Final = 6
 #: Shortest and longest time between two deeds of a wallet.
 WALLET_S: Final = (2.0, 20.0)
 LONG_WALLET_S: Final = (24.0, 240.0)
@@ -122,8 +126,12 @@ class Story:
         self._wallets = Wallets(world) if "wallets" in kinds and world.release is FOUR else None
         self._divided: list[NodeWithWorkers] = []
         self._is_calm = False
+        self._calms = 0
         self._is_over = False
         self._proposals: dict[str, Proposal] = {}
+        self._published_at = 0.0
+        #: The newest block of L1 that was looked at, and the checkpoints that it has.
+        self._seen_on_l1: tuple[bytes, list[Proposal]] = (b"", [])
         self._committee = [PrivateKey(bytes([place + 1]) * 32) for place in range(4)]
         self._l1_dice, self._proposer_dice = world.chance("l1"), world.chance("proposer")
         self._prover_dice, self._dice = world.chance("prover"), world.chance("trouble")
@@ -214,7 +222,7 @@ class Story:
                 self._divided.append(node)
             else:
                 world.add(f"node-{number}", **settings)
-        put_workers_in_place(self._divided)
+        put_workers_in_place(self._divided, is_long=self._is_long)
         if self.fleet.is_there:
             self.fleet.open()
 
@@ -273,6 +281,7 @@ class Story:
         self._proposals[transaction.tx_hash] = proposal
         pruned = {"prunable_from": None} if l1.is_prunable() else {}
         block = l1.publish(proposal.sheet, transaction, **pruned)
+        self._published_at = self.world.now
         self.checks.note(block.hash, proposal.is_good)
         self.world.say(
             "L1", f"has checkpoint {number} in block {l1.head.number}{'' if proposal.is_good else ', a bad one'}"
@@ -281,11 +290,15 @@ class Story:
     def _on_l1(self) -> list[Proposal]:
         """The checkpoints that L1 has, from the first one on."""
         l1 = self.world.l1
-        found: dict[int, Proposal] = {}
-        for block in l1.blocks:
-            for item in block.proposals:
-                found[item.number] = self._proposals[item.tx_hash]
-        return [found[number] for number in range(1, l1.head.pending + 1)]
+        seen, known = self._seen_on_l1
+        if seen != l1.head.hash:
+            found: dict[int, Proposal] = {}
+            for block in l1.blocks:
+                for item in block.proposals:
+                    found[item.number] = self._proposals[item.tx_hash]
+            known = [found[number] for number in range(1, l1.head.pending + 1)]
+            self._seen_on_l1 = l1.head.hash, known
+        return known
 
     def _first_bad(self) -> int | None:
         return next((item.unit.number for item in self._on_l1() if not item.is_good), None)
@@ -303,6 +316,8 @@ class Story:
         while not self._is_over:
             slot += 1
             the_world().sleep(slot * SLOT_BLOCKS * L1_SLOT_S + 2.0 - world.now)
+            if world.now - self._published_at > STANDING_S:
+                raise Violation(f"L1 has had no new checkpoint for {STANDING_S / 3600:g} hours")
             if self._is_calm or dice.random() < 0.15:
                 continue
             if world.l1.head.in_progress and dice.random() < 0.4:
@@ -320,8 +335,10 @@ class Story:
         common = 0
         while common < min(top, len(chain.units)) and chain.units[common] is on_l1[common].unit:
             common += 1
-        if common < top:  # what the proposer has is on another fork
-            return
+        if common < top:  # what the proposer has is on another fork: two were in the making, and L1 has the other one
+            chain.undo_to(chain.units[common - 1].blocks[-1].number if common else 0)
+            for proposal in on_l1[common:top]:
+                chain.take_up(proposal.unit)
         chain.undo_to(chain.units[top - 1].blocks[-1].number if top else 0)
         chain._chain._slot = max(slot - 1, chain.units[-1].making._variables.slot_number if chain.units else 0)
         number = top + 1
@@ -659,7 +676,8 @@ class Story:
         self._rest(LOOK_S)  # all notice what happened in the last moment
         end = world.now + CALM_S
         self._await_well(end)
-        if self._is_long:
+        self._calms += 1
+        if self._is_long and self._calms % LONG_COLLECT_CALMS == 0:
             gc.collect()  # nodes that have stopped; it is switched off otherwise
         while (trouble := self.checks.compare_answers()) is not None:
             # Trouble of before the calm, a line that was cut say, may be noticed only now, and is over soon.

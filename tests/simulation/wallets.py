@@ -306,8 +306,7 @@ class Wallets:
         return view is not None and view.chain.tx_location(tx.hash) is not None
 
     def _is_on_l1(self, tx: SentTx) -> bool:
-        chain = self.published["l2-one"].chain
-        return any(tx.hash == effect.tx_hash for block in chain.blocks for effect in block.body.tx_effects)
+        return self.published["l2-one"].chain.has(tx.hash)  # type: ignore[attr-defined,no-any-return]
 
     def _judge(
         self,

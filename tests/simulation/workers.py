@@ -42,6 +42,9 @@ _ROOM: Final = 1 << 18
 #: Seconds after which a worker must have seen that its primary has gone.
 _SEEN_S: Final = 2.0
 _LOOK_S: Final = 1.0
+#: In long stories, seconds between looks of a primary for what is new, and between reports.
+LONG_LOOK_S: Final = 2.0
+LONG_REPORT_S: Final = 6.0
 
 
 class Pipe:
@@ -385,11 +388,15 @@ async def _never_trim(_budget: object) -> None:
     await asyncio.Event().wait()
 
 
-def put_workers_in_place(nodes: list[NodeWithWorkers]) -> None:
+def put_workers_in_place(nodes: list[NodeWithWorkers], *, is_long: bool = False) -> None:
     """Give the shipped code pipes in the place of sockets, and a machine whose processors do not count.
 
     A copy that meets a compaction waits on the machine's clock, as LevelDB's own thread does: no time of the world.
+    ``is_long``: primary and workers tell each other less often that nothing is new, which half of a day would go for.
     """
+    if is_long:
+        hub._LOOK_INTERVAL_S = LONG_LOOK_S  # type: ignore[misc]
+        hub.FACTS_INTERVAL_S = worker_process.REPORT_INTERVAL_S = LONG_REPORT_S  # type: ignore[misc]
     doors = {node.name: node.door for node in nodes}
     link.socket = SimpleNamespace(  # type: ignore[assignment]
         socket=lambda *_: Dialling(doors), AF_UNIX=1, SOCK_STREAM=1

@@ -22,6 +22,7 @@ from fastnode.protocol.fields import hex_text
 from fastnode.protocol.genesis import genesis_tips
 from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.tips import BlockId, L2Tips, TipId
+from fastnode.world_state.apply import BlockDraft
 from fastnode.world_state.state import WorldState
 
 Json = dict[str, Any]
@@ -123,6 +124,19 @@ class MadeChain:
         self._chain._proposed = self.block_id(number)
         self.proven = min(self.proven, self.checkpoint_count)
         self.finalized = min(self.finalized, self.proven)
+
+    def take_up(self, unit: Unit) -> None:
+        """Append a whole checkpoint that was taken back, behind the block that it was made on."""
+        assert unit.number == len(self.units) + 1
+        for index, made in enumerate(unit.making.blocks):
+            draft = BlockDraft(made.block.body, unit.number, index)
+            block, prepared = self._state.build(draft, made.messages or (), lambda *_, made=made: made.block.header)
+            assert block == made.block
+            self._state.commit(prepared)
+        self.units.append(unit)
+        assert unit.tip is not None
+        self._chain._checkpoints.append(unit.tip)
+        self._chain._proposed = self.block_id(self.tip)
 
     # ---- looking -----------------------------------------------------------------------------
 

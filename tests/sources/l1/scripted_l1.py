@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.sources.scripted_upstream import RejectionError, ScriptedServer
 
+from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import Function
@@ -167,13 +168,17 @@ class ScriptedL1(ScriptedServer):
         return self.head
 
     def send(self, *messages: bytes, checkpoint: int | None = None) -> Block:
-        """Messages to the rollup, in a new block; to the checkpoint that is filled now, or to a later one."""
+        """Messages to the rollup, in a new block; to the checkpoint that is filled now, or to a later one; to the next
+        one where it is full."""
         head = self.head
         number = head.in_progress if checkpoint is None else checkpoint
         sent = list(head.sent)
         new: list[Sent] = []
         for message in messages:
-            index = 1024 * (number - 1) + sum(item.checkpoint == number for item in sent)
+            place = sum(item.checkpoint == number for item in sent)
+            if place == L1_TO_L2_MESSAGES_PER_CHECKPOINT:
+                number, place = number + 1, 0
+            index = L1_TO_L2_MESSAGES_PER_CHECKPOINT * (number - 1) + place
             before = sent[-1].rolling_hash if sent else NO_HASH
             new.append(Sent(number, index, message, keccak_256(before + message)[:16]))
             sent.append(new[-1])

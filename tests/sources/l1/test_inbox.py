@@ -16,6 +16,7 @@ from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamR
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint
@@ -81,6 +82,18 @@ def test_messages_are_given_by_checkpoint(l1: ScriptedL1, endpoint: L1Endpoint) 
         None,
     ]
     assert inbox.count == 3
+
+
+def test_messages_that_a_checkpoint_has_no_room_for_are_of_the_next_one(l1: ScriptedL1, endpoint: L1Endpoint) -> None:
+    number = l1.head.in_progress
+    messages = [message(value) for value in range(1, L1_TO_L2_MESSAGES_PER_CHECKPOINT + 3)]
+    for begin in range(0, len(messages), 600):
+        l1.send(*messages[begin : begin + 600])
+    l1.advance(number + 2)
+    inbox = Inbox(INBOX, DEPLOYMENT)
+    refresh(inbox, endpoint)
+    assert inbox.messages_of(number) == tuple(messages[:L1_TO_L2_MESSAGES_PER_CHECKPOINT])
+    assert inbox.messages_of(number + 1) == tuple(messages[L1_TO_L2_MESSAGES_PER_CHECKPOINT:])
 
 
 def test_a_checkpoint_that_may_get_more_messages_has_none_yet(l1: ScriptedL1, endpoint: L1Endpoint) -> None:
