@@ -25,6 +25,7 @@ from tests.simulation.peer_world import _Policy
 from tests.simulation.scheduler import EPOCH, Loop, the_world
 from tests.simulation.world import NodeOfWorld, Violation
 
+from fastnode.bus import connection, handing_on, members, publisher, transactions, upstream
 from fastnode.bus.connection import Bus, Outgoing
 from fastnode.bus.handing_on import TAKEN, HandingOn
 from fastnode.bus.members import DEAD_S
@@ -41,8 +42,18 @@ _Action = Callable[[random.Random], None]
 SHARE: Final = 0.2
 #: Seconds after which a node must have seen that no server answers: two pings, and the limit of a request.
 _SEEN_S: Final = 20.0
+#: Seconds between looks, and between signs of life, in long stories.
+LONG_LOOK_S: Final = 5.0
+LONG_HEARTBEAT_S: Final = 4.0
 #: Parts of what a lying publisher says that are lies.
 _LIES: Final = (0.05, 0.5)
+
+
+def _tell_less_often() -> None:
+    """Looks and signs of life of a long story, which is mostly of those that find nothing."""
+    transactions.POLL_S = transactions.LOOK_S = handing_on.LOOK_S = LONG_LOOK_S  # type: ignore[misc]
+    members.HEARTBEAT_S = publisher.HEARTBEAT_S = upstream.LOOK_S = LONG_HEARTBEAT_S  # type: ignore[misc]
+    connection.WATCH_S = LONG_HEARTBEAT_S  # type: ignore[misc]
 
 
 class Fleet:
@@ -102,6 +113,8 @@ class Fleet:
 
     def open(self) -> None:
         """Once the world is, before its nodes."""
+        if self._story.is_long:
+            _tell_less_often()
         Loop.peers = self.wire
         asyncio.set_event_loop_policy(_Policy())
         self._world.on_killed.append(self.wire.forget)

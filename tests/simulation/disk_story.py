@@ -30,7 +30,7 @@ __all__ = ["DISK_KINDS", "DiskTroubles"]
 DISK_KINDS: Final = ("power", "room", "damage")
 _Action = Callable[[random.Random], None]
 _UNREADABLE: Final = re.compile(r"the database \S+ (?:is damaged|cannot be read)|cannot read the database \S+:")
-_DAMAGED: Final = re.compile(r"the database (\S+) is damaged")
+_DAMAGED: Final = re.compile(r"the database (\S+?)(?: is|, which is) damaged")
 _SLOT_DAMAGED: Final = re.compile(r"(.*) is damaged: it does not say for which slot")
 
 

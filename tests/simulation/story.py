@@ -112,9 +112,9 @@ class Story:
     def __init__(self, world: World, minutes: float, nodes: int | None = None, kinds: Sequence[str] = KINDS) -> None:
         self.world, self.end_s = world, minutes * 60
         self._count = nodes
-        self._is_long = minutes >= LONG_MINUTES
+        self.is_long = minutes >= LONG_MINUTES
         self._pace, self._trouble_s, self._look_s, self._wallet_s = PACE, TROUBLE_S, LOOK_S, WALLET_S
-        if self._is_long:
+        if self.is_long:
             self._pace, self._trouble_s, self._look_s = LONG_PACE, LONG_TROUBLE_S, LONG_LOOK_S
             self._wallet_s = LONG_WALLET_S
         if {"wallets", "damage"} <= set(kinds):
@@ -222,7 +222,7 @@ class Story:
                 self._divided.append(node)
             else:
                 world.add(f"node-{number}", **settings)
-        put_workers_in_place(self._divided, is_long=self._is_long)
+        put_workers_in_place(self._divided, is_long=self.is_long)
         if self.fleet.is_there:
             self.fleet.open()
 
@@ -677,7 +677,7 @@ class Story:
         end = world.now + CALM_S
         self._await_well(end)
         self._calms += 1
-        if self._is_long and self._calms % LONG_COLLECT_CALMS == 0:
+        if self.is_long and self._calms % LONG_COLLECT_CALMS == 0:
             gc.collect()  # nodes that have stopped; it is switched off otherwise
         while (trouble := self.checks.compare_answers()) is not None:
             # Trouble of before the calm, a line that was cut say, may be noticed only now, and is over soon.
