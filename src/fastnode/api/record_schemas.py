@@ -191,7 +191,7 @@ RECORDS: Final[dict[str, str]] = {
     "tip: number, sourceTip?: number|null, lagBlocks?: number|null, "
     "catchingUp?: {blocksPerSecond: float, etaSeconds: number|null}|null, isReady: boolean, "
     "noTransactions: string|null, reorgs?: number, "
-    "lastPassAt?: number|null, upstreams: any[], l1?: any}",
+    "lastPassAt?: number|null, unconfirmedFromCheckpoint?: number|null, upstreams: any[], l1?: any}",
     # ---- validators
     "TimeStat": "{timestamp: bigint, slot: number, date: string}",
     "MissedStat": "{currentStreak: number, rate?: float, count: number, total: number}",

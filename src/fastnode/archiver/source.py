@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 
@@ -331,6 +331,13 @@ class PublicationClaim:
     attestations: tuple[CommitteeAttestation, ...]
 
 
+class PublicationOnL1(NamedTuple):
+    """The block of L1 that has a checkpoint, and the attestations that it has there."""
+
+    l1: L1PublishedData
+    attestations: tuple[CommitteeAttestation, ...]
+
+
 class CheckpointAuthority(Protocol):
     """Knows which checkpoints there are: L1."""
 
@@ -346,5 +353,11 @@ class CheckpointAuthority(Protocol):
         roots are those that the authority has.
 
         May block for its own time-outs; called from worker threads.
+        """
+        ...
+
+    def publications(self, claims: Sequence[PublicationClaim]) -> Sequence[PublicationOnL1 | None] | None:
+        """For each claim what the authority has of the checkpoint, None where it has none or cannot tell; None if it is
+        not known now.  May block for its own time-outs.
         """
         ...

@@ -678,6 +678,7 @@ class SyncStatus(TypedDict):
     noTransactions: str | None
     reorgs: NotRequired[int]
     lastPassAt: NotRequired[int | None]
+    unconfirmedFromCheckpoint: NotRequired[int | None]
     upstreams: list[Any]
     l1: NotRequired[Any]
 

@@ -33,6 +33,7 @@ from fastnode.loop import Setbacks
 from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
 from fastnode.sources.comparison import Comparison
+from fastnode.sources.confirmation import Confirmation
 from fastnode.sources.l1.source import InvalidCheckpoint, L1Source
 from fastnode.sources.pace import USUAL_SLOT_S, PollPace
 from fastnode.sources.progress import TOLD_BLOCKS_MAX, CatchUpProgress, level_of_blocks
@@ -152,13 +153,14 @@ class Follower:
         self._open_l1 = open_l1
         self._proposals = proposals
         self._begin = begin
+        self._confirmation = None if authority is None else Confirmation(authority)
         self._sources = {
             upstream: UpstreamSource(
                 upstream,
                 executor,
                 messages,
                 l1_tips=l1_tips,
-                authority=authority,
+                authority=self._confirmation,
                 shortening_s=self._options.shortening_s,
                 l1_grace_s=self._options.l1_grace_s,
             )
@@ -215,6 +217,11 @@ class Follower:
         lag = self.lag_blocks
         return self.has_caught_up and (lag is None or lag <= self._options.ready_max_lag_blocks)
 
+    @property
+    def unconfirmed_from(self) -> int | None:
+        """The lowest checkpoint that is stored as another node said while L1 did not answer; None for none."""
+        return None if self._confirmation is None else self._confirmation.lowest
+
     def describe(self) -> dict[str, Any]:
         """For status reports."""
         return {
@@ -227,6 +234,7 @@ class Follower:
             "isReady": self.is_ready,
             "reorgs": self.reorg_count,
             "lastPassAt": None if (at := self._standing.last_pass_at) is None else int(at),
+            "unconfirmedFromCheckpoint": self.unconfirmed_from,
             "upstreams": self._upstreams.describe(),
         } | ({} if self._l1 is None else {"derivation": self._l1.describe()})
 
@@ -286,6 +294,8 @@ class Follower:
             outcomes.add(l1_outcome)
         if self._proposals is not None and self.has_caught_up:
             self._proposals.apply(self._ingestor)
+        if self._confirmation is not None:
+            self._hold_against_l1(self._confirmation)
         # L1 gives what it has; the rest, and everything while L1 is silent or blobs are missing, comes from upstreams.
         outcomes |= self._ask_upstreams(only_proposed=l1_outcome is _Outcome.COMPLETE)
         return self._pause_after(outcomes)
@@ -298,6 +308,15 @@ class Follower:
             return None
         self._on_early("L1 does not answer")
         return _Outcome.UNAVAILABLE
+
+    def _hold_against_l1(self, confirmation: Confirmation) -> None:
+        """Mend what was stored as others say while L1 did not answer."""
+        try:
+            for record in confirmation.records(self._ingestor.view):
+                self.reorg_count += isinstance(record, UndoRecord)
+                self._ingestor.apply(record)
+        except (BlockRejected, DecodeError, UpstreamError) as error:
+            self._set_trouble(f"L1: {error}")
 
     def _ask_upstreams(self, *, only_proposed: bool) -> set[_Outcome]:
         shorter: list[UpstreamSource] = []

@@ -50,9 +50,9 @@ class Attested:
         signature = f"0x{dice.getrandbits(512):0128x}{dice.choice((27, 28)):02x}"
         return {"address": NO_ADDRESS, "signature": signature}
 
-    def propose(self, form: Any = None) -> None:
-        """On L1, each checkpoint near the block that it names, and the chain's messages."""
-        for unit in self.chain.units:
+    def propose(self, form: Any = None, *, first: int = 0) -> None:
+        """On L1, each checkpoint from this place on near the block that it names, and the chain's messages."""
+        for unit in self.chain.units[first:]:
             if unit.published is None:
                 continue
             published = PublishedCheckpoint.from_json(unit.published)

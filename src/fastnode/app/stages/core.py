@@ -363,6 +363,7 @@ def _open_validator_watch(
         chain=data.store.chain,
         configuration=configuration,
         is_ready=condition.is_ready,
+        is_confirmed=lambda: source.is_confirmed,
     )
 
 

@@ -79,6 +79,11 @@ class Source(Part):
         self.allow_list: Sequence[AllowedElement] = ()
 
     @property
+    def is_confirmed(self) -> bool:
+        """False while checkpoints are stored as others say, and L1 is to say whether they are true."""
+        return True
+
+    @property
     def runs(self) -> Runs | None:
         """Brings blocks in the thread that ingests; None: nothing does."""
         return self.follower
@@ -169,6 +174,10 @@ class FollowedChain(Source):
     def _running(self) -> Follower:
         assert self.follower is not None  # a part is asked once it is fed
         return self.follower
+
+    @property
+    def is_confirmed(self) -> bool:
+        return self._running.unconfirmed_from is None
 
     def is_ready(self) -> bool:
         return self._running.is_ready

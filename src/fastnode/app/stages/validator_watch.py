@@ -96,6 +96,7 @@ class OffenseDetection(ValidatorWatch):
         chain: ChainInfo,
         configuration: NodeConfiguration,
         is_ready: Callable[[], bool],
+        is_confirmed: Callable[[], bool],
     ) -> None:
         from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
         from fastnode.sentinel.sentinel import Sentinel
@@ -117,7 +118,7 @@ class OffenseDetection(ValidatorWatch):
         self._watch = OffenseWatch(
             self._sentinel, configuration, self._size, self._store, judges_inactivity=has_statistics
         )
-        self._thread = OffenseThread(self._watch, is_ready)
+        self._thread = OffenseThread(self._watch, lambda: is_ready() and is_confirmed())
         connect_offenses(configuration)
 
     def start(self, public: RpcServer) -> None:

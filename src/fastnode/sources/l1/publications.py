@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fastnode.archiver.source import PublicationClaim
+from fastnode.archiver.source import PublicationClaim, PublicationOnL1
 from fastnode.errors import DecodeError, FastnodeError, NotOnL1, UpstreamFault, UpstreamUnavailable
-from fastnode.protocol.checkpoint import CommitteeAttestation, packed_attestations
+from fastnode.protocol.checkpoint import CommitteeAttestation, L1PublishedData, packed_attestations
 from fastnode.protocol.ethereum import recover_signer
-from fastnode.sources.l1.endpoints import L1Endpoint
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
 from fastnode.sources.l1.inbox import REORG_BLOCKS
 from fastnode.sources.l1.log_ranges import LogRanges
 from fastnode.sources.l1.proposals import (
@@ -52,6 +53,30 @@ class PublicationCheck:
         read before.  UpstreamError and DecodeError of the endpoint."""
         if known is not None and all(_is_of(claim, known) for claim in claims):
             return [None] * len(claims)
+        events = self._events(endpoint, claims)
+        return [self._difference(endpoint, claim, found) for claim, found in zip(claims, events, strict=True)]
+
+    def publications(self, endpoint: L1Endpoint, claims: Sequence[PublicationClaim]) -> list[PublicationOnL1 | None]:
+        """Publications that L1 has of the checkpoint of each claim, None where it has none or the call cannot be found.
+        UpstreamError and DecodeError of the endpoint."""
+        return [self._publication(endpoint, events) for events in self._events(endpoint, claims)]
+
+    def _publication(self, endpoint: L1Endpoint, events: Sequence[ProposedCheckpoint]) -> PublicationOnL1 | None:
+        if not events:
+            return None
+        event = events[-1]  # of a checkpoint that was pruned and came again, the one that is there
+        proposal = self._proposal(endpoint, event)
+        if isinstance(proposal, str):
+            return None
+        [answer] = endpoint.results([("eth_getBlockByHash", [hex_data(event.block_hash), False])])
+        block = None if answer is None else L1Block.from_json(answer)
+        if block is None or (block.hash, block.number) != (event.block_hash, event.block_number):
+            raise UpstreamUnavailable(f"it does not give the block {hex_data(event.block_hash)} of an event of its own")
+        place = L1PublishedData(block.number, block.timestamp, block.hash)
+        return PublicationOnL1(place, tuple(proposal.attestations(self._facts.target_committee_size)))
+
+    def _events(self, endpoint: L1Endpoint, claims: Sequence[PublicationClaim]) -> list[list[ProposedCheckpoint]]:
+        """Events of the checkpoint of each claim near the block that it names, in the order of L1."""
         newest = endpoint.block("latest")
         if newest is None:
             raise UpstreamUnavailable("it does not give its newest block")
@@ -66,7 +91,12 @@ class PublicationCheck:
                 if key in wanted:
                     events.setdefault(key, []).append(ProposedCheckpoint.from_log(log))
         return [
-            self._difference(endpoint, claim, events.get((claim.number, claim.archive_root), [])) for claim in claims
+            [
+                event
+                for event in events.get((claim.number, claim.archive_root), ())
+                if abs(event.block_number - claim.l1_block_number) <= REORG_BLOCKS
+            ]
+            for claim in claims
         ]
 
     def _read(self, endpoint: L1Endpoint, first: int, last: int) -> Iterator[ProposalLog]:
@@ -76,7 +106,6 @@ class PublicationCheck:
     def _difference(
         self, endpoint: L1Endpoint, claim: PublicationClaim, events: Sequence[ProposedCheckpoint]
     ) -> FastnodeError | None:
-        events = [item for item in events if abs(item.block_number - claim.l1_block_number) <= REORG_BLOCKS]
         if not events:
             return NotOnL1(f"checkpoint {claim.number} was not proposed near L1 block {claim.l1_block_number}")
         given = _canonical_hash(claim.attestations)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from fastnode.archiver.queries import ChainView
-from fastnode.archiver.source import PublicationClaim
+from fastnode.archiver.source import PublicationClaim, PublicationOnL1
 from fastnode.errors import DecodeError, FastnodeError, StartError, UpstreamError, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.loop import CLOCK, Clock, Loop
@@ -337,6 +337,16 @@ class L1Reader:
         known = None if state is None else state.proposed
         try:
             return self._client.run(lambda endpoint: check.differences(endpoint, claims, known))
+        except UpstreamUnavailable:
+            return None
+
+    def publications(self, claims: Sequence[PublicationClaim]) -> list[PublicationOnL1 | None] | None:
+        """Publications that L1 has of the checkpoint of each claim; None when L1 does not answer."""
+        check = self._publication_check()
+        if check is None:
+            return None
+        try:
+            return self._client.run(lambda endpoint: check.publications(endpoint, claims))
         except UpstreamUnavailable:
             return None
 
