@@ -8,12 +8,17 @@ What was published is known from the acknowledgements.  After a start, when the 
 after each loss of the connection, it is found out from the publisher's own ``at`` on the bus: what this says and the
 chain has too is not sent again.  Servers that lose power lose the end of what they took; so ``at`` is only said on the
 connection on which all that it says was acknowledged, or found: where it is there, all before it is.
+
+What was on its way when a connection was lost may be stored at any time, for the network sends it again: also after
+what was published since, of another fork.  So each message says which one it replaces, and is refused when that is not
+the newest; the place of that is looked up then.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -43,6 +48,10 @@ PART_BYTES: Final = 768 << 10
 #: Far behind, ``at`` moves this often, in checkpoints; and so many bytes are under way at a time.
 CHECKPOINTS_PER_AT: Final = 32
 BYTES_PER_AT: Final = 16 << 20
+#: Places in the stream that are remembered; those of others are looked up when they are needed.
+PLACES_MAX: Final = 4096
+#: Times that a message is sent with what it replaces, before a round ends with an error.
+TRIES: Final = 4
 #: Checkpoints of the newest snapshot that stay where older ones are not kept: a node that begins with the snapshot
 #: compares its newest checkpoint with the publisher's, and older ones after a reorg.
 CHECKPOINTS_KEPT: Final = 4
@@ -72,12 +81,15 @@ class Published:
         self.checkpoints: dict[int, _Sent] = {}
         #: Contents of single blocks that are still there.
         self.proposed: dict[int, str] = {}
+        #: Places of the newest messages, by subject, as far as they are known.
+        self.places: dict[str, int] = {}
 
     def invariant(self) -> None:
         """AssertionError unless the tips are the newest of what is known, and no checkpoint is left out below them."""
         assert self.tip >= 0
         assert not self.hashes or max(self.hashes) == self.tip
         assert self.checkpoint >= 0
+        assert len(self.places) <= PLACES_MAX
         assert sorted(self.checkpoints) == list(range(self.checkpoint - len(self.checkpoints) + 1, self.checkpoint + 1))
 
     def add_block(self, number: int, block_hash: bytes) -> None:
@@ -90,6 +102,11 @@ class Published:
         assert stored.number == self.checkpoint + 1 or not self.checkpoints
         self.checkpoints[stored.number] = _Sent.of(stored)
         self.checkpoint = stored.number
+
+    def note_place(self, subject: str, place: int) -> None:
+        if len(self.places) >= PLACES_MAX:
+            self.places.clear()
+        self.places[subject] = place
 
     def go_back(self, tip: int) -> None:
         assert tip <= self.tip
@@ -306,6 +323,8 @@ class Publisher:
         self._is_empty = False
         published = Published(base, chain.newest_complete_checkpoint(base))
         published.proposed = self._published.proposed
+        if message is not None:
+            published.note_place(message.subject, message.sequence)
         newest = chain.checkpoint(published.checkpoint)
         if base > 0 and newest is not None:
             published.add_block(base, chain.block_id(base).hash)
@@ -369,7 +388,7 @@ class Publisher:
             sent.append(checkpoint)
             if len(sent) >= CHECKPOINTS_PER_AT or size >= BYTES_PER_AT:
                 break
-        self._bus.publish_all(messages)
+        self._publish(messages)
         for checkpoint in sent:
             published.add_checkpoint(checkpoint)
             for number in range(checkpoint.start_block, checkpoint.last_block + 1):
@@ -395,7 +414,7 @@ class Publisher:
             reference = Reference(digest, parts, len(line), hex_text(chain.block_id(number).hash))
             messages.append(Outgoing(self._subjects.block(self._name, number), reference.encode()))
             published.proposed[number] = digest
-        self._bus.publish_all(messages)
+        self._publish(messages)
         for number in numbers:
             published.add_block(number, chain.block_id(number).hash)
 
@@ -414,6 +433,32 @@ class Publisher:
             parts += 1
         return parts
 
+    def _publish(self, messages: list[Outgoing]) -> None:
+        """Store contents unless they are there, and all else in the place of what there is.
+
+        What is there already is stored again all the same: something that is late may want to replace it.
+        """
+        published, waiting = self._published, messages
+        for _ in range(TRIES):
+            if self._bus.connection_number != self._connection:
+                raise UpstreamUnavailable("the bus was away: it may have lost what it took")
+            places = self._bus.publish_all([_replacing(message, published.places) for message in waiting])
+            refused: list[Outgoing] = []
+            for message, place in zip(waiting, places, strict=True):
+                if message.expected is not None:
+                    continue
+                if place is None:
+                    refused.append(message)
+                else:
+                    published.note_place(message.subject, place)
+            if not refused:
+                return
+            found = self._bus.lasts(self._subjects.stream, [message.subject for message in refused])
+            for message, there in zip(refused, found, strict=True):
+                published.note_place(message.subject, 0 if there is None else there.sequence)
+            waiting = refused
+        raise UpstreamUnavailable("the bus does not take what this node says: others stand in its place there")
+
     # ---- where it is -----------------------------------------------------------------------------
 
     def _say(self, view: View, last: int) -> None:
@@ -431,10 +476,9 @@ class Publisher:
             "committedAt": int(self.committed_at * 1000),
             "snapshots": self._snapshots(),
         } | self._terms(view)
-        if self._bus.connection_number != self._connection:
-            raise UpstreamUnavailable("the bus was away: it may have lost what it took")
-        sequence = self._bus.publish(Outgoing(self._subjects.at(self._name), orjson.dumps(value)))
-        self._at_sequence = sequence or 0
+        at = self._subjects.at(self._name)
+        self._publish([Outgoing(at, orjson.dumps(value))])
+        self._at_sequence = self._published.places[at]
         self._said = (last, tips)
 
     def _tidy(self, chain: ChainView, published: Published) -> None:
@@ -516,3 +560,8 @@ def _collect(messages: list[Outgoing], content: Iterator[Outgoing]) -> int:
     before = len(messages)
     messages.extend(content)
     return len(messages) - before
+
+
+def _replacing(message: Outgoing, places: Mapping[str, int]) -> Outgoing:
+    """It as it is sent: only in the place of what is known to be there, unless that was said."""
+    return message if message.expected is not None else replace(message, expected=places.get(message.subject, 0))
