@@ -3,6 +3,7 @@ said of its chain in the end is true and whole, whatever the network keeps for l
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -72,26 +73,44 @@ def test_places_are_remembered_up_to_a_limit(published: Published) -> None:
 
 
 class Chain:
-    """As much of a stored chain as a publisher asks for."""
+    """As much of a stored chain as a publisher asks for; of each block there are two, so forks come back."""
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
         self.hashes = [b"\0" * 32]
         #: Last block of each checkpoint.
         self.ends = [0]
+        #: Blocks of L1 that have the checkpoints.
+        self.places = [0]
         self.final = 0
+        #: All blocks up to each that there was, by its hash.
+        self.paths = {self.hashes[0]: tuple(self.hashes)}
 
-    def grow(self) -> None:
-        """Blocks, a checkpoint of some, or another fork."""
+    def change(self) -> None:
+        """Another fork or other places on L1, blocks, checkpoints of some, finality."""
         if self.dice.random() < 0.3:
-            del self.ends[self.dice.randint(self.final, len(self.ends) - 1) + 1 :]
-            del self.hashes[self.ends[-1] + 1 :]
-        self.hashes += [b"\0" + self.dice.randbytes(31) for _ in range(self.dice.randint(0, 2))]
-        if self.ends[-1] < self.tip_number and self.dice.random() < 0.5:
-            self.ends.append(self.dice.randint(self.ends[-1] + 1, self.tip_number))
+            kept = self.dice.randint(self.final, len(self.ends) - 1) + 1
+            del self.ends[kept:], self.places[kept:]
+            del self.hashes[self.dice.randint(self.ends[-1], self.tip_number) + 1 :]
+        if self.dice.random() < 0.2:
+            kept = self.dice.randint(self.final, len(self.ends) - 1) + 1
+            self.places[kept:] = [self.dice.getrandbits(32) for _ in self.places[kept:]]
+        for _ in range(self.dice.randint(0, 2)):
+            is_first = self.ends[-1] == self.tip_number or self.dice.random() < 0.5
+            digest = hashlib.sha256(self.hashes[-1] + bytes([is_first])).digest()
+            self.hashes.append(bytes([0, is_first]) + digest[2:])
+            self.paths[self.hashes[-1]] = tuple(self.hashes)
+        if self.dice.random() < 0.5:
+            self._end_checkpoints()
+        if self.dice.random() < 0.2:
+            self.final = self.dice.randint(self.final, len(self.ends) - 1)
 
-    def finalize(self) -> None:
-        self.final = self.dice.randint(self.final, len(self.ends) - 1)
+    def _end_checkpoints(self) -> None:
+        """Each block says whether it begins a checkpoint."""
+        blocks = range(self.ends[-1] + 1, self.tip_number + 1)
+        ends = [number for number in blocks if number == self.tip_number or self.hashes[number + 1][1]]
+        self.ends += ends
+        self.places += [self.dice.getrandbits(32) for _ in ends]
 
     @property
     def tip_number(self) -> int:
@@ -109,8 +128,11 @@ class Chain:
         return self.hashes.index(block_hash) if block_hash in self.hashes else None
 
     def tip_of_checkpoint(self, number: int) -> TipId:
-        last = self.block_id(self.ends[number])
-        return TipId(last, CheckpointId(number, last.hash))
+        return TipId(self.block_id(self.ends[number]), CheckpointId(number, self.header_hash(number)))
+
+    def header_hash(self, number: int) -> bytes:
+        blocks = self.hashes[self.ends[max(0, number - 1)] + 1 : self.ends[number] + 1]
+        return b"\0" + hashlib.sha256(b"".join(blocks)).digest()[1:]
 
     def newest_complete_checkpoint(self, last_block: int) -> int:
         return max(number for number, end in enumerate(self.ends) if end <= last_block)
@@ -119,8 +141,9 @@ class Chain:
         if not 1 <= number < len(self.ends):
             return None
         start, last = self.ends[number - 1] + 1, self.ends[number]
+        header_hash, l1_json = self.header_hash(number), b"%d" % self.places[number]
         return SimpleNamespace(
-            number=number, start_block=start, last_block=last, header_hash=self.hashes[last], l1_json=b"{}"
+            number=number, start_block=start, last_block=last, header_hash=header_hash, l1_json=l1_json
         )
 
     def get(self, _: bytes) -> bytes:
@@ -134,7 +157,8 @@ class LinePublisher(Publisher):
     """Contents are made of hashes."""
 
     def _line_of_checkpoint(self, chain: Any, checkpoint: Any) -> bytes:
-        return self.line(chain, range(checkpoint.start_block, checkpoint.last_block + 1))
+        blocks = self.line(chain, range(checkpoint.start_block, checkpoint.last_block + 1))
+        return b"%b in %b" % (blocks, checkpoint.l1_json)
 
     def _line_of_block(self, chain: Any, number: int) -> bytes:
         return b"block " + self.line(chain, range(number, number + 1))
@@ -145,10 +169,10 @@ class LinePublisher(Publisher):
 
 
 class LateBus:
-    """Connections that are lost; what was on its way on one is stored later, in its order, or never."""
+    """Requests without an answer, most where a connection is lost; what was on its way is stored later, or never."""
 
-    def __init__(self, dice: random.Random) -> None:
-        self.dice, self.clock = dice, Clock()
+    def __init__(self, dice: random.Random, chain: Chain) -> None:
+        self.dice, self.clock, self.chain = dice, Clock(), chain
         self.options = SimpleNamespace(name="one", keeps_all=True, bytes_max=0)
         #: Messages that came late, stored or refused.
         self.late_count = 0
@@ -169,9 +193,9 @@ class LateBus:
                 self.late_count += 1
 
     def _lose(self, messages: Sequence[Outgoing]) -> None:
-        self.connection_number += 1
+        self.connection_number += self.dice.random() < 0.8
         self.late.append(deque(messages[: self.dice.randint(0, len(messages))]))
-        raise UpstreamUnavailable("the connection to the bus is lost")
+        raise UpstreamUnavailable("the bus has not answered")
 
     def _request(self) -> None:
         self.deliver(0.3)
@@ -181,9 +205,31 @@ class LateBus:
     def _store(self, message: Outgoing) -> int | None:
         headers = {} if message.expected is None else {"nats-expected-last-subject-sequence": str(message.expected)}
         try:
-            return self.stream.store(message.subject, headers, b"", message.data, 0.0)[0]
+            place, _ = self.stream.store(message.subject, headers, b"", message.data, 0.0)
         except ApiError:
             return None
+        self._look(message.subject)
+        return place
+
+    def _look(self, subject: str) -> None:
+        """None is told of what cannot be had: all blocks and checkpoints that are said to be there are."""
+        at = self.stream.newest(SUBJECTS.at("one"))
+        if at is None:
+            return
+        tips = L2Tips.from_json(orjson.loads(at.data)["tips"], "tips")
+        path, checkpoints = self.chain.paths[tips.proposed.hash], tips.checkpointed.checkpoint
+        for number, block_hash in enumerate(path):
+            if number and subject in (at.subject, SUBJECTS.block("one", number)):
+                assert self.hash_on(SUBJECTS.block("one", number)) == block_hash
+        for number in range(1, checkpoints.number + 1):
+            if subject in (at.subject, SUBJECTS.checkpoint("one", number)):
+                told = self.hash_on(SUBJECTS.checkpoint("one", number))
+                assert told if number < checkpoints.number else told == checkpoints.hash
+
+    def hash_on(self, subject: str) -> bytes | None:
+        """Hash of the block or checkpoint that is referred to there."""
+        message = self.stream.newest(subject)
+        return None if message is None else bytes.fromhex(orjson.loads(message.data)["hash"][2:])
 
     def publish_all(self, messages: Sequence[Outgoing]) -> list[int | None]:
         self.deliver(0.3)
@@ -216,31 +262,40 @@ class LateBus:
         self.stream.purge(pattern=subject)
 
 
-def wrong(bus: LateBus, chain: Chain) -> list[str]:
+def wrong(bus: LateBus, chain: Any) -> list[str]:
     """Subjects on which the bus has something else than the chain, or what refers to nothing."""
-    lines = {SUBJECTS.block("one", number): chain.hashes[number] for number in range(1, chain.tip_number + 1)}
-    lines |= {
-        SUBJECTS.checkpoint("one", number): chain.hashes[chain.ends[number]] for number in range(1, len(chain.ends))
-    }
-    found = [subject for subject, value in lines.items() if not _is_right(bus, subject, value)]
+    found = []
+    for number in range(1, chain.tip_number + 1):
+        subject = SUBJECTS.block("one", number)
+        if not _is_right(bus, subject, chain.hashes[number], LinePublisher.line(chain, range(number, number + 1))):
+            found.append(subject)
+    for number in range(1, len(chain.ends)):
+        subject, stored = SUBJECTS.checkpoint("one", number), chain.checkpoint(number)
+        line = LinePublisher.line(chain, range(stored.start_block, stored.last_block + 1))
+        line = b"%b in %b" % (line, stored.l1_json)
+        if not _is_right(bus, subject, stored.header_hash, line):
+            found.append(subject)
     at = bus.stream.newest(SUBJECTS.at("one"))
     if at is None or orjson.loads(at.data)["tips"] != chain.tips.to_json():
         found.append(SUBJECTS.at("one"))
     return found
 
 
-def _is_right(bus: LateBus, subject: str, value: bytes) -> bool:
+def _is_right(bus: LateBus, subject: str, value: bytes, line: bytes) -> bool:
     """True for a reference to this block or checkpoint whose content is there, and has it."""
     message = bus.stream.newest(subject)
-    reference = Reference.of({} if message is None else orjson.loads(message.data))
+    if message is None:
+        return False
+    reference = Reference.of(orjson.loads(message.data))
     content = bus.stream.newest(SUBJECTS.content(reference.digest, 0))
-    return reference.hash == f"0x{value.hex()}" and content is not None and value.hex().encode() in content.data
+    return reference.hash == f"0x{value.hex()}" and content is not None and line in content.data
 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_what_comes_late_replaces_nothing_that_was_published_since(seed: int) -> None:
     dice = random.Random(seed)
-    chain, bus = Chain(dice), LateBus(dice)
+    chain = Chain(dice)
+    bus = LateBus(dice, chain)
     view: Any = SimpleNamespace(chain=chain)
     any_bus: Any = bus
     publisher = LinePublisher(any_bus, SUBJECTS, lambda: view)
@@ -248,15 +303,14 @@ def test_what_comes_late_replaces_nothing_that_was_published_since(seed: int) ->
     try:
         for _ in range(100):
             bus.losing = dice.choice([0.0, 0.1, 0.4])
-            chain.grow()
+            for _ in range(dice.choice([1, 1, 1, 1, 20])):  # the bus was away, or the publisher was busy
+                chain.change()
             publisher._turn()
             bus.deliver(dice.choice([0.0, 0.5, 0.9]))
             if publisher.trouble is None:
                 done += 1
                 assert publisher.describe()["publishedBlock"] == chain.tip_number
                 assert wrong(bus, chain) == []
-                if dice.random() < 0.5:
-                    chain.finalize()
             bus.clock.now += dice.choice([0.0, HEARTBEAT_S])
     finally:
         publisher.close()

@@ -5,9 +5,10 @@ In a thread of its own, woken by each commit: contents go out first, then what r
 back to the block that stays before anything in their place is written.
 
 What was published is known from the acknowledgements.  After a start, when the stream was purged or made anew, and
-after each loss of the connection, it is found out from the publisher's own ``at`` on the bus: what this says and the
-chain has too is not sent again.  Servers that lose power lose the end of what they took; so ``at`` is only said on the
-connection on which all that it says was acknowledged, or found: where it is there, all before it is.
+after each failure, it is found out from the publisher's own ``at`` on the bus: what this says and the chain has too, up
+to the newest checkpoint that is in the same block of L1, is not sent again.  Servers that lose power lose the end of
+what they took; so ``at`` is only said on the connection on which all that it says was acknowledged, or found: where it
+is there, all before it is.
 
 What was on its way when a connection was lost may be stored at any time, for the network sends it again: also after
 what was published since, of another fork.  So each message says which one it replaces, and is refused when that is not
@@ -25,7 +26,7 @@ import orjson
 
 from fastnode.archiver import layout
 from fastnode.archiver.queries import ChainView, StoredCheckpoint
-from fastnode.bus.connection import Bus, Outgoing, StreamSetup
+from fastnode.bus.connection import Bus, Message, Outgoing, StreamSetup
 from fastnode.bus.retention import drop_before, is_whole
 from fastnode.bus.subjects import BUS_VERSION, Reference, Subjects, digest_of, read_versioned
 from fastnode.errors import DecodeError, UpstreamError, UpstreamUnavailable
@@ -74,11 +75,13 @@ class Published:
     The hashes of blocks are known from the newest final one on, those from before the start apart.
     """
 
-    def __init__(self, tip: int, checkpoint: int) -> None:
+    def __init__(self, tip: int, checkpoint: int, *, final: tuple[int, int] = (0, 0)) -> None:
         self.tip = tip
         self.hashes: dict[int, bytes] = {}
         self.checkpoint = checkpoint
         self.checkpoints: dict[int, _Sent] = {}
+        #: Block and checkpoint that were final when they were published or found: they stay.
+        self.final_block, self.final_checkpoint = final
         #: Contents of single blocks that are still there.
         self.proposed: dict[int, str] = {}
         #: Places of the newest messages, by subject, as far as they are known.
@@ -120,6 +123,7 @@ class Published:
 
     def forget_final(self, block: int, checkpoint: int) -> None:
         """They cannot be undone any more."""
+        self.final_block, self.final_checkpoint = block, checkpoint
         self.hashes = {number: value for number, value in self.hashes.items() if number >= block}
         self.checkpoints = {number: value for number, value in self.checkpoints.items() if number >= checkpoint}
 
@@ -171,6 +175,8 @@ class Publisher:
         self._next_look_at = 0.0
         self._next_drop_at = 0.0
         self._said: tuple[int, Any] | None = None
+        #: Tips in the newest ``at`` on the bus; None while nothing of this chain is said there.
+        self._told: L2Tips | None = None
         #: Reason why the bus does not take the chain; None while it does.
         self._reason: str | None = None
         self.committed_at = 0.0
@@ -218,7 +224,7 @@ class Publisher:
             self._round()
         except UpstreamError as error:
             self._set_trouble(str(error))
-            self._next_look_at = 0.0
+            self._forget_published()
             return RETRY_S
         self._set_trouble(None)
         return HEARTBEAT_S
@@ -307,21 +313,23 @@ class Publisher:
 
     def _recovered(self, chain: ChainView) -> Published:
         """Find out what the bus has of this chain already."""
-        base = 0
+        base, self._told = 0, None
         message = self._bus.last(self._subjects.stream, self._subjects.at(self._name))
         if message is not None and not self._is_empty:
+            message = self._said_again(message)
             self._at_sequence = message.sequence
             try:
                 tips = L2Tips.from_json(read_versioned(message.data, "at").get("tips"), "tips")
             except (DecodeError, UpstreamError) as error:
                 logger.warning("what this node published is not understood", extra=log_facts(reason=str(error)))
             else:
-                for tip in (tips.checkpointed, tips.proven, tips.finalized):
-                    if base == 0 and _is_stored(chain, tip):
-                        base = tip.block.number
+                self._told = tips
+                base = self._found(chain, tips)
         base = self._lowest_wanted(chain, base)
         self._is_empty = False
-        published = Published(base, chain.newest_complete_checkpoint(base))
+        checkpoint, final = chain.newest_complete_checkpoint(base), chain.tips.finalized
+        final_block, final_checkpoint = min(base, final.block.number), min(checkpoint, final.checkpoint.number)
+        published = Published(base, checkpoint, final=(final_block, final_checkpoint))
         published.proposed = self._published.proposed
         if message is not None:
             published.note_place(message.subject, message.sequence)
@@ -332,15 +340,42 @@ class Publisher:
                 published.add_checkpoint(newest)
         return published
 
+    def _said_again(self, message: Message) -> Message:
+        """Store the newest ``at`` once more: nothing that is late takes its place then, and it was the newest."""
+        place = self._bus.publish(Outgoing(message.subject, message.data, expected=message.sequence))
+        if place is None:
+            raise UpstreamUnavailable(
+                "something came late, or a server is behind: what this node said is looked up again"
+            )
+        return replace(message, sequence=place)
+
+    def _found(self, chain: ChainView, tips: L2Tips) -> int:
+        """The newest block up to which the bus has all as it is stored, where it says so: the last one of a checkpoint
+        that has stayed, in its block of L1, or of what was final then."""
+        newest, final = tips.checkpointed.checkpoint.number, tips.finalized.checkpoint.number
+        while newest > final:
+            numbers = range(newest, max(final, newest - CHECKPOINTS_PER_AT), -1)
+            subjects = [self._subjects.checkpoint(self._name, number) for number in numbers]
+            for number, message in zip(numbers, self._bus.lasts(self._subjects.stream, subjects), strict=True):
+                stored = chain.checkpoint(number)
+                if stored is not None and self._is_reference(message, chain, stored):
+                    return stored.last_block
+            newest = numbers[-1] - 1
+        return tips.finalized.block.number if _is_stored(chain, tips.finalized) else 0
+
     def _is_there(self, chain: ChainView, checkpoint: StoredCheckpoint) -> bool:
-        """True if the bus has it as it is stored, in the block of L1 that has it now."""
         subject = self._subjects.checkpoint(self._name, checkpoint.number)
-        message = self._bus.last(self._subjects.stream, subject)
+        return self._is_reference(self._bus.last(self._subjects.stream, subject), chain, checkpoint)
+
+    def _is_reference(self, message: Message | None, chain: ChainView, checkpoint: StoredCheckpoint) -> bool:
+        """True if it refers to this checkpoint as it is stored, in the block of L1 that has it now."""
         try:
             told = None if message is None else Reference.of(read_versioned(message.data, "a reference"))
         except UpstreamError:
             return False
-        return told is not None and told.digest == digest_of(self._line_of_checkpoint(chain, checkpoint))
+        if told is None or told.hash != hex_text(checkpoint.header_hash):
+            return False
+        return told.digest == digest_of(self._line_of_checkpoint(chain, checkpoint))
 
     def _lowest_wanted(self, chain: ChainView, base: int) -> int:
         """Behind the newest snapshot, where what is before that is not kept."""
@@ -356,14 +391,13 @@ class Publisher:
 
     def _advance(self, view: View, published: Published) -> None:
         chain, newest = view.chain, view.chain.tips.checkpointed.checkpoint.number
-        common = _common(chain, published)
-        if common < published.tip:
-            published.go_back(common)
-            self._say(view, common)
+        published.go_back(_common(chain, published))
         published.go_back_to_checkpoint(_common_checkpoint(chain, published))
+        if self._told is not None and not _has(chain, self._told):
+            self._say(view, published.tip)
         while published.checkpoint < newest and not self._is_stopping:
             self._send_checkpoints(chain, published)
-            if published.checkpoint < newest:
+            if self._last_told < published.checkpoint < newest:
                 self._say(view, published.tip)
         if self._is_stopping:
             return
@@ -374,8 +408,16 @@ class Publisher:
         self._say(view, chain.tip_number)
         self._tidy(chain, published)
 
+    @property
+    def _last_told(self) -> int:
+        """The newest checkpoint in ``at``."""
+        return 0 if self._told is None else self._told.checkpointed.checkpoint.number
+
     def _send_checkpoints(self, chain: ChainView, published: Published) -> None:
-        """Some of those that are missing."""
+        """Some of those that are missing; one alone where it takes the place of what ``at`` tells of.
+
+        So it is there before the next one is, and where the newest is as it should be, all before it are.
+        """
         messages: list[Outgoing] = []
         sent: list[StoredCheckpoint] = []
         size, newest = 0, chain.tips.checkpointed.checkpoint.number
@@ -386,7 +428,7 @@ class Publisher:
             messages += made
             size += sum(len(message.data) for message in made)
             sent.append(checkpoint)
-            if len(sent) >= CHECKPOINTS_PER_AT or size >= BYTES_PER_AT:
+            if len(sent) >= CHECKPOINTS_PER_AT or size >= BYTES_PER_AT or number <= self._last_told:
                 break
         self._publish(messages)
         for checkpoint in sent:
@@ -463,7 +505,7 @@ class Publisher:
 
     def _say(self, view: View, last: int) -> None:
         chain = view.chain
-        tips = tips_up_to(chain, last)
+        tips = tips_up_to(chain, last, self._published.checkpoint)
         if self._said == (last, tips):
             return
         assert self._genesis is not None
@@ -479,7 +521,7 @@ class Publisher:
         at = self._subjects.at(self._name)
         self._publish([Outgoing(at, orjson.dumps(value))])
         self._at_sequence = self._published.places[at]
-        self._said = (last, tips)
+        self._said, self._told = (last, tips), tips
 
     def _tidy(self, chain: ChainView, published: Published) -> None:
         """Forget what cannot be undone any more; take single blocks that are in a final checkpoint off the bus."""
@@ -527,8 +569,8 @@ def _common(chain: ChainView, published: Published) -> int:
     number = min(published.tip, chain.tip_number)
     while number in published.hashes and chain.block_number_by_hash(published.hashes[number]) != number:
         number -= 1
-    # Undone below what is known from before: what is final stays.
-    return number if number in published.hashes else min(number, chain.tips.finalized.block.number)
+    # Undone below what is known from before: what was final then stays.
+    return number if number in published.hashes else min(number, published.final_block)
 
 
 def _common_checkpoint(chain: ChainView, published: Published) -> int:
@@ -539,7 +581,14 @@ def _common_checkpoint(chain: ChainView, published: Published) -> int:
         if stored is not None and _Sent.of(stored) == published.checkpoints[number]:
             return number
         number -= 1
-    return min(number, chain.tips.finalized.checkpoint.number)
+    return min(number, published.final_checkpoint)
+
+
+def _has(chain: ChainView, tips: L2Tips) -> bool:
+    """True if these blocks are stored, and in these checkpoints."""
+    return chain.block_number_by_hash(tips.proposed.hash) == tips.proposed.number and (
+        tips.checkpointed.checkpoint.number == 0 or _is_stored(chain, tips.checkpointed)
+    )
 
 
 def _is_stored(chain: ChainView, tip: TipId) -> bool:

@@ -84,9 +84,9 @@ def block_line(view: ChainView, number: int) -> bytes:
     return b'{"kind":"block",%b}' % _Export(view, 1, view.tip_number, None).block_members(number)
 
 
-def tips_up_to(view: ChainView, last_block: int) -> L2Tips:
-    """The view's tips, none of them above ``last_block``."""
-    return _Export(view, 1, last_block, None).tips()
+def tips_up_to(view: ChainView, last_block: int, last_checkpoint: int) -> L2Tips:
+    """The view's tips, none of them above these."""
+    return _Export(view, 1, last_block, None).tips(last_checkpoint)
 
 
 def _start_of_export(view: ChainView, first_block: int, last_block: int) -> int:
@@ -193,10 +193,11 @@ class _Export:
     def _messages_json(self, checkpoint_number: int) -> bytes:
         return encode.quoted_fields(b"".join(self._view.l1_to_l2_messages(checkpoint_number)))
 
-    def tips(self) -> L2Tips:
-        """The view's tips, none of them above the last block of the file."""
+    def tips(self, last_checkpoint: int | None = None) -> L2Tips:
+        """The view's tips, none of them above the last block of the file, or above this checkpoint."""
         view, tips = self._view, self._view.tips
         newest = view.newest_complete_checkpoint(self._last)
+        newest = newest if last_checkpoint is None else min(newest, last_checkpoint)
         return L2Tips(
             proposed=view.block_id(self._last),
             checkpointed=view.tip_of_checkpoint(newest),
