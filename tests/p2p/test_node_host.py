@@ -14,6 +14,7 @@ from typing import Any
 from tests.mempool.made import made_txs
 
 from fastnode.http.allowance import MemoryBudget
+from fastnode.mempool.handover import Given
 from fastnode.mempool.rules import Added
 from fastnode.mempool.validation import DUPLICATE_NULLIFIER, EXISTING_NULLIFIER, UNKNOWN_ANCHOR, TxValidationResult
 from fastnode.p2p.gossip.cache import Verdict
@@ -90,13 +91,28 @@ def test_what_clients_send_is_not_published_when_it_has_left_the_pool_while_it_w
     waiting, published = {b"tx"}, list[bytes]()
     monkeypatch.setattr(gossip_sink.time, "sleep", lambda _: waiting.clear())  # type: ignore[attr-defined]
     payload = next(made_txs(1))
-    for is_taken in (False, True):
-        upstreams: Any = SimpleNamespace(forward=lambda _, is_taken=is_taken: is_taken)
+    for given in (Given.UNTAKEN, Given.TAKEN):
+        upstreams: Any = SimpleNamespace(give=lambda _, given=given: given)
         sink = GossipSink(upstreams)
         network: Any = SimpleNamespace(publish=lambda _, tx: published.append(tx))
         sink.network = network
-        assert sink.forward(Tx.from_json(payload, FOUR).to_json_bytes(), lambda: bool(waiting)) == is_taken
+        assert sink.forward(Tx.from_json(payload, FOUR).to_json_bytes(), lambda: bool(waiting)) == (
+            given is Given.TAKEN
+        )
     assert published == []
+
+
+def test_what_an_upstream_has_already_is_not_published() -> None:
+    """It may be in a block that this node has not seen, and peers have."""
+    published = list[bytes]()
+    for given in (Given.KNOWN, Given.TAKEN):
+        upstreams: Any = SimpleNamespace(give=lambda _, given=given: given)
+        sink = GossipSink(upstreams)
+        network: Any = SimpleNamespace(publish=lambda _, tx: published.append(tx))
+        sink.network = network
+        tx = Tx.from_json(next(made_txs(1)), FOUR)
+        assert sink.forward(tx.to_json_bytes())
+        assert len(published) == (given is Given.TAKEN)
 
 
 def test_what_peers_send_is_handed_on_only_while_it_waits_for_a_block() -> None:

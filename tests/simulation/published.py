@@ -193,7 +193,7 @@ class Published(ScriptedUpstream):
     ) -> None:
         super().__init__(chain, is_fastnode=False)  # type: ignore[arg-type]
         self._pool, self._find, self._now, self._chance = pool, find, now, chance
-        self.answers["node_sendTx"] = self._send
+        self.answers |= {"node_sendTx": self._send, "node_getTxReceipt": self._receipt}
         #: Chances of each request, or of each transaction that comes.
         self.fails = self.lies = self.stalls = self.refuses = 0.0
         self._is_silent = False
@@ -220,6 +220,16 @@ class Published(ScriptedUpstream):
             return
         self._pool.take(tx, self.chain.blocks, self._now())
         self._is_silent = self._is_hit(self.stalls)
+
+    def _receipt(self, parameters: list[Any]) -> Json:
+        """As far as followers read it."""
+        [tx_hash] = parameters
+        sent = bytes.fromhex(tx_hash[2:])
+        if any(effect.tx_hash == sent for block in self.chain.blocks for effect in block.body.tx_effects):
+            return {"txHash": tx_hash, "status": "checkpointed"}
+        if sent in self._pool.txs:
+            return {"txHash": tx_hash, "status": "pending"}
+        return {"txHash": tx_hash, "status": "dropped", "error": "Tx dropped by P2P node"}
 
 
 def _refusal(reason: str) -> RejectionError:

@@ -54,6 +54,7 @@ IN_FIVE: dict[str, tuple[str, Json | None, Callable[[Any], Any]]] = {
     ),
     "aztec_getCheckpoints": ("node_getCheckpoints", _WHOLE, lambda items: list(map(_checkpoint_response, items))),
     "aztec_sendTx": ("node_sendTx", None, lambda answer: answer),
+    "aztec_getTxReceipt": ("node_getTxReceipt", None, lambda answer: answer),
 }
 
 

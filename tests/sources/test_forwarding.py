@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream
 
-from fastnode.errors import Refused
+from fastnode.errors import Refused, UpstreamRejection, UpstreamUnavailable, UpstreamVerdict
 from fastnode.mempool.forwarding import UpstreamQuestions, UpstreamTxSink
+from fastnode.mempool.handover import Given
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.sources.upstreams import Upstream, Upstreams
+
+SENT_HASH: Final = "0x" + "12" * 32
+SENT: Final = json.dumps({"txHash": SENT_HASH}).encode()
 
 
 @pytest.fixture
@@ -47,8 +53,67 @@ def test_an_upstreams_verdict_is_the_answer_with_its_code_and_data(
     upstream.answers["node_sendTx"] = refuse
     assert upstreams.choose() is not None
     with pytest.raises(Refused, match="Required: 110, got: 105") as refusal:
-        UpstreamTxSink(upstreams).forward(b"{}")
+        UpstreamTxSink(upstreams).forward(SENT)
     assert (refusal.value.code, refusal.value.data) == (-32702, data)
+    upstream.answers["node_getTxReceipt"] = lambda asked: {"txHash": asked[0], "status": "dropped"}
+    with pytest.raises(Refused, match="Required: 110, got: 105"):
+        UpstreamTxSink(upstreams).forward(SENT)
+
+
+class OtherNode:
+    """Refuses, is away, or takes; and says what it has of what it was given, if it says anything."""
+
+    def __init__(self, name: str, dice: random.Random, heard: list[tuple[str, str]]) -> None:
+        self.name = name
+        self.takes = dice.choice(["refuses", "refuses", "away", "takes"])
+        self.has = dice.choice(["dropped", "dropped", "pending", "proposed", "success", "away", "senseless", "unsaid"])
+        self._heard = heard
+
+    def call(self, method: str, *parameters: Any) -> Any:
+        self._heard.append((self.name, method))
+        if method == "node_sendTx":
+            if self.takes == "refuses":
+                raise UpstreamRejection(-32702, f"{self.name} does not like it")
+            if self.takes == "away":
+                raise UpstreamUnavailable("it is away")
+            return None
+        assert (method, parameters) == ("node_getTxReceipt", (SENT_HASH,))
+        if self.has == "away":
+            raise UpstreamUnavailable("it is away")
+        if self.has == "unsaid":
+            raise UpstreamRejection(-32601, "Method not found")
+        return None if self.has == "senseless" else {"txHash": SENT_HASH, "status": self.has}
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_what_an_upstream_has_in_a_block_or_waiting_is_not_refused(seed: int) -> None:
+    """It may have come there another way, and this node may not have seen that block."""
+    dice, heard = random.Random(seed), list[tuple[str, str]]()
+    nodes = [OtherNode(f"node {number}", dice, heard) for number in range(dice.randrange(1, 4))]
+    upstreams: Any = SimpleNamespace(healthy=lambda: list(nodes))
+    sink = UpstreamTxSink(upstreams)
+    asked = next((node for node in nodes if node.takes != "away"), None)
+    has = {node.has for node in nodes}
+    if asked is None:
+        given: Given | None = Given.UNTAKEN
+    elif asked.takes == "takes":
+        given = Given.TAKEN
+    elif has & {"pending", "proposed", "success"}:
+        given = Given.KNOWN
+    else:
+        given = Given.UNTAKEN if "away" in has else None
+    if given is None:
+        assert asked is not None
+        with pytest.raises(UpstreamVerdict, match=f"{asked.name} does not like it"):
+            sink.forward(SENT)
+    else:
+        assert sink.give(SENT) is given
+        assert sink.forward(SENT) == (given is not Given.UNTAKEN)
+    questions = [name for name, method in heard if method == "node_getTxReceipt"]
+    if asked is None or asked.takes == "takes":
+        assert questions == []
+    else:
+        assert questions[0] == asked.name, "it knows best what it has refused"
 
 
 def test_without_an_upstream_that_answers_nothing_is_taken(upstream: ScriptedUpstream, upstreams: Upstreams) -> None:

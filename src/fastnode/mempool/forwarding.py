@@ -19,7 +19,7 @@ import orjson
 from fastnode.errors import DecodeError, Refused, UpstreamError, UpstreamRejection, UpstreamUnavailable, UpstreamVerdict
 from fastnode.fees.sources import LatestFees
 from fastnode.log import log_facts
-from fastnode.mempool.handover import NO_UPSTREAM, Handover
+from fastnode.mempool.handover import NO_UPSTREAM, Given, Handover
 from fastnode.protocol.fees import ManaUsage
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.tx import Tx
@@ -105,23 +105,50 @@ class UpstreamPublicSimulator:
 
 
 class UpstreamTxSink:
-    """The first healthy upstream that takes a transaction.  A ``TxSink``."""
+    """The first healthy upstream that takes a transaction.  A ``TxSink``.
+
+    An upstream refuses too what a block has that this node has not seen yet: its nullifiers exist there.  Such a one
+    has been taken, and waits here for that block.
+    """
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
 
     def forward(self, tx_json: bytes, _is_wanted: Callable[[], bool] = lambda: True, /) -> bool:
-        """Refused with the upstream's own code, text and data when it refuses: its verdict is the sender's answer."""
+        return self.give(tx_json) is not Given.UNTAKEN
+
+    def give(self, tx_json: bytes) -> Given:
+        """Refused with the upstream's own code, text and data when it refuses what no upstream has: its verdict is the
+        sender's answer."""
         for upstream in self._upstreams.healthy():
             try:
                 upstream.call("node_sendTx", orjson.Fragment(tx_json))
             except UpstreamRejection as rejection:
-                raise UpstreamVerdict(rejection.message, data=rejection.data, code=rejection.code) from rejection
+                found = self._find(orjson.loads(tx_json)["txHash"], upstream)
+                if found is None:
+                    raise UpstreamVerdict(rejection.message, data=rejection.data, code=rejection.code) from rejection
+                return found
             except UpstreamError as error:
                 logger.warning("transaction not handed on", extra=log_facts(upstream=upstream.name, reason=str(error)))
             else:
-                return True
-        return False
+                return Given.TAKEN
+        return Given.UNTAKEN
+
+    def _find(self, tx_hash: str, refuser: Upstream) -> Given | None:
+        """KNOWN if a healthy upstream has what one refused, UNTAKEN if none says so and one does not answer."""
+        found: Given | None = None
+        for upstream in (refuser, *(each for each in self._upstreams.healthy() if each is not refuser)):
+            try:
+                receipt = upstream.call("node_getTxReceipt", tx_hash)
+            except UpstreamRejection:
+                continue  # it does not tell anybody
+            except UpstreamError as error:
+                logger.warning("question not answered", extra=log_facts(upstream=upstream.name, reason=str(error)))
+                found = Given.UNTAKEN
+            else:
+                if isinstance(receipt, dict) and receipt.get("status") not in (None, "dropped"):
+                    return Given.KNOWN
+        return found
 
 
 class HandoverPass:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Final, Protocol, final
 
 from fastnode.errors import Refused
 from fastnode.mempool.pool import TxPool
 
-__all__ = ["NO_UPSTREAM", "Handover", "PoolHandover", "TxSink", "untaken_reason"]
+__all__ = ["NO_UPSTREAM", "Given", "Handover", "PoolHandover", "TxSink", "untaken_reason"]
 
 #: Transactions on their way at a time, so that a slow node does not take all threads of the server: those that are
 #: in the pool wait there for their turn, those that another node must judge are refused when there are more.
@@ -32,6 +33,16 @@ UNTAKEN_S: Final = 30.0
 _BUSY: Final = {"code": "BUSY"}
 NOT_HANDED_ON: Final = "transactions wait here until another node answers: none takes them now"
 NO_UPSTREAM: Final = "No upstream answers at the moment; try again later"
+
+
+class Given(Enum):
+    """Fate of a transaction at other nodes."""
+
+    #: No node answers, or says whether it has it.
+    UNTAKEN = auto()
+    TAKEN = auto()
+    #: None took it, as it is there already: in a block that this node may not have seen, or waiting for one.
+    KNOWN = auto()
 
 
 class TxSink(Protocol):

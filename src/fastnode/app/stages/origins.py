@@ -43,7 +43,6 @@ from fastnode.mempool.forwarding import (
     UpstreamQuestions,
     UpstreamTxSink,
 )
-from fastnode.mempool.handover import TxSink
 from fastnode.mempool.mirror import PendingTxMirror
 from fastnode.mempool.network import NetworkValues
 from fastnode.mempool.service import Mempool
@@ -389,7 +388,7 @@ class Origins:
         return fees | {name: trouble() for name, trouble in self._learning.items()}
 
     @property
-    def tx_sink(self) -> TxSink:
+    def tx_sink(self) -> UpstreamTxSink:
         """Sink to which the mempool hands transactions on."""
         return UpstreamTxSink(self.nodes)
 

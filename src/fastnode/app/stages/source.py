@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fastnode.config.allow_list import AllowedElement
     from fastnode.config.configuration import NodeConfiguration
     from fastnode.local_network.network import LocalNetwork
-    from fastnode.mempool.forwarding import UpstreamQuestions
+    from fastnode.mempool.forwarding import UpstreamQuestions, UpstreamTxSink
     from fastnode.mempool.handover import TxSink
     from fastnode.mempool.network import NetworkValues
     from fastnode.mempool.service import Mempool
@@ -58,7 +58,7 @@ class Source(Part):
         #: Nodes that the settings name, as takers of transactions; None: none is named.
         self.other_nodes: TxSink | None = None
         #: Takers of transactions beside peers; None: there are none.
-        self.beside_peers: TxSink | None = None
+        self.beside_peers: UpstreamTxSink | None = None
         #: Follower of other nodes and L1; None: nothing is followed.
         self.follower: Follower | None = None
         #: Another node that simulates; None: there is none.

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fastnode.errors import PeerUnavailable
-from fastnode.mempool.handover import TxSink
+from fastnode.mempool.handover import Given
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.messages.tx_forms import tx_buffer_of_json
 
 if TYPE_CHECKING:
+    from fastnode.mempool.forwarding import UpstreamTxSink
     from fastnode.p2p.node.network import PeerNetwork
 
 __all__ = ["GossipSink"]
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 class GossipSink:
     """A ``TxSink``.  ``network`` is given once it runs; ``upstreams``: other nodes that take transactions first."""
 
-    def __init__(self, upstreams: TxSink | None = None) -> None:
+    def __init__(self, upstreams: UpstreamTxSink | None = None) -> None:
         self._upstreams = upstreams
         self.network: PeerNetwork | None = None
         #: Time that a transaction in its binary form must wait before peers may have it, in seconds.
@@ -41,7 +42,10 @@ class GossipSink:
 
     def forward(self, tx_json: bytes, is_wanted: Callable[[], bool] = lambda: True, /) -> bool:
         """True if an upstream or a peer has the transaction.  Refused when an upstream refuses: peers would too."""
-        is_taken = self._upstreams is not None and self._upstreams.forward(tx_json)
+        given = Given.UNTAKEN if self._upstreams is None else self._upstreams.give(tx_json)
+        if given is Given.KNOWN:
+            return True  # it may be in a block that peers have
+        is_taken = given is Given.TAKEN
         network = self.network
         if network is None:
             return is_taken
