@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,27 @@ def test_what_no_block_can_include_is_ignored(item: PoolEntry, pool: Harness) ->
     assert pool.add(item) is Added.IGNORED
     assert pool.pending() == []
     assert pool.pool.state_of(item.hash) is None
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_comes_after_its_own_block_waits_again_when_that_is_taken_back(is_deleted: bool, tmp_path: Path) -> None:
+    """A client may have it judged by a view without that block: it was taken, so it is not spent by another one."""
+    with closing(Harness(tmp_path / "p2p", delete_after_reorg=is_deleted)) as pool:
+        before, one = pool.ledger, entry(1)
+        if is_deleted:
+            pool.add(one)
+            pool.pool.drop(one.hash, "refused upstream")
+        pool.mine(one)
+        assert pool.add(one) is Added.KNOWN
+        for after in (lambda: None, pool.restart, pool.restart_after_a_crash):
+            after()
+            assert pool.pool.state_of(one.hash) is TxState.MINED
+            assert pool.pool.departure_of(one.hash) == ""
+            assert pool.pool.tx_json(one.hash) == tx_json(one)
+            assert pool.add(one) is Added.KNOWN
+        pool.undo_to(before)
+        assert pool.pool.unforwarded_hashes() == ([] if is_deleted else [one.hash])
+        assert pool.pool.departure_of(one.hash) == ("block undone" if is_deleted else "")
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ decided by its seed; FASTNODE_MODEL_GAMES plays more of them.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import tempfile
@@ -81,7 +82,7 @@ class Model:
         return item.expiration >= slot_start and item.anchor_block_hash in book.blocks and not spent
 
     def minimum(self, item: PoolEntry) -> int:
-        return item.priority_fee + max(1, item.priority_fee * self.percentage // 100)
+        return item.priority_fee + max(1, math.ceil(item.priority_fee * self.percentage / 100))
 
     def rejection(self, item: PoolEntry, book: BookLedger, *, by_rank: bool) -> tuple[str | None, list[PoolEntry]]:
         """The first rule that refuses, or None and what has to leave."""
@@ -139,6 +140,8 @@ class Game:
             self.harness.ledger.set_balance(payer, 200)
         self.model = Model(maximum, percentage)
         self.past: list[BookLedger] = []
+        #: In blocks of others, and not in the pool then.
+        self.strangers: list[PoolEntry] = []
 
     @property
     def moves(self) -> list[tuple[Callable[[], None], int]]:
@@ -165,7 +168,8 @@ class Game:
 
     def add(self) -> None:
         model, book, now = self.model, self.harness.ledger, self.harness.now
-        item = random_entry(self.dice, now)
+        is_stranger = self.strangers and self.dice.random() < 0.1
+        item = self.dice.choice(self.strangers) if is_stranger else random_entry(self.dice, now)
         origin = self.dice.choice([Origin.CLIENT, Origin.CLIENT, Origin.NODE])
         try:
             outcome: Any = self.harness.add(item, origin=origin)
@@ -173,6 +177,9 @@ class Game:
             outcome = rejection.rule
         if item.hash in model.waiting:
             assert outcome is Added.KNOWN
+        elif not model.is_possible(item, book, now) and item.hash in book.txs:
+            assert outcome is Added.KNOWN
+            model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash])
         elif not model.is_possible(item, book, now):
             assert outcome is Added.IGNORED
         else:
@@ -187,11 +194,14 @@ class Game:
         model, dice = self.model, self.dice
         self.harness.now += dice.choice([0, 1, 1, 2]) * SLOT_S
         taken = self._some(model.pending + model.in_state(TxState.PROTECTED), 3)
+        stranger = random_entry(dice, self.harness.now)
+        strangers = [] if stranger.hash in model.waiting or dice.random() < 0.6 else [stranger]
+        self.strangers += strangers
         foreign = dice.sample(NULLIFIERS, dice.choice([0, 0, 0, 1]))
         balances = {payer: dice.randrange(250) for payer in dice.sample(PAYERS, dice.choice([0, 1, 2]))}
         self.past.append(self.harness.ledger)
-        self.harness.mine(*taken, nullifiers=foreign, balances=balances)
-        spent = {word(number) for number in foreign} | {n for item in taken for n in item.nullifiers}
+        self.harness.mine(*taken, *strangers, nullifiers=foreign, balances=balances)
+        spent = {word(number) for number in foreign} | {n for item in [*taken, *strangers] for n in item.nullifiers}
         for item in taken:
             model.waiting[item.hash] = item.moved(TxState.MINED, block=self.harness.ledger.head)
         model.delete([item for item in model.pending if spent & set(item.nullifiers)])
@@ -262,6 +272,7 @@ class Game:
             assert held is not None
             assert (held.state, held.block, held.slot) == (item.state, item.block, item.slot)
             assert pool.tx_json(tx_hash) == tx_json(item)
+            assert pool.departure_of(tx_hash) == ""
         assert {tx_hash for tx_hash in map(word, NUMBERS) if pool.is_waiting(tx_hash)} == set(model.waiting)
         self._check_invariants()
 

@@ -285,6 +285,9 @@ class TxPool:
         if self.is_waiting(entry.hash):
             return Added.KNOWN
         reason = self._ineligible_reason(entry)
+        if reason is not None and (block := self._ledger.block_of_tx(entry.hash)) is not None:
+            self._join_block(entry, tx_json, block)
+            return Added.KNOWN
         if reason is not None:
             logger.info("tx 0x%s is ignored: %s", entry.hash.hex(), reason)
             self._changes += self._departed.note(entry.hash, reason)
@@ -296,6 +299,13 @@ class TxPool:
         self._changes.append((json_key(entry.hash), tx_json))
         self._tidy()
         return Added.ACCEPTED
+
+    def _join_block(self, entry: PoolEntry, tx_json: bytes, block: int) -> None:
+        """Take one that came after the block that has it: should that be taken back, it waits for another."""
+        self._arrivals += 1
+        self._note_back(entry.hash)
+        self._put(replace(entry, arrival=self._arrivals).moved(TxState.MINED, block=block))
+        self._changes.append((json_key(entry.hash), tx_json))
 
     def _evictions_for(self, entry: PoolEntry, origin: Origin) -> Evictions:
         return evictions_for(entry, origin, self._pending, self._ledger.fee_juice_balance, self.options)
@@ -516,10 +526,14 @@ class TxPool:
         self._changes.append((entry_key(entry.hash), entry.encode()))
 
     def _make_pending(self, entry: PoolEntry) -> None:
-        self._deleted.pop(entry.hash, None)
-        self._changes += self._departed.forget(entry.hash)
+        self._note_back(entry.hash)
         self._put(entry)
         self._pending.add(entry)
+
+    def _note_back(self, tx_hash: bytes) -> None:
+        """It is back, if it was here and left."""
+        self._deleted.pop(tx_hash, None)
+        self._changes += self._departed.forget(tx_hash)
 
     def _leave_pending(self, entry: PoolEntry) -> None:
         """Take out of the indexes what is pending; no-op for the rest."""
