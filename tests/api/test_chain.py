@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -282,6 +283,34 @@ def test_a_receipt_of_a_hash_not_seen_here_asks_the_fleet(
     assert receipts[gone] == {"txHash": "0x" + gone} | dropped | {"error": "Tx dropped by P2P node: expired"}
     assert unknown == {"txHash": UNKNOWN} | dropped | {"unknownHere": True}
     assert asked == [taken, refused, away, UNKNOWN[2:]], "not for what a block has, nor for what is known here"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_receipt_tells_what_came_or_left_while_the_fleet_was_asked(
+    make_client: Callable[..., Any], view: View, seed: int
+) -> None:
+    dice, waiting, departed = random.Random(seed), set[bytes](), dict[bytes, str]()
+    moves: dict[str, tuple[str, str | None]] = {
+        "nothing": ("dropped", "Tx dropped by P2P node: a node had taken it"),
+        "comes": ("pending", None),
+        "comes and leaves": ("dropped", "Tx dropped by P2P node: expired"),
+    }
+
+    def ask(tx_hash: bytes) -> FleetStanding | None:
+        if move == "comes":
+            waiting.add(tx_hash)
+        elif move == "comes and leaves":
+            departed[tx_hash] = "expired"
+        if move != "nothing" and dice.random() < 0.3:
+            raise UpstreamUnavailable("the bus does not answer")
+        return Standing(is_pending=False, reason="a node had taken it")
+
+    known = TxKnowledge(is_pending=waiting.__contains__, departure_of=departed.get, ask_fleet=ask)
+    client = make_client(methods(known_txs=known), view=view)
+    for number in range(1, 11):
+        move = dice.choice(list(moves))
+        receipt = client.result("node_getTxReceipt", "0x" + word(number).hex())
+        assert (receipt["status"], receipt.get("error")) == moves[move]
 
 
 def test_a_receipt_asks_the_chain_and_then_the_pool(make_client: Callable[..., Any], view: View) -> None:

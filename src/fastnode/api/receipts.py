@@ -154,7 +154,11 @@ class Receipts:
                 standing = None  # not known here: that is all there is to say
             if standing is not None and standing.is_pending:
                 return forms.Fate("pending", standing.reason)
-            reason = None if standing is None else standing.reason
+            if known.is_pending(tx_hash):  # it has come while the fleet was asked
+                return forms.Fate("pending", known.waiting_reason(tx_hash))
+            reason = known.departure_of(tx_hash)
+            if reason is None and standing is not None:
+                reason = standing.reason
         if reason is None:
             return _UNKNOWN
         return forms.Fate("dropped", f"{_DROPPED}: {reason}" if reason else _DROPPED)
