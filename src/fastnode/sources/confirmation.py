@@ -43,10 +43,9 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between looks at what L1 has: one of its slots.
 LOOK_S: Final = 12.0
-#: Checkpoints of one look; those that are not final are fewer on a network that is well.
-CHECKED_MAX: Final = 128
-#: Checkpoints of one question.
+#: Checkpoints of one question, and questions of one look.
 TOGETHER_MAX: Final = 32
+QUESTIONS_MAX: Final = 4
 _FIRST: Final = 1
 
 
@@ -60,6 +59,7 @@ class Confirmation:
         #: Guards the next one, which the threads that fetch lower.
         self._lock = threading.Lock()
         self._lowest: int | None = _FIRST
+        self._is_new = True
 
     @property
     def lowest(self) -> int | None:
@@ -92,16 +92,18 @@ class Confirmation:
     def records(self, view: ChainView) -> Generator[Record, None, None]:
         """Changes to what is stored; at most once in a slot of L1.  UpstreamError, DecodeError."""
         now = self._clock()
+        if self._is_new:
+            self._is_new = False
+            self._settle(_FIRST, view.tips.finalized.checkpoint.number + 1)
         lowest = self._lowest
         if lowest is None or now < self._next_look_at:
             return
         self._next_look_at = now + LOOK_S
         newest = view.tips.checkpointed.checkpoint.number
-        first = max(lowest, view.tips.finalized.checkpoint.number + 1, newest - CHECKED_MAX + 1)
-        while first <= newest:
-            stored = [view.checkpoint(number) for number in range(first, min(newest, first + TOGETHER_MAX - 1) + 1)]
-            checkpoints = [each for each in stored if each is not None]
-            roots = self._authority.archive_roots([each.number for each in checkpoints])
+        for first in range(lowest, newest + 1, TOGETHER_MAX)[:QUESTIONS_MAX]:
+            numbers = range(first, min(newest, first + TOGETHER_MAX - 1) + 1)
+            checkpoints = [each for each in map(view.checkpoint, numbers) if each is not None]
+            roots = self._authority.archive_roots([each.number for each in checkpoints]) if checkpoints else ()
             if roots is None:
                 return
             standing = _same(checkpoints, roots)
@@ -110,11 +112,12 @@ class Confirmation:
                 unsettled = checkpoints[standing].number
                 if roots[standing] != ZERO_FIELD:
                     yield self._undone(checkpoints[standing], roots[standing])
+            self._settle(lowest, numbers[-1] + 1 if unsettled is None else unsettled)
             if unsettled is not None:
-                self._settle(lowest, unsettled)
                 return
-            first += len(checkpoints)
-        self._settle(lowest, None)
+            lowest = numbers[-1] + 1
+        if lowest > newest:
+            self._settle(lowest, None)
 
     def _attested(self, checkpoints: Sequence[StoredCheckpoint]) -> Generator[Record, None, int | None]:
         """Write attestations again that are not those of L1; the first checkpoint that L1 does not settle, or None."""
