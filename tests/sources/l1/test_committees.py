@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
 from tests.sources.l1.test_endpoints import CONSTANTS, NODE_INFO
 from tests.sources.l1.test_rollup import facts_of
+from tests.sources.scripted_upstream import Tamper
 
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
@@ -34,11 +37,24 @@ def endpoint(l1: ScriptedL1, network: Network) -> L1Endpoint:
     return L1Client([l1.url], network, limits=ClientLimits(request_time_s=10), patience=Patience()).all[0]
 
 
-@pytest.mark.parametrize("seed", range(12))
+def lags_from(l1: ScriptedL1, count: int) -> Tamper:
+    """Shows older blocks after so many calls."""
+    calls = itertools.count(1)
+
+    def tamper(_method: str, _parameters: list[Any], result: Any) -> Any:
+        if next(calls) == count:
+            l1.blocks = l1.blocks[:1]
+        return result
+
+    return tamper
+
+
+@pytest.mark.parametrize("seed", range(24))
 def test_each_epoch_has_the_committee_of_l1_once_its_node_has_caught_up(
     seed: int, l1: ScriptedL1, endpoint: L1Endpoint
 ) -> None:
-    """Its node shows older blocks now and then; an epoch may have no committee, and be drawn late."""
+    """Its node shows older blocks now and then, also in the middle of the questions; an epoch may have no committee,
+    and be drawn late."""
     chance = random.Random(seed)
     committees = Committees(EPOCHS)
     facts = replace(FACTS, rollup=bytes.fromhex(l1.addresses.rollup[2:]))
@@ -57,8 +73,10 @@ def test_each_epoch_has_the_committee_of_l1_once_its_node_has_caught_up(
             lag = chance.choice([0, 0, 1, 3])
             l1.blocks = blocks[: len(blocks) - lag]
             seen = max(facts.genesis_time, l1.head.timestamp)
+            begins = 0 if lag else chance.choice([0, 0, 1, 2])
+            l1.tamper = lags_from(l1, begins) if begins else lambda _method, _parameters, result: result
         committees.refresh(endpoint, facts, seen, has_multicall=False)
-        if lag:
+        if lag or begins:
             continue
         members = drawn.get(epoch, ())
         assert committees.committee_of(epoch) == members

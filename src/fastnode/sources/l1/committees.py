@@ -41,7 +41,8 @@ class Committees:
         self._epochs = epochs
         self._drawn: dict[int, _Drawn] = {}
         #: Epochs that are read again: before they began, as a checkpoint published since may have drawn others; and
-        #: without a committee while they last, as a node of L1 that lags does not know it yet.
+        #: without a committee while they last, or without all its proposers, as a node of L1 that lags, or begins to
+        #: in the middle of the questions, does not know them yet.
         self._open: set[int] = set()
         self._epoch_duration = 1
 
@@ -60,7 +61,7 @@ class Committees:
         The committee of an epoch is asked for a slot before it begins, as its first proposal is made earlier than that
         (two slots where checkpoints are proposed in the slot before their own), and again until it has begun: the
         first checkpoint of the epoch before may be published in that slot, and draws the proposers.
-        That an epoch has none is asked again at each look until it is over.
+        That an epoch has none is asked again at each look until it is over, and who proposes until all are known.
         """
         self._epoch_duration = facts.epoch_duration
         current = facts.slot_at(timestamp) // facts.epoch_duration
@@ -75,7 +76,7 @@ class Committees:
                 return
             if epoch > current and not drawn.committee:
                 continue  # it may not be drawn yet
-            is_open = epoch > current or (epoch == current and not drawn.committee)
+            is_open = epoch > current or (epoch == current and not drawn.committee) or None in drawn.proposers
             self._open = (self._open - {epoch} | ({epoch} if is_open else set())) & set(wanted)
             # Replaced as a whole: readers never see it change.
             kept = {number: item for number, item in self._drawn.items() if number in wanted}
