@@ -17,6 +17,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.bus_server import BUS_PORT, BusFaults, BusServer, JetStream
@@ -68,6 +69,7 @@ class Fleet:
             return
         world = self._world
         self._dice = world.chance("deeds of the bus")
+        self._silence = world.chance("silence of L1 beside lies")
         self._plot = plot
         self.wire = PeerWire(world.chance("wire of the bus"), world.wire.host_of, cut=world.wire.cut)
         self.store = JetStream(self._dice, lambda: EPOCH + world.now)
@@ -279,7 +281,17 @@ class Fleet:
         node = dice.choice(self._publishers())
         self._lying = {node.name: dice.choice(_LIES)}
         self._world.say(node.name, "lies on the bus")
-        self._story._later(dice.uniform(5, 90), self._lying.clear)
+        seconds = dice.uniform(5, 90)
+        self._story._later(seconds, self._lying.clear)
+        if self._silence.random() < 0.5:  # nobody can tell
+            self._silence_l1(seconds + self._silence.uniform(0, 30))
+
+    def _silence_l1(self, seconds: float) -> None:
+        providers = self._world.providers
+        self._world.say("L1", "answers nobody")
+        for provider in providers.values():
+            provider.fails = 1.0
+            self._story._later(seconds, partial(setattr, provider, "fails", 0.0))
 
     # ---- the calm ----------------------------------------------------------------------------------
 
