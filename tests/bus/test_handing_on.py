@@ -155,7 +155,9 @@ class Upstream:
 
 
 class NodeOfFleet:
-    def __init__(self, servers: Servers, upstream: Upstream, name: str) -> None:
+    """``upstream`` None: it hands nothing on."""
+
+    def __init__(self, servers: Servers, upstream: Upstream | None, name: str) -> None:
         self.pool = Pool()
         bus: Any = CutBus(servers, name)
         sink: Any = upstream
@@ -193,7 +195,8 @@ def settle(servers: Servers, nodes: list[NodeOfFleet]) -> None:
     for _ in range(30):
         for node in servers.dice.sample(nodes, len(nodes)):
             node.read()
-            node.hand_on()
+            if node.txs.handing_on.has_sink:
+                node.hand_on()
         servers.clock.now += 1.0
 
 
@@ -258,7 +261,52 @@ def test_what_leaves_the_pool_while_it_waits_for_its_turn_goes_to_nobody_and_doe
     left, other = TXS[:2]
     for tx in (left, other):
         assert one.take(tx)
-    upstream.on_asked = lambda: one.pool.drop(left.hash, "a block was taken back")
+    one.pool.obstacles[left.hash] = "a block was taken back"
+    upstream.on_asked = lambda: one.pool.drop(left.hash, one.pool.obstacles[left.hash])
     one.hand_on()
     assert upstream.taken == {other.hash: 1}
     assert [servers.hand_of(tx.hash)["state"] for tx in (left, other)] == [FREE, TAKEN]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_the_fleet_has_taken_is_handed_on_or_refused_whatever_pools_have_no_place_for(seed: int) -> None:
+    """Some nodes have no upstream.  Each pool has no place for some transactions, and lets others go again."""
+    dice = random.Random(seed)
+    servers, upstream = Servers(dice), Upstream()
+    giving = [NodeOfFleet(servers, upstream, name) for name in ("one", "two")]
+    nodes = [*giving, NodeOfFleet(servers, None, "three")]
+    for node in nodes:
+        node.read()
+        node.pool.refused = {tx.hash for tx in TXS if dice.random() < 0.4}
+    acknowledged: set[bytes] = set()
+    for _ in range(80):
+        node = dice.choice(nodes)
+        deed = dice.choice(["read", "hand on", "send", "let go", "trouble", "pass by"])
+        if deed == "read":
+            node.read()
+        elif deed == "hand on":
+            dice.choice(giving).hand_on()
+        elif deed == "send":
+            tx = dice.choice(TXS)
+            if tx.hash not in node.pool.refused and node.take(tx):
+                acknowledged.add(tx.hash)
+        elif deed == "let go":
+            waiting = [tx_hash for tx_hash in node.pool.waiting if tx_hash in acknowledged]
+            if waiting:
+                node.pool.drop(dice.choice(waiting), "low priority")
+        elif deed == "trouble":
+            upstream.answers = dice.choice(["takes", "refuses", "silent", "silent"])
+        else:
+            servers.clock.now += dice.choice([0.1, 1.0, 4.0])
+
+    upstream.answers = "takes"
+    settle(servers, nodes)
+    states = {tx_hash: servers.hand_of(tx_hash)["state"] for tx_hash in acknowledged}
+    assert set(states.values()) <= {TAKEN, REFUSED}
+    assert {tx_hash for tx_hash, state in states.items() if state == TAKEN} <= set(upstream.taken)
+    for node in nodes:
+        for tx_hash in states.keys() - node.pool.waiting.keys():
+            standing = node.txs.standing_of(tx_hash)
+            assert standing is not None
+            assert standing.is_pending == (states[tx_hash] == TAKEN)
+            assert standing.is_pending or "refused upstream" in standing.reason

@@ -30,8 +30,10 @@ from fastnode.bus.sharing import UNSHARED_S
 from fastnode.bus.subjects import BUS_VERSION, Subjects
 from fastnode.bus.transactions import SharedTxs, Standing
 from fastnode.errors import DatabaseFull, Refused, UpstreamUnavailable
+from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.pool import Added
-from fastnode.mempool.validation import UNKNOWN_ANCHOR
+from fastnode.mempool.rules import TxRejected
+from fastnode.mempool.validation import EXPIRED, UNKNOWN_ANCHOR
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
@@ -174,15 +176,17 @@ def test_a_transaction_goes_from_any_node_to_all_of_them_and_on_once(
 
 def test_what_another_node_has_taken_is_pending_before_it_is_here(server: NatsServer) -> None:
     subjects = Subjects("fastnode-1-1")
-    taken, refused, gone, unknown = (bytes([number]) * 32 for number in (1, 2, 3, 4))
+    taken, refused, unknown = (bytes([number]) * 32 for number in (1, 2, 4))
+    body, pool = json.dumps(tx_of(1)).encode(), HeldPool()
+    gone = Tx.from_json(tx_of(1), FOUR).hash
     bus = open_bus(server.url, name="one")
     try:
         bus.set_up(
             StreamSetup(name=subjects.tx_stream, subjects=(subjects.all_txs,), live=(subjects.all_txs, "live.>"))
         )
-        txs = SharedTxs(bus, subjects, None, lambda: None, None, session="s")  # type: ignore[arg-type]
-        for tx_hash in (gone, refused, taken):
-            bus.publish(Outgoing(subjects.tx(tx_hash), b"{}"))
+        txs = SharedTxs(bus, subjects, pool, lambda: None, None, session="s")  # type: ignore[arg-type]
+        for tx_hash, data in ((gone, body), (refused, b"{}"), (taken, b"{}")):
+            bus.publish(Outgoing(subjects.tx(tx_hash), data))
         record = {"version": BUS_VERSION, "state": "refused", "reason": "Tx does not please"}
         bus.publish(Outgoing(subjects.hand(refused), json.dumps(record).encode()))
         txs._next = 2  # the first one was read
@@ -190,9 +194,21 @@ def test_what_another_node_has_taken_is_pending_before_it_is_here(server: NatsSe
             is_pending=True, reason="Another node of this fleet has taken it; it is on its way here"
         )
         assert txs.standing_of(refused) == Standing(is_pending=False, reason="refused upstream: Tx does not please")
-        standing = txs.standing_of(gone)
-        assert standing is not None
-        assert not standing.is_pending
+        assert txs.standing_of(gone) == Standing(
+            is_pending=True, reason="A node of this fleet has taken it; it is not in this node's pool"
+        )
+        pool.obstacles[gone] = UNKNOWN_ANCHOR
+        assert txs.standing_of(gone) == Standing(
+            is_pending=False, reason=f"a node of this fleet had taken it: {UNKNOWN_ANCHOR}"
+        )
+        # An upstream took it, which may have the block that it is built on.
+        record = {"version": BUS_VERSION, "state": TAKEN}
+        bus.publish(Outgoing(subjects.hand(gone), json.dumps(record).encode()))
+        assert txs.standing_of(gone) == Standing(
+            is_pending=True, reason="A node of this fleet has handed it on; it is not in this node's pool"
+        )
+        pool.obstacles[gone] = EXPIRED
+        assert not txs.standing_of(gone).is_pending  # type: ignore[union-attr]
         assert txs.standing_of(unknown) is None
         # Sent once more after it was refused.
         bus.publish(Outgoing(subjects.tx(refused), b"{}"))
@@ -221,7 +237,11 @@ class HeldPool:
 
     def __init__(self) -> None:
         self.pool = self
+        self.release = FOUR
         self.has_block = self.is_full = False
+        #: Transactions that it has no place for, and reasons why no block can have one.
+        self.refused: set[bytes] = set()
+        self.obstacles: dict[bytes, str] = {}
         self.since = time.monotonic()
         self.waiting: dict[bytes, bool] = {}
         self.bodies: dict[bytes, bytes] = {}
@@ -231,8 +251,13 @@ class HeldPool:
             raise DatabaseFull("the disk is full")
         if not self.has_block:
             raise Refused(UNKNOWN_ANCHOR, data={})
+        if tx.hash in self.refused:
+            raise TxRejected("LOW_PRIORITY_FEE", "it does not pay enough")
         self.waiting[tx.hash] = forwarded
         return Added.ACCEPTED
+
+    def obstacle_to(self, entry: PoolEntry) -> str | None:
+        return self.obstacles.get(entry.hash)
 
     def is_waiting(self, tx_hash: bytes) -> bool:
         return tx_hash in self.waiting
@@ -404,7 +429,7 @@ def test_an_outcome_that_servers_have_lost_is_said_again(server: NatsServer, out
         txs._look_at_stream()
         hand = txs.handing_on
         hand.lease = SimpleNamespace(is_held=True, tick=lambda: False)  # type: ignore[assignment]
-        hand._hand_on_one(tx_hash, b"{}")
+        hand._hand_on_one(tx_hash, b"{}", held.waits_for_block)
         found = hand.hand_of(tx_hash)
         assert found is not None
         assert found[1]["state"] == outcome

@@ -144,8 +144,8 @@ class Fleet:
         forward, publish = HandingOn._forward, Bus._publish
         lines = {name: getattr(Publisher, name) for name in ("_line_of_checkpoint", "_line_of_block")}
 
-        def forwarding(hand: HandingOn, tx_hash: bytes, tx_json: bytes) -> tuple[dict[str, Any], bool]:
-            outcome = forward(hand, tx_hash, tx_json)
+        def forwarding(hand: HandingOn, tx_hash: bytes, tx_json: bytes, *more: Any) -> tuple[dict[str, Any], bool]:
+            outcome = forward(hand, tx_hash, tx_json, *more)
             if outcome[0]["state"] == TAKEN:
                 self._note_handed_on(tx_hash)
             return outcome

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
 
 from fastnode.bus.connection import Bus, Outgoing
+from fastnode.bus.entrusted import Entrusted
 from fastnode.bus.lease import Lease
 from fastnode.bus.members import Members
 from fastnode.bus.subjects import BUS_VERSION, Subjects, read_versioned
@@ -71,6 +73,7 @@ class HandingOn:
         self._sink = sink
         self._by = {"by": bus.options.name, "session": session}
         self.lease = Lease(bus, subjects, "transactions")
+        self.entrusted = Entrusted(bus, subjects, mempool)
         #: Outcomes of transactions that are not said yet: the record, and the claim that it replaces, if that is known.
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
         #: Outcomes that were said not long ago, the oldest first, and when.
@@ -137,6 +140,8 @@ class HandingOn:
     def heed(self, tx_hash: bytes, hand: dict[str, Any]) -> None:
         """Do with the pool what a record on the bus says of a transaction."""
         state, pool = hand.get("state"), self._mempool.pool
+        if state in (TAKEN, REFUSED):
+            self.entrusted.forget(tx_hash)
         if state == TAKEN:
             pool.mark_forwarded(tx_hash)
         elif state == REFUSED and pool.is_waiting(tx_hash):
@@ -161,17 +166,22 @@ class HandingOn:
         return LOOK_S
 
     def _hand_on_all(self) -> None:
-        for tx_hash in self._mempool.pool.unforwarded_hashes():
-            if self.loop.is_stopping or not self.lease.tick():
-                return
-            tx_json = self._mempool.pool.tx_json(tx_hash)
-            if tx_json is not None and not self._hand_on_one(tx_hash, tx_json):
-                self._trouble = "transactions wait here until another node answers: none takes them now"
-                self.lease.give_up(REST_S)
-                return
+        pool, entrusted = self._mempool.pool, self.entrusted
+        for hashes, json_of, is_wanted in (
+            (pool.unforwarded_hashes, pool.tx_json, pool.waits_for_block),
+            (entrusted.outside_pool, entrusted.tx_json, entrusted.is_possible),
+        ):
+            for tx_hash in hashes():
+                if self.loop.is_stopping or not self.lease.tick():
+                    return
+                tx_json = json_of(tx_hash)
+                if tx_json is not None and not self._hand_on_one(tx_hash, tx_json, is_wanted):
+                    self._trouble = "transactions wait here until another node answers: none takes them now"
+                    self.lease.give_up(REST_S)
+                    return
         self._trouble = None
 
-    def _hand_on_one(self, tx_hash: bytes, tx_json: bytes) -> bool:
+    def _hand_on_one(self, tx_hash: bytes, tx_json: bytes, is_wanted: Callable[[bytes], bool]) -> bool:
         """False: no upstream answers."""
         sequence, hand = self.standing_hand(tx_hash)
         if hand.get("state") in (TAKEN, REFUSED):
@@ -184,7 +194,7 @@ class HandingOn:
         if claim is None:
             del self._unsaid[tx_hash]
             return True  # another node was first
-        outcome, is_answered = self._forward(tx_hash, tx_json)
+        outcome, is_answered = self._forward(tx_hash, tx_json, is_wanted)
         self._unsaid[tx_hash] = (outcome, claim)
         self._say_what_is_unsaid()
         return is_answered
@@ -194,15 +204,18 @@ class HandingOn:
         message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
         return message is not None and message.sequence > refused
 
-    def _forward(self, tx_hash: bytes, tx_json: bytes) -> tuple[dict[str, Any], bool]:
+    def _forward(
+        self, tx_hash: bytes, tx_json: bytes, is_wanted: Callable[[bytes], bool]
+    ) -> tuple[dict[str, Any], bool]:
         """Outcome, and true if an upstream answered.  The pool knows it at once, the fleet when it is said."""
         assert self._sink is not None
         if not self.lease.is_held:
             return self._record(FREE), True
         pool = self._mempool.pool
         try:
-            is_taken = self._sink.forward(tx_json, lambda: pool.waits_for_block(tx_hash))
+            is_taken = self._sink.forward(tx_json, lambda: is_wanted(tx_hash))
         except Refused as error:
+            self.entrusted.forget(tx_hash)
             pool.drop(tx_hash, f"refused upstream: {error.message}")
             self._counts["refused"] += 1
             return self._record(REFUSED, reason=error.message, data=error.data), True
@@ -210,7 +223,8 @@ class HandingOn:
             logger.warning("transaction not handed on", extra=log_facts(reason=str(error)))
             return self._record(FREE), False
         if not is_taken:
-            return self._record(FREE), not pool.waits_for_block(tx_hash)
+            return self._record(FREE), not is_wanted(tx_hash)
+        self.entrusted.forget(tx_hash)
         pool.mark_forwarded(tx_hash)
         self._counts["handed_on"] += 1
         return self._record(TAKEN), True

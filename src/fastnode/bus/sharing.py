@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-import zlib
 from collections.abc import Callable
 from typing import Final
 
 from fastnode.bus.connection import Bus, Outgoing
 from fastnode.bus.handing_on import REFUSED, TAKEN, HandingOn
+from fastnode.bus.packing import packed_tx
 from fastnode.bus.subjects import Subjects
 from fastnode.errors import Refused, UpstreamUnavailable
 from fastnode.log import log_facts
@@ -22,8 +22,6 @@ logger = logging.getLogger("fastnode.bus")
 #: Seconds a client waits for the bus to store its transaction: a cluster that elects a leader takes a few.
 SHARE_S: Final = 8.0
 RETRY_S: Final = 0.2
-#: Larger ones are compressed; a message may have a megabyte where servers are not told otherwise.
-PLAIN_BYTES_MAX: Final = 256 << 10
 TX_BYTES_MAX: Final = 1000 << 10
 #: Seconds after which one that no other node has taken is looked for on the bus, and looked for again, and how many at
 #: a time.
@@ -47,7 +45,7 @@ class Sharing:
     ) -> None:
         """Returns when the bus has it; Refused when it does not take it in time, and it has left the pool then unless
         it ``may_be_there``: other nodes may have it."""
-        data = _packed(tx_json)
+        data = packed_tx(tx_json)
         if len(data) > TX_BYTES_MAX:
             self._mempool.pool.drop(tx_hash, "too large for the bus")
             raise Refused(
@@ -94,7 +92,7 @@ class Sharing:
     def _share_one(self, tx_hash: bytes) -> None:
         tx_json = self._mempool.pool.tx_json(tx_hash)
         if tx_json is not None:
-            self._bus.publish(Outgoing(self._subjects.tx(tx_hash), _packed(tx_json), expected=0))
+            self._bus.publish(Outgoing(self._subjects.tx(tx_hash), packed_tx(tx_json), expected=0))
 
     def _store(self, tx_hash: bytes, data: bytes) -> None:
         subject = self._subjects.tx(tx_hash)
@@ -108,7 +106,3 @@ class Sharing:
             self._bus.publish(Outgoing(subject, data, expected=there.sequence))
         elif hand is not None and hand[1].get("state") == TAKEN:  # read before the transaction was in the pool
             self._mempool.pool.mark_forwarded(tx_hash)
-
-
-def _packed(tx_json: bytes) -> bytes:
-    return tx_json if len(tx_json) <= PLAIN_BYTES_MAX else zlib.compress(tx_json, 1)

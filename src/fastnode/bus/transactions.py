@@ -19,19 +19,20 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import orjson
-
 from fastnode.bus.connection import Bus, Message, StreamSetup
-from fastnode.bus.handing_on import READ_TRIES, REFUSED, UNSYNCED_S, HandingOn
+from fastnode.bus.handing_on import READ_TRIES, REFUSED, TAKEN, UNSYNCED_S, HandingOn
 from fastnode.bus.members import Members, bucket_of
+from fastnode.bus.packing import packed_tx, read_tx, unpacked_tx
 from fastnode.bus.questions import Questions
 from fastnode.bus.sharing import Sharing
 from fastnode.bus.subjects import Subjects, read_versioned
-from fastnode.errors import DatabaseError, FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import DatabaseError, FastnodeError, Refused, UpstreamError, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.loop import Loop, Setbacks
+from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.handover import TxSink
 from fastnode.mempool.pool import NOT_READY, Added
+from fastnode.mempool.rules import TxRejected
 from fastnode.mempool.service import Mempool
 from fastnode.mempool.store import REASON_LENGTH_MAX
 from fastnode.mempool.validation import UNKNOWN_ANCHOR
@@ -46,7 +47,6 @@ logger = logging.getLogger("fastnode.bus")
 POLL_S: Final = 1.0
 #: Time between two looks at the stream, in seconds.
 LOOK_S: Final = 1.0
-JSON_BYTES_MAX: Final = 16 << 20
 #: Transactions that are built on a block that is not here yet, and for how long they are kept.
 LATER_MAX: Final = 256
 LATER_S: Final = 60.0
@@ -145,7 +145,7 @@ class SharedTxs:
         """Returns when the bus has it; Refused, and it has left the pool, when it does not take it in time."""
         self._sharing.share(tx.hash, tx_json, lambda: self._is_stopping)
         self.counts["shared"] += 1
-        self.handing_on.wake()
+        self._entrust(tx, packed_tx(tx_json))
 
     def share_repeated(self, tx: Tx, tx_json: bytes) -> None:
         """As :meth:`share`, of one that a client sends once more: it stays in the pool."""
@@ -156,7 +156,8 @@ class SharedTxs:
     def standing_of(self, tx_hash: bytes) -> Standing | None:
         """Standing in the fleet of a transaction that is not in this node's pool; None: no node of it has taken it.
 
-        Asks the bus, which takes a moment.  UpstreamUnavailable when it does not answer, or too many ask at once.
+        Asks the bus, which takes a moment.  UpstreamUnavailable when it does not answer, or too many ask at once;
+        Refused while the pool takes nothing.
         """
         return self._questions.answer(tx_hash)
 
@@ -169,7 +170,25 @@ class SharedTxs:
             return Standing(is_pending=False, reason=f"refused upstream: {hand[1].get('reason')}"[:REASON_LENGTH_MAX])
         if message.sequence >= self._next or tx_hash in self._later:
             return Standing(is_pending=True, reason="Another node of this fleet has taken it; it is on its way here")
-        return Standing(is_pending=False, reason="a node of this fleet had taken it, and it is not in this node's pool")
+        is_taken = hand is not None and hand[1].get("state") == TAKEN
+        return self._standing_elsewhere(tx_hash, message.data, is_taken=is_taken)
+
+    def _standing_elsewhere(self, tx_hash: bytes, data: bytes, *, is_taken: bool) -> Standing:
+        """Standing of one that was read, and this node's pool did not take: others' pools have it, or an upstream."""
+        pool = self._mempool.pool
+        try:
+            obstacle = pool.obstacle_to(PoolEntry.of(read_tx(tx_hash, data, pool.release), pool.release))
+        except Refused:  # the pool is not open yet, or any more
+            raise
+        except (FastnodeError, ValueError, zlib.error):
+            return Standing(is_pending=False, reason="a message of the fleet makes no sense")
+        view = self._view()
+        is_in_chain = view is not None and view.chain.tx_location(tx_hash) is not None
+        # Wherever it was taken the block that it is built on may be there still.
+        if obstacle is None or is_in_chain or (is_taken and obstacle == UNKNOWN_ANCHOR):
+            place = "handed it on" if is_taken else "taken it"
+            return Standing(is_pending=True, reason=f"A node of this fleet has {place}; it is not in this node's pool")
+        return Standing(is_pending=False, reason=f"a node of this fleet had taken it: {obstacle}")
 
     # ---- from the bus ----------------------------------------------------------------------------
 
@@ -275,12 +294,13 @@ class SharedTxs:
         if view is None or pool.is_waiting(tx_hash) or view.chain.tx_location(tx_hash) is not None:
             self.handing_on.wake()
             return
-        tx_json = data if data[:1] == b"{" else _inflated(data)
-        tx = Tx.from_json(orjson.loads(tx_json), view.chain.chain.release, "tx")
-        if tx.hash != tx_hash:
-            raise UpstreamFault("a transaction has another hash than its subject says")
+        tx = read_tx(tx_hash, data, view.chain.chain.release)
         try:
             outcome = self._mempool.receive(tx, view, forwarded=not self._hands_on)
+        except TxRejected as error:
+            logger.info("transaction of the fleet not taken", extra=log_facts(tx=tx_hash.hex(), reason=error.message))
+            self._entrust(tx, data)
+            return
         except Refused as error:
             if UNKNOWN_ANCHOR in error.message or error.message == NOT_READY:
                 self._keep_for_later(tx_hash, data)
@@ -290,7 +310,14 @@ class SharedTxs:
         if outcome is Added.ACCEPTED:
             self.counts["received"] += 1
             if self._on_accepted is not None:
-                self._on_accepted(tx, tx_json)
+                self._on_accepted(tx, unpacked_tx(data))
+        if outcome is not Added.IGNORED:
+            self._entrust(tx, data)
+
+    def _entrust(self, tx: Tx, data: bytes) -> None:
+        """One that is valid is handed on, also if the pool has no place for it, now or later."""
+        if self._hands_on:
+            self.handing_on.entrusted.keep(PoolEntry.of(tx, self._mempool.pool.release), data)
         self.handing_on.wake()
 
     def _keep_for_later(self, tx_hash: bytes, data: bytes) -> None:
@@ -321,11 +348,3 @@ class SharedTxs:
             # Records that came meanwhile were read when it was not in the pool.
             self.handing_on.heed(tx_hash, self.handing_on.standing_hand(tx_hash)[1])
             del self._later[tx_hash]
-
-
-def _inflated(data: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    text = inflater.decompress(data, JSON_BYTES_MAX)
-    if not inflater.eof:
-        raise UpstreamFault(f"a transaction takes more than {JSON_BYTES_MAX} bytes")
-    return text

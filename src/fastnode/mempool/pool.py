@@ -172,6 +172,12 @@ class TxPool:
         reason = self._departed.reason(tx_hash)
         return "" if reason is None and tx_hash in self._entries else reason
 
+    def obstacle_to(self, entry: PoolEntry) -> str | None:
+        """Reason why no further block can include a transaction, in the pool or not; None while one can."""
+        with self._lock:
+            self._require_open()
+            return self._ineligible_reason(entry)
+
     def entry(self, tx_hash: bytes) -> PoolEntry | None:
         return self._entries.get(tx_hash)
 
