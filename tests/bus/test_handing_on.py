@@ -21,6 +21,7 @@ from fastnode.bus.lease import LEASE_S
 from fastnode.bus.subjects import Subjects
 from fastnode.bus.transactions import SharedTxs
 from fastnode.errors import Refused, UpstreamUnavailable
+from fastnode.mempool.validation import EXISTING_NULLIFIER, UNKNOWN_ANCHOR
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
 
@@ -310,3 +311,21 @@ def test_what_the_fleet_has_taken_is_handed_on_or_refused_whatever_pools_have_no
             assert standing is not None
             assert standing.is_pending == (states[tx_hash] == TAKEN)
             assert standing.is_pending or "refused upstream" in standing.reason
+
+
+def test_what_the_pool_has_no_place_for_is_handed_on_when_its_anchor_is_back() -> None:
+    servers, upstream = Servers(random.Random(1)), Upstream()
+    one, two = nodes = fleet_of(servers, upstream)
+    anchored, spent = TXS[:2]
+    two.pool.refused = {anchored.hash, spent.hash}
+    for tx in (anchored, spent):
+        assert one.take(tx)
+        one.pool.drop(tx.hash, "low priority")
+    for node in nodes:
+        node.pool.obstacles = {anchored.hash: UNKNOWN_ANCHOR, spent.hash: EXISTING_NULLIFIER}
+    settle(servers, nodes)
+    assert not upstream.taken
+    for node in nodes:
+        node.pool.obstacles.clear()
+    settle(servers, nodes)
+    assert upstream.taken == {anchored.hash: 1}

@@ -124,7 +124,13 @@ class Harness:
         """Numbers of the pending transactions, the best first."""
         return [int.from_bytes(tx_hash, "big") for tx_hash in self.pool.pending_hashes()]
 
-    def mine(self, *items: PoolEntry, nullifiers: Sequence[int] = (), balances: dict[bytes, int] | None = None) -> None:
+    def mine(
+        self,
+        *items: PoolEntry,
+        nullifiers: Sequence[int] = (),
+        balances: dict[bytes, int] | None = None,
+        block_hash: bytes | None = None,
+    ) -> None:
         """A block with these transactions, foreign nullifiers and new balances."""
         effects = [_Effect(item.hash, item.nullifiers) for item in items]
         writes = tuple(
@@ -134,6 +140,8 @@ class Harness:
         effects.append(_Effect(word(0xB10C << 200 | self.ledger.head), tuple(map(word, nullifiers)), writes))
         book = self.ledger.copy()
         book.head += 1
+        if block_hash is not None:
+            book.blocks.add(block_hash)
         for effect in effects:
             book.txs[effect.tx_hash] = book.head
             book.nullifiers.update(effect.nullifiers)

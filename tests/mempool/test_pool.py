@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -17,7 +18,7 @@ from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.pool import Added, Origin, TxPool
 from fastnode.mempool.rules import Coverage, TxRejected, cover, minimum_bump
 from fastnode.mempool.store import PoolStore, entry_key
-from fastnode.mempool.validation import EXPIRED
+from fastnode.mempool.validation import EXPIRED, UNKNOWN_ANCHOR
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx_data import Gas
 
@@ -388,6 +389,54 @@ def test_a_vanished_anchor_takes_its_txs_along(pool: Harness) -> None:
     before.blocks = {ANCHOR}
     pool.undo_to(before)
     assert pool.pending() == [2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_left_with_its_anchor_waits_again_when_that_block_is_back(seed: int, pool: Harness) -> None:
+    """The blocks are stored again one by one, or are back all at once; the node may start anew meanwhile."""
+    dice = random.Random(seed)
+    hashes = [word(0xB10C0 + number) for number in range(4)]
+    books = [pool.ledger]
+    for block_hash in hashes:
+        pool.mine(block_hash=block_hash)
+        books.append(pool.ledger)
+        pool.add(entry(dice.randrange(100), fee=dice.randrange(9), anchor_block_hash=block_hash))
+    items = [held for tx_hash in pool.pool.pending_hashes() if (held := pool.pool.entry(tx_hash)) is not None]
+    mined = dice.sample(items, 1) if dice.random() < 0.5 else []
+    pool.mine(*mined)
+    newest = pool.ledger
+    for _ in range(dice.choice([1, 2])):
+        kept = dice.randrange(len(hashes))
+        pool.undo_to(books[kept])
+        there = {ANCHOR, *hashes[:kept]}
+        waiting = {item.hash for item in items if item.anchor_block_hash in there}
+        assert set(pool.pool.pending_hashes()) == waiting
+        for item in items:
+            assert pool.pool.departure_of(item.hash) == ("" if item.hash in waiting else UNKNOWN_ANCHOR)
+        if dice.random() < 0.5:
+            pool.restart()
+    if dice.random() < 0.5:
+        pool.undo_to(newest)
+        assert [pool.pool.state_of(item.hash) for item in mined] == [TxState.MINED] * len(mined)
+        pool.undo_to(books[-1])
+    else:
+        for block_hash in hashes[kept:]:
+            pool.mine(block_hash=block_hash)
+    assert pool.pool.pending_hashes() == [item.hash for item in items]
+    assert [pool.pool.tx_json(item.hash) for item in items] == [*map(tx_json, items)]
+
+
+def test_what_left_with_its_anchor_is_forgotten_once_another_block_is_final_there(pool: Harness) -> None:
+    before, newest = pool.ledger.copy(), word(0xB10C)
+    pool.mine(block_hash=newest)
+    pool.add(entry(1, anchor_block_hash=newest))
+    pool.undo_to(before)
+    pool.mine()
+    pool.pool.on_finalized(pool.ledger.head)
+    assert list(pool.pool._store.stored_hashes()) == []
+    pool.ledger.blocks.add(newest)
+    pool.mine()
+    assert pool.pending() == []
 
 
 def test_an_undo_that_empties_a_payer_drops_its_txs(pool: Harness) -> None:

@@ -22,6 +22,7 @@ from tests.mempool.pools import ANCHOR, SLOT_S, Harness, entry, tx_json, word
 from fastnode.mempool.entries import PoolEntry, TxState
 from fastnode.mempool.pool import Added, Origin
 from fastnode.mempool.rules import TxRejected
+from fastnode.mempool.validation import UNKNOWN_ANCHOR
 
 GAMES = int(os.environ.get("FASTNODE_MODEL_GAMES", "40"))
 STEPS = 400
@@ -32,7 +33,8 @@ SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 NUMBERS = range(1, 31)
 NULLIFIERS = range(500, 516)
 PAYERS = [word(0xFEE0 + index) for index in range(3)]
-ANCHORS = [ANCHOR, word(0xA2)]
+#: The last one is a block that comes, is taken back, and comes again.
+ANCHORS = [ANCHOR, word(0xA2), word(0xA3)]
 
 
 def random_entry(dice: random.Random, now: int) -> PoolEntry:
@@ -44,7 +46,7 @@ def random_entry(dice: random.Random, now: int) -> PoolEntry:
         fee_limit=dice.randrange(120),
         claim=dice.choice([0, 0, 0, 20, 90]),
         expiration=now + dice.randrange(-1, 12) * SLOT_S,
-        anchor_block_hash=dice.choice([ANCHOR, ANCHOR, ANCHOR, ANCHORS[1]]),
+        anchor_block_hash=dice.choice([ANCHOR, ANCHOR, ANCHOR, *ANCHORS[1:]]),
     )
 
 
@@ -56,6 +58,8 @@ class Model:
         self.percentage = percentage
         self.waiting: dict[bytes, PoolEntry] = {}  # pending, protected, mined
         self.deleted: set[bytes] = set()
+        #: Left with their anchor, and the head then.
+        self.stranded: dict[bytes, tuple[PoolEntry, int]] = {}
 
     def in_state(self, state: TxState) -> list[PoolEntry]:
         found = [item for item in self.waiting.values() if item.state is state]
@@ -106,6 +110,21 @@ class Model:
             if self.waiting.pop(item.hash, None) is not None:
                 self.deleted.add(item.hash)
 
+    def leave(self, item: PoolEntry, book: BookLedger, now: int) -> None:
+        """No block can include it, or a rival outranks it."""
+        self.delete([item])
+        self.stranded.pop(item.hash, None)
+        if item.expiration >= now // SLOT_S * SLOT_S and item.anchor_block_hash not in book.blocks:
+            self.stranded[item.hash] = item, book.head
+
+    def found_again(self, book: BookLedger) -> list[PoolEntry]:
+        found = [item for item, _ in self.stranded.values() if item.anchor_block_hash in book.blocks]
+        for item in found:
+            if item.hash in book.txs:
+                del self.stranded[item.hash]
+                self.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash])
+        return [item for item in found if item.hash not in book.txs]
+
     def tidy(self, book: BookLedger) -> None:
         before = None
         while before != len(self.waiting):
@@ -118,9 +137,10 @@ class Model:
             rivals = [other for other in self.pending if set(other.nullifiers) & set(item.nullifiers)]
             if self.is_possible(item, book, now) and all(item.rank > other.rank for other in rivals):
                 self.delete(rivals)
+                self.stranded.pop(item.hash, None)
                 self.waiting[item.hash] = item.moved(TxState.PENDING)
             else:
-                self.delete([item])
+                self.leave(item, book, now)
 
 
 class Game:
@@ -135,7 +155,7 @@ class Game:
             price_bump_percentage=percentage,
             delete_after_reorg=dice.random() < 0.2,
         )
-        self.harness.ledger.blocks = set(ANCHORS)
+        self.harness.ledger.blocks = set(ANCHORS[:2])
         for payer in PAYERS:
             self.harness.ledger.set_balance(payer, 200)
         self.model = Model(maximum, percentage)
@@ -179,6 +199,7 @@ class Game:
             assert outcome is Added.KNOWN
         elif not model.is_possible(item, book, now) and item.hash in book.txs:
             assert outcome is Added.KNOWN
+            model.stranded.pop(item.hash, None)
             model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash])
         elif not model.is_possible(item, book, now):
             assert outcome is Added.IGNORED
@@ -187,6 +208,7 @@ class Game:
             assert outcome == (rejected or Added.ACCEPTED)
             if rejected is None:
                 model.delete(leaving)
+                model.stranded.pop(item.hash, None)
                 model.waiting[item.hash] = item
                 model.tidy(book)
 
@@ -200,7 +222,10 @@ class Game:
         foreign = dice.sample(NULLIFIERS, dice.choice([0, 0, 0, 1]))
         balances = {payer: dice.randrange(250) for payer in dice.sample(PAYERS, dice.choice([0, 1, 2]))}
         self.past.append(self.harness.ledger)
-        self.harness.mine(*taken, *strangers, nullifiers=foreign, balances=balances)
+        block_hash = dice.choice([None, ANCHORS[2]])
+        self.harness.mine(*taken, *strangers, nullifiers=foreign, balances=balances, block_hash=block_hash)
+        book = self.harness.ledger
+        model.put_back(model.found_again(book), book, self.harness.now)
         spent = {word(number) for number in foreign} | {n for item in [*taken, *strangers] for n in item.nullifiers}
         for item in taken:
             model.waiting[item.hash] = item.moved(TxState.MINED, block=self.harness.ledger.head)
@@ -223,11 +248,15 @@ class Game:
             if item.hash in book.txs:
                 model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash])
         undone = [item for item in model.in_state(TxState.MINED) if item.hash not in book.txs]
-        model.delete([item for item in model.pending if not model.is_possible(item, book, now)])
+        for item in model.pending:
+            if not model.is_possible(item, book, now):
+                model.leave(item, book, now)
+        returning = model.found_again(book)
         if self.harness.options.delete_after_reorg:
             model.delete(undone)
         else:
-            model.put_back(undone, book, now)
+            returning += undone
+        model.put_back(returning, book, now)
         model.tidy(book)
 
     def harness_restarts(self) -> None:
@@ -261,6 +290,7 @@ class Game:
         for item in self.model.in_state(TxState.MINED):
             if item.block <= number:
                 del self.model.waiting[item.hash]
+        self.model.stranded = {key: left for key, left in self.model.stranded.items() if left[1] > number}
 
     # ---- what must hold -------------------------------------------------------------------------
 
@@ -274,6 +304,10 @@ class Game:
             assert pool.tx_json(tx_hash) == tx_json(item)
             assert pool.departure_of(tx_hash) == ""
         assert {tx_hash for tx_hash in map(word, NUMBERS) if pool.is_waiting(tx_hash)} == set(model.waiting)
+        assert {tx_hash for tx_hash in map(word, NUMBERS) if pool._store.tx_json(tx_hash)} == {
+            *model.waiting,
+            *model.stranded,
+        }
         self._check_invariants()
 
     def _check_invariants(self) -> None:
@@ -313,5 +347,5 @@ def test_the_games_reach_every_rule() -> None:
             seen |= set(events) | set(game.harness.pool.events)
     expected = {"accepted", "known", "ignored", "rejected NULLIFIER_CONFLICT", "rejected LOW_PRIORITY_FEE"}
     expected |= {"rejected INSUFFICIENT_FEE_PAYER_BALANCE", "evicted nullifier conflict", "evicted low priority"}
-    expected |= {"evicted insufficient fee payer balance"}
+    expected |= {"evicted insufficient fee payer balance", f"evicted {UNKNOWN_ANCHOR}"}
     assert expected <= seen

@@ -15,6 +15,7 @@ from fastnode.bus.packing import read_tx
 from fastnode.bus.subjects import Subjects
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.service import Mempool
+from fastnode.mempool.validation import UNKNOWN_ANCHOR
 
 __all__ = ["Entrusted"]
 
@@ -49,9 +50,10 @@ class Entrusted:
         for tx_hash, (entry, _) in list(self._kept.items()):
             if pool.is_waiting(tx_hash):
                 continue
-            if pool.obstacle_to(entry) is None:
+            obstacle = pool.obstacle_to(entry)
+            if obstacle is None:
                 found.append(tx_hash)
-            else:
+            elif obstacle != UNKNOWN_ANCHOR:  # a block that was taken back may come again
                 self.forget(tx_hash)
         return found
 

@@ -8,7 +8,8 @@ same lock that made it, and :meth:`TxPool.add` returns only after it is durable.
                                                         ▼   │  └──────┘
                                                      protected            pending ──► deleted
 
-A final transaction can be kept (final_txs.py): its record goes, its content stays.
+A final transaction can be kept (final_txs.py): its record goes, its content stays.  So does the content of a deleted
+one whose anchor was taken back, until the block before which it was deleted is final: it is back with its anchor.
 
 Reads take no lock: they look at one dictionary entry or at a copy of the order made in one step.
 """
@@ -86,6 +87,8 @@ class TxPool:
         self._pending = PendingIndex(self._entries)
         self._touched_payers: set[bytes] = set()  # something about what they pay for has changed
         self._deleted: dict[bytes, None] = {}  # oldest first
+        #: Deleted ones whose anchor was taken back, with their contents.
+        self._stranded: dict[bytes, None] = {}
         self._arrivals = 0
         #: No transaction is protected for an earlier slot; None: none is protected.
         self._protected_from: int | None = None
@@ -187,6 +190,8 @@ class TxPool:
 
     def known_tx_json(self, tx_hash: bytes) -> bytes | None:
         """The transaction as it is sent, also after it is final, if it is kept."""
+        if self.state_of(tx_hash) is TxState.DELETED:
+            return None
         return self._store.tx_json(tx_hash)
 
     @property
@@ -362,6 +367,7 @@ class TxPool:
         effects = block.body.tx_effects
         with self._changing():
             self._current_ledger = ledger
+            self._return_to_pending(self._found_again())
             for entry in self._existing(effect.tx_hash for effect in effects):
                 self._leave_pending(entry)
                 self._put(entry.moved(TxState.MINED, block=block.number))
@@ -448,12 +454,28 @@ class TxPool:
             reason = self._ineligible_reason(entry)
             if reason is not None:
                 self._delete(entry, reason)
+        returning = self._found_again()
         if self.options.delete_after_reorg:
             for entry in undone:
                 self._delete(entry, _UNDONE)
         else:
-            self._return_to_pending(undone)
+            returning += undone
+        self._return_to_pending(returning)
         self._touched_payers.update(self._pending.payers())
+
+    def _found_again(self) -> list[PoolEntry]:
+        """Transactions that left with their anchor, and may wait again as it is back; what is in a block is mined."""
+        found = []
+        for entry in [self._entries[tx_hash] for tx_hash in self._stranded]:
+            if not self._ledger.knows_block(entry.anchor_block_hash):
+                continue
+            block = self._ledger.block_of_tx(entry.hash)
+            if block is None:
+                found.append(entry)
+            else:
+                self._note_back(entry.hash)
+                self._put(entry.moved(TxState.MINED, block=block))
+        return found
 
     def _return_to_pending(self, entries: Iterable[PoolEntry]) -> None:
         """Make pending again what a block could include and what outranks its rivals for nullifiers; the best first."""
@@ -539,6 +561,7 @@ class TxPool:
     def _note_back(self, tx_hash: bytes) -> None:
         """It is back, if it was here and left."""
         self._deleted.pop(tx_hash, None)
+        self._stranded.pop(tx_hash, None)
         self._changes += self._departed.forget(tx_hash)
 
     def _leave_pending(self, entry: PoolEntry) -> None:
@@ -554,7 +577,11 @@ class TxPool:
         if self._entries[entry.hash].state is TxState.PENDING:
             self._leave_pending(entry)
         self._put(entry.moved(TxState.DELETED, block=self._ledger.head))
-        self._changes.append((json_key(entry.hash), None))
+        if cause == UNKNOWN_ANCHOR:
+            self._stranded[entry.hash] = None
+        else:
+            self._stranded.pop(entry.hash, None)
+            self._changes.append((json_key(entry.hash), None))
         self._changes += self._departed.note(entry.hash, cause)
         self._deleted[entry.hash] = None
         while len(self._deleted) > DELETED_KEPT_MAX:
@@ -563,6 +590,7 @@ class TxPool:
     def _forget(self, entry: PoolEntry) -> None:
         del self._entries[entry.hash]
         self._deleted.pop(entry.hash, None)
+        self._stranded.pop(entry.hash, None)
         self._changes += [(entry_key(entry.hash), None), (json_key(entry.hash), None)]
 
     def _keep(self, entry: PoolEntry) -> None:
@@ -582,6 +610,8 @@ class TxPool:
                     self._pending.add(entry)
                 elif entry.state is TxState.DELETED:
                     self._deleted[entry.hash] = None
+                    if self._store.tx_json(entry.hash) is not None:
+                        self._stranded[entry.hash] = None
                 elif entry.state is TxState.PROTECTED:
                     self._note_protected(entry.slot)
             self._changes += self._kept.prune()
