@@ -23,6 +23,7 @@ from fastnode.bus.connection import Bus, Message, StreamSetup
 from fastnode.bus.handing_on import READ_TRIES, REFUSED, TAKEN, UNSYNCED_S, HandingOn
 from fastnode.bus.members import Members, bucket_of
 from fastnode.bus.packing import packed_tx, read_tx, unpacked_tx
+from fastnode.bus.passed_by import PassedBy
 from fastnode.bus.questions import Questions
 from fastnode.bus.sharing import Sharing
 from fastnode.bus.subjects import Subjects, read_versioned
@@ -103,6 +104,9 @@ class SharedTxs:
         self._is_listening = False
         #: Transactions that are built on what this node does not have yet, and until when they are tried again.
         self._later: dict[bytes, tuple[bytes, float]] = {}
+        self._passed_by = PassedBy()
+        #: Transactions that are read again, as the block that had them was taken back.
+        self._undone: dict[bytes, None] = {}
         self._reader = Loop(
             "fastnode-txs", self._read_on, what="transactions of the fleet are not read", clock=bus.clock
         )
@@ -211,9 +215,11 @@ class SharedTxs:
             self._look_at_stream()
             self._sharing.share_missing(now)
             self._next_look_at = now + LOOK_S
-        if self._view() is None:
+        view = self._view()
+        if view is None:
             return False
         self._try_again()
+        self._read_undone(view)
         messages = self._bus.since(self._subjects.tx_stream, self._next, self._subjects.all_txs)
         for message in messages:
             self._take(message)
@@ -291,8 +297,12 @@ class SharedTxs:
     def _take_tx(self, tx_hash: bytes, data: bytes) -> None:
         view = self._view()
         pool = self._mempool.pool
-        if view is None or pool.is_waiting(tx_hash) or view.chain.tx_location(tx_hash) is not None:
+        if view is None or pool.is_waiting(tx_hash):
             self.handing_on.wake()
+            return
+        location = view.chain.tx_location(tx_hash)
+        if location is not None:
+            self._passed_by.note(tx_hash, location.block_number, view.chain)
             return
         tx = read_tx(tx_hash, data, view.chain.chain.release)
         try:
@@ -333,6 +343,15 @@ class SharedTxs:
             else:
                 self._take_again(tx_hash, data)
 
+    def _read_undone(self, view: View) -> None:
+        self._undone |= dict.fromkeys(self._passed_by.undone(view.chain))
+        for tx_hash in tuple(self._undone):
+            message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
+            if message is not None:
+                self._take(message)
+                self._heed_if_waiting(tx_hash)
+            del self._undone[tx_hash]
+
     def _take_again(self, tx_hash: bytes, data: bytes) -> None:
         """UpstreamError where the bus does not say what became of it, DatabaseError where this node cannot keep it:
         it is tried again."""
@@ -344,7 +363,12 @@ class SharedTxs:
             self._left_out.note(error)
             del self._later[tx_hash]
             return
-        if self._mempool.pool.is_waiting(tx_hash):
-            # Records that came meanwhile were read when it was not in the pool.
-            self.handing_on.heed(tx_hash, self.handing_on.standing_hand(tx_hash)[1])
+        if self._heed_if_waiting(tx_hash):
             del self._later[tx_hash]
+
+    def _heed_if_waiting(self, tx_hash: bytes) -> bool:
+        """Records that came meanwhile were read when it was not in the pool."""
+        is_waiting = self._mempool.pool.is_waiting(tx_hash)
+        if is_waiting:
+            self.handing_on.heed(tx_hash, self.handing_on.standing_hand(tx_hash)[1])
+        return is_waiting

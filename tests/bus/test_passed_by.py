@@ -1,0 +1,104 @@
+"""Transactions of the fleet that a node reads after the block that has them, when that is taken back."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.bus.test_handing_on import SENT, SUBJECTS, TXS, CutBus, Pool, Servers
+
+from fastnode.bus.transactions import SharedTxs
+from fastnode.errors import Refused
+from fastnode.mempool.pool import Added
+from fastnode.mempool.validation import EXISTING_NULLIFIER
+from fastnode.protocol.releases import FOUR
+from fastnode.protocol.tips import BlockId
+from fastnode.protocol.tx import Tx
+
+
+class Chain:
+    """Blocks are a hash, and hashes of transactions; the first is the genesis."""
+
+    def __init__(self) -> None:
+        self.chain = SimpleNamespace(release=FOUR)
+        self.blocks: list[tuple[bytes, set[bytes]]] = [(bytes(32), set())]
+        self.final = 0
+
+    @property
+    def tips(self) -> Any:
+        return SimpleNamespace(finalized=SimpleNamespace(block=BlockId(self.final, self.blocks[self.final][0])))
+
+    def tx_location(self, tx_hash: bytes) -> Any:
+        for number, (_, txs) in enumerate(self.blocks):
+            if tx_hash in txs:
+                return SimpleNamespace(block_number=number)
+        return None
+
+    def block_id(self, number: int) -> BlockId:
+        return BlockId(number, self.blocks[number][0])
+
+    def block_number_by_hash(self, block_hash: bytes) -> int | None:
+        return next((number for number, (each, _) in enumerate(self.blocks) if each == block_hash), None)
+
+    @property
+    def unmined(self) -> list[bytes]:
+        return [tx.hash for tx in TXS if self.tx_location(tx.hash) is None]
+
+
+class JudgingPool(Pool):
+    """Takes nothing of which a block has the nullifiers."""
+
+    def __init__(self, chain: Chain) -> None:
+        super().__init__()
+        self._chain = chain
+
+    def receive(self, tx: Tx, view: Any, *, forwarded: bool) -> Added:
+        if self._chain.tx_location(tx.hash) is not None:
+            raise Refused(EXISTING_NULLIFIER)
+        return super().receive(tx, view, forwarded=forwarded)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_a_block_had_when_it_was_read_waits_once_that_is_taken_back(seed: int) -> None:
+    dice = random.Random(seed)
+    servers, chain = Servers(dice), Chain()
+    bus: Any = CutBus(servers, "one")
+    pool: Any = JudgingPool(chain)
+    txs = SharedTxs(bus, SUBJECTS, pool, lambda: SimpleNamespace(chain=chain), None, session="s")  # type: ignore[arg-type,return-value]
+    txs._read_on()
+    sent: set[bytes] = set()
+    taken_back: list[tuple[bytes, set[bytes]]] = []
+    for _ in range(100):
+        deed = dice.choice(["send", "read", "block", "undo", "again", "trouble"] * 3 + ["final"])
+        if deed == "send" and len(sent) < len(TXS):
+            tx_hash = dice.choice([tx.hash for tx in TXS if tx.hash not in sent])
+            servers.streams[SUBJECTS.tx_stream].store(SUBJECTS.tx(tx_hash), {}, b"", SENT[tx_hash], servers.clock.now)
+            sent.add(tx_hash)
+        elif deed == "read":
+            txs._read_on()
+            servers.clock.now += 1.0
+        elif deed == "block":
+            taken = {tx_hash for tx_hash in chain.unmined if dice.random() < 0.5}
+            chain.blocks.append((dice.randbytes(32), taken))
+            taken_back = []
+        elif deed == "undo" and chain.final < len(chain.blocks) - 1:
+            kept = dice.randrange(chain.final + 1, len(chain.blocks))
+            taken_back, chain.blocks = chain.blocks[kept:], chain.blocks[:kept]
+        elif deed == "again":
+            chain.blocks += taken_back
+            taken_back = []
+        elif deed == "final":
+            chain.final += chain.final < len(chain.blocks) - 1
+        elif deed == "trouble":
+            servers.failing = dice.choice([0.0, 0.0, 0.1])
+            pool.is_full = dice.random() < 0.2
+    servers.failing, pool.is_full = 0.0, False
+    if dice.random() < 0.5:
+        del chain.blocks[chain.final + 1 :]
+    for _ in range(3):
+        servers.clock.now += 1.0
+        txs._read_on()
+    assert sent & set(chain.unmined) <= set(pool.waiting)
+    assert len(txs._passed_by) <= sum(len(mined) for _, mined in chain.blocks[chain.final + 1 :])
