@@ -1,4 +1,4 @@
-"""Transactions of the fleet that a node reads after the block that has them, when that is taken back."""
+"""Transactions of the fleet that a node reads after the block that has them, or before the one they are built on."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import Any
 import pytest
 from tests.bus.test_handing_on import SENT, SUBJECTS, TXS, CutBus, Pool, Servers
 
-from fastnode.bus.transactions import SharedTxs
+from fastnode.bus.transactions import LATER_S, SharedTxs
 from fastnode.errors import Refused
 from fastnode.mempool.pool import Added
-from fastnode.mempool.validation import EXISTING_NULLIFIER
+from fastnode.mempool.validation import EXISTING_NULLIFIER, UNKNOWN_ANCHOR
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tips import BlockId
 from fastnode.protocol.tx import Tx
+
+#: Block that all are built on.
+ANCHOR = TXS[0].data.anchor_block_hash
 
 
 class Chain:
     """Blocks are a hash, and hashes of transactions; the first is the genesis."""
 
-    def __init__(self) -> None:
+    def __init__(self, genesis: bytes) -> None:
         self.chain = SimpleNamespace(release=FOUR)
-        self.blocks: list[tuple[bytes, set[bytes]]] = [(bytes(32), set())]
+        self.blocks: list[tuple[bytes, set[bytes]]] = [(genesis, set())]
         self.final = 0
 
     @property
@@ -48,24 +51,36 @@ class Chain:
 
 
 class JudgingPool(Pool):
-    """Takes nothing of which a block has the nullifiers."""
+    """Takes nothing of which a block has the nullifiers, or before its anchor; ``behind``: chance that it has not heard
+    of the newest block yet."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, dice: random.Random) -> None:
         super().__init__()
-        self._chain = chain
+        self._chain, self._dice = chain, dice
+        self.behind = 0.0
+        self._ignored: set[bytes] = set()
+
+    def departure_of(self, tx_hash: bytes) -> str | None:
+        return UNKNOWN_ANCHOR if tx_hash in self._ignored else None
 
     def receive(self, tx: Tx, view: Any, *, forwarded: bool) -> Added:
         if self._chain.tx_location(tx.hash) is not None:
             raise Refused(EXISTING_NULLIFIER)
+        if self._chain.block_number_by_hash(tx.data.anchor_block_hash) is None:
+            raise Refused(f"Invalid tx: {UNKNOWN_ANCHOR}")
+        if self._dice.random() < self.behind:
+            self._ignored.add(tx.hash)
+            return Added.IGNORED
+        self._ignored.discard(tx.hash)
         return super().receive(tx, view, forwarded=forwarded)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_what_a_block_had_when_it_was_read_waits_once_that_is_taken_back(seed: int) -> None:
     dice = random.Random(seed)
-    servers, chain = Servers(dice), Chain()
+    servers, chain = Servers(dice), Chain(ANCHOR)
     bus: Any = CutBus(servers, "one")
-    pool: Any = JudgingPool(chain)
+    pool: Any = JudgingPool(chain, dice)
     txs = SharedTxs(bus, SUBJECTS, pool, lambda: SimpleNamespace(chain=chain), None, session="s")  # type: ignore[arg-type,return-value]
     txs._read_on()
     sent: set[bytes] = set()
@@ -102,3 +117,37 @@ def test_what_a_block_had_when_it_was_read_waits_once_that_is_taken_back(seed: i
         txs._read_on()
     assert sent & set(chain.unmined) <= set(pool.waiting)
     assert len(txs._passed_by) <= sum(len(mined) for _, mined in chain.blocks[chain.final + 1 :])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_built_on_a_block_that_comes_late_waits_once_that_is_here(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fastnode.bus.transactions.LATER_MAX", 3)
+    dice = random.Random(seed)
+    servers, chain = Servers(dice), Chain(bytes(32))
+    bus: Any = CutBus(servers, "one")
+    pool: Any = JudgingPool(chain, dice)
+    txs = SharedTxs(bus, SUBJECTS, pool, lambda: SimpleNamespace(chain=chain), None, session="s")  # type: ignore[arg-type,return-value]
+    txs._read_on()
+    unsent = list(TXS)
+    for _ in range(60):
+        deed = dice.choice(["send", "read", "read", "anchor", "trouble"])
+        if deed == "send" and unsent:
+            tx_hash = unsent.pop().hash
+            servers.streams[SUBJECTS.tx_stream].store(SUBJECTS.tx(tx_hash), {}, b"", SENT[tx_hash], servers.clock.now)
+        elif deed == "read":
+            txs._read_on()
+            servers.clock.now += dice.choice([1.0, 1.0, LATER_S])
+        elif deed == "anchor" and dice.random() < 0.3:
+            chain.blocks = chain.blocks[:1] if len(chain.blocks) > 1 else [*chain.blocks, (ANCHOR, set())]
+        elif deed == "trouble":
+            servers.failing = dice.choice([0.0, 0.0, 0.1])
+            pool.behind = dice.choice([0.0, 0.5])
+    servers.failing, pool.behind = 0.0, 0.0
+    chain.blocks = [(bytes(32), set()), (ANCHOR, set())]
+    for _ in range(3):
+        servers.clock.now += 1.0
+        txs._read_on()
+    assert set(pool.waiting) == {tx.hash for tx in TXS if tx not in unsent}
+    assert len(txs._passed_by) == len(txs._later) == 0
