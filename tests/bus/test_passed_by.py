@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.bus.test_handing_on import SENT, SUBJECTS, TXS, CutBus, Pool, Servers
 
-from fastnode.bus.transactions import LATER_S, SharedTxs
+from fastnode.bus.passed_by import LATER_S
+from fastnode.bus.transactions import SharedTxs
 from fastnode.errors import Refused
 from fastnode.mempool.pool import Added
 from fastnode.mempool.validation import EXISTING_NULLIFIER, UNKNOWN_ANCHOR
@@ -123,7 +124,7 @@ def test_what_a_block_had_when_it_was_read_waits_once_that_is_taken_back(seed: i
 def test_what_is_built_on_a_block_that_comes_late_waits_once_that_is_here(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastnode.bus.transactions.LATER_MAX", 3)
+    monkeypatch.setattr("fastnode.bus.passed_by.LATER_MAX", 3)
     dice = random.Random(seed)
     servers, chain = Servers(dice), Chain(bytes(32))
     bus: Any = CutBus(servers, "one")
@@ -150,4 +151,4 @@ def test_what_is_built_on_a_block_that_comes_late_waits_once_that_is_here(
         servers.clock.now += 1.0
         txs._read_on()
     assert set(pool.waiting) == {tx.hash for tx in TXS if tx not in unsent}
-    assert len(txs._passed_by) == len(txs._later) == 0
+    assert len(txs._passed_by) == 0

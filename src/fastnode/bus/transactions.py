@@ -48,10 +48,6 @@ logger = logging.getLogger("fastnode.bus")
 POLL_S: Final = 1.0
 #: Time between two looks at the stream, in seconds.
 LOOK_S: Final = 1.0
-#: Transactions that are built on a block that is not here yet, and for how long they are kept; then they are looked for
-#: on the bus once it is here.
-LATER_MAX: Final = 256
-LATER_S: Final = 60.0
 #: Receipts about which the bus is asked at a time, and for how long one waits for its turn.
 QUESTIONS_MAX: Final = 4
 QUESTION_S: Final = 1.0
@@ -103,12 +99,7 @@ class SharedTxs:
         self._read_at: deque[tuple[float, int]] = deque([(0.0, 1)])
         self._next_look_at = 0.0
         self._is_listening = False
-        #: Transactions that are built on what this node does not have yet, by the hash: the message, the block that one
-        #: is built on, and until when it is tried again.
-        self._later: dict[bytes, tuple[bytes, bytes, float]] = {}
         self._passed_by = PassedBy()
-        #: Transactions that were passed by, and are read again now.
-        self._due: dict[bytes, None] = {}
         self._reader = Loop(
             "fastnode-txs", self._read_on, what="transactions of the fleet are not read", clock=bus.clock
         )
@@ -174,7 +165,7 @@ class SharedTxs:
             return None
         if hand is not None and hand[1].get("state") == REFUSED and hand[0] > message.sequence:
             return Standing(is_pending=False, reason=f"refused upstream: {hand[1].get('reason')}"[:REASON_LENGTH_MAX])
-        if message.sequence >= self._next or tx_hash in self._later:
+        if message.sequence >= self._next or self._passed_by.is_kept(tx_hash):
             return Standing(is_pending=True, reason="Another node of this fleet has taken it; it is on its way here")
         is_taken = hand is not None and hand[1].get("state") == TAKEN
         return self._standing_elsewhere(tx_hash, message.data, is_taken=is_taken)
@@ -315,7 +306,7 @@ class SharedTxs:
             return
         except Refused as error:
             if UNKNOWN_ANCHOR in error.message or error.message == NOT_READY:
-                self._keep_for_later(tx, data)
+                self._passed_by.keep(tx, data, self._bus.clock.monotonic())
                 return
             logger.info("transaction of the fleet not taken", extra=log_facts(tx=tx_hash.hex(), reason=error.message))
             return
@@ -326,7 +317,7 @@ class SharedTxs:
         if outcome is not Added.IGNORED:
             self._entrust(tx, data)
         elif pool.departure_of(tx_hash) == UNKNOWN_ANCHOR:  # its view is older than the one here
-            self._keep_for_later(tx, data)
+            self._passed_by.keep(tx, data, self._bus.clock.monotonic())
 
     def _entrust(self, tx: Tx, data: bytes) -> None:
         """One that is valid is handed on, also if the pool has no place for it, now or later."""
@@ -334,31 +325,17 @@ class SharedTxs:
             self.handing_on.entrusted.keep(PoolEntry.of(tx, self._mempool.pool.release), data)
         self.handing_on.wake()
 
-    def _keep_for_later(self, tx: Tx, data: bytes) -> None:
-        """The block that it is built on is on its way."""
-        if len(self._later) < LATER_MAX or tx.hash in self._later:
-            anchor = tx.data.anchor_block_hash
-            self._later.setdefault(tx.hash, (data, anchor, self._bus.clock.monotonic() + LATER_S))
-        else:
-            self._passed_by.note_unanchored(tx.hash, tx.data.anchor_block_hash)
-
     def _try_again(self) -> None:
-        now = self._bus.clock.monotonic()
-        for tx_hash, (data, anchor, until) in tuple(self._later.items()):
-            if now >= until:
-                self._passed_by.note_unanchored(tx_hash, anchor)
-                del self._later[tx_hash]
-            else:
-                self._take_again(tx_hash, data)
+        for tx_hash, data in self._passed_by.kept(self._bus.clock.monotonic()):
+            self._take_again(tx_hash, data)
 
     def _read_due(self, view: View) -> None:
-        self._due |= dict.fromkeys(self._passed_by.due(view.chain))
-        for tx_hash in tuple(self._due):
+        for tx_hash in self._passed_by.due(view.chain):
             message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
             if message is not None:
                 self._take(message)
                 self._heed_if_waiting(tx_hash)
-            del self._due[tx_hash]
+            self._passed_by.read(tx_hash)
 
     def _take_again(self, tx_hash: bytes, data: bytes) -> None:
         """UpstreamError where the bus does not say what became of it, DatabaseError where this node cannot keep it:
@@ -369,10 +346,10 @@ class SharedTxs:
             raise
         except Exception as error:  # noqa: BLE001 - counted, and logged once
             self._left_out.note(error)
-            del self._later[tx_hash]
+            self._passed_by.let_go(tx_hash)
             return
         if self._heed_if_waiting(tx_hash):
-            del self._later[tx_hash]
+            self._passed_by.let_go(tx_hash)
 
     def _heed_if_waiting(self, tx_hash: bytes) -> bool:
         """Records that came meanwhile were read when it was not in the pool."""
