@@ -26,10 +26,9 @@ from tests.simulation.peer_world import _Policy
 from tests.simulation.scheduler import EPOCH, Loop, the_world
 from tests.simulation.world import NodeOfWorld, Violation
 
-from fastnode.bus import connection, handing_on, members, publisher, transactions, upstream
+from fastnode.bus import connection, handing_on, members, publisher, publishers, transactions, upstream
 from fastnode.bus.connection import Bus, Outgoing
 from fastnode.bus.handing_on import TAKEN, HandingOn
-from fastnode.bus.members import DEAD_S
 from fastnode.bus.publisher import Publisher
 from fastnode.protocol.releases import FOUR
 
@@ -43,9 +42,9 @@ _Action = Callable[[random.Random], None]
 SHARE: Final = 0.2
 #: Seconds after which a node must have seen that no server answers: two pings, and the limit of a request.
 _SEEN_S: Final = 20.0
-#: Seconds between looks, and between signs of life, in long stories.
-LONG_LOOK_S: Final = 5.0
-LONG_HEARTBEAT_S: Final = 4.0
+#: Seconds between looks, and between signs of life, in long stories; and between those at the connection.
+LONG_LOOK_S: Final = 12.0
+LONG_WATCH_S: Final = 4.0
 #: Parts of what a lying publisher says that are lies.
 _LIES: Final = (0.05, 0.5)
 
@@ -53,8 +52,10 @@ _LIES: Final = (0.05, 0.5)
 def _tell_less_often() -> None:
     """Looks and signs of life of a long story, which is mostly of those that find nothing."""
     transactions.POLL_S = transactions.LOOK_S = handing_on.LOOK_S = LONG_LOOK_S  # type: ignore[misc]
-    members.HEARTBEAT_S = publisher.HEARTBEAT_S = upstream.LOOK_S = LONG_HEARTBEAT_S  # type: ignore[misc]
-    connection.WATCH_S = LONG_HEARTBEAT_S  # type: ignore[misc]
+    members.HEARTBEAT_S = publisher.HEARTBEAT_S = upstream.LOOK_S = LONG_LOOK_S  # type: ignore[misc]
+    members.DEAD_S, members.KEPT_S = 3 * LONG_LOOK_S, 6 * LONG_LOOK_S  # type: ignore[misc]
+    publishers.SILENT_S = 2 * LONG_LOOK_S  # type: ignore[misc]
+    connection.WATCH_S = LONG_WATCH_S  # type: ignore[misc]
 
 
 class Fleet:
@@ -80,7 +81,7 @@ class Fleet:
         for server in self.servers:
             server.cluster = self.servers
         self._down_since: float | None = None
-        self._lost_at = -DEAD_S
+        self._lost_at = -members.DEAD_S
         #: Chance of a lie, by the name of who publishes.
         self._lying: dict[str, float] = {}
         self._has_lied: set[str] = set()
@@ -183,7 +184,7 @@ class Fleet:
         self._handed_on[tx_hash] = life, world.now
         if before is None or before is life or before.was_killed or self._lost_at >= at:
             return
-        if world.now - at < DEAD_S:
+        if world.now - at < members.DEAD_S:
             world.seen.append(
                 Violation(f"{life.name} hands on transaction {tx_hash.hex()[:8]}, as {before.name} did, which lives")
             )
@@ -346,7 +347,10 @@ class Fleet:
             if health is not None and not health.is_healthy:
                 yield f"{node.name} does not follow the bus: {health.reason}"
             pool = node.node.core.mempool.pool  # type: ignore[union-attr]
-            waiting = [tx_hash.hex()[:8] for tx_hash in pool.unforwarded_hashes() if tx_hash not in self._handed_on]
+            entries = [pool.entry(tx_hash) for tx_hash in pool.unforwarded_hashes() if tx_hash not in self._handed_on]
+            # One that has expired leaves with the next block, which does not come in a calm.
+            now = EPOCH + self._world.now
+            waiting = [entry.hash.hex()[:8] for entry in entries if entry is not None and entry.expiration > now]
             if hands_on and waiting:
                 yield f"{node.name} has transactions that none has handed on: {waiting}"
             tip = node.node.view.chain.tips.proposed.number  # type: ignore[union-attr]
