@@ -25,6 +25,7 @@ from typing import NamedTuple
 import orjson
 
 from fastnode.kernels import layouts
+from fastnode.protocol.checkpoint import CommitteeAttestation
 from fastnode.storage.structs import placed
 
 __all__ = [
@@ -139,6 +140,13 @@ class StoredCheckpoint(NamedTuple):
     def archive_root(self) -> bytes:
         """Root of the archive after it (32 bytes)."""
         return bytes.fromhex(orjson.loads(self.archive_json)["root"][2:])
+
+    @property
+    def attestations(self) -> tuple[CommitteeAttestation, ...]:
+        """Attestations that it has on L1, in the order of the committee."""
+        return tuple(
+            CommitteeAttestation.from_json(item, "attestations") for item in orjson.loads(self.attestations_json)
+        )
 
     def encode(self) -> bytes:
         head = _CHECKPOINT_HEAD.pack(

@@ -42,9 +42,12 @@ class Sharing:
 
     def share(
         self, tx_hash: bytes, tx_json: bytes, is_stopping: Callable[[], bool], *, may_be_there: bool = False
-    ) -> None:
-        """Returns when the bus has it; Refused when it does not take it in time, and it has left the pool then unless
-        it ``may_be_there``: other nodes may have it."""
+    ) -> bytes:
+        """The message, once the bus has it.
+
+        Refused when it does not take it in time, and it has left the pool then unless it ``may_be_there``: other nodes
+        may have it.
+        """
         data = packed_tx(tx_json)
         if len(data) > TX_BYTES_MAX:
             self._mempool.pool.drop(tx_hash, "too large for the bus")
@@ -56,7 +59,7 @@ class Sharing:
         while True:
             try:
                 self._store(tx_hash, data)
-                return
+                return data
             except UpstreamUnavailable as error:
                 if self._bus.clock.monotonic() >= deadline or is_stopping() or not self._bus.is_connected:
                     if not may_be_there:

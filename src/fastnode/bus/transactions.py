@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from fastnode.bus.connection import Bus, Message, StreamSetup
 from fastnode.bus.handing_on import READ_TRIES, REFUSED, TAKEN, UNSYNCED_S, HandingOn
 from fastnode.bus.members import Members, bucket_of
-from fastnode.bus.packing import packed_tx, read_tx, unpacked_tx
+from fastnode.bus.packing import read_tx, unpacked_tx
 from fastnode.bus.passed_by import PassedBy
 from fastnode.bus.questions import Questions
 from fastnode.bus.sharing import Sharing
@@ -140,9 +140,9 @@ class SharedTxs:
 
     def share(self, tx: Tx, tx_json: bytes) -> None:
         """Returns when the bus has it; Refused, and it has left the pool, when it does not take it in time."""
-        self._sharing.share(tx.hash, tx_json, lambda: self._is_stopping)
+        data = self._sharing.share(tx.hash, tx_json, lambda: self._is_stopping)
         self.counts["shared"] += 1
-        self._entrust(tx, packed_tx(tx_json))
+        self._entrust(tx, data)
 
     def share_repeated(self, tx: Tx, tx_json: bytes) -> None:
         """As :meth:`share`, of one that a client sends once more: it stays in the pool."""

@@ -13,7 +13,7 @@ import orjson
 from fastnode.archiver.queries import ChainView, StoredCheckpoint, stored_block
 from fastnode.errors import EpochNotProven
 from fastnode.protocol.blobs import checkpoint_blob_fields
-from fastnode.protocol.checkpoint import CommitteeAttestation, packed_attestations
+from fastnode.protocol.checkpoint import packed_attestations
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.out_hash import epoch_out_hash
 from fastnode.proving.batched_blob import BatchedBlob, batch
@@ -127,8 +127,7 @@ def collect(chain: ChainView, epoch: int, start: int, end: int) -> EpochInputs:
 
 def _attestations_of(checkpoint: StoredCheckpoint) -> Attestations:
     """As they were proposed."""
-    found = [CommitteeAttestation.from_json(item) for item in orjson.loads(checkpoint.attestations_json)]
-    return Attestations(*packed_attestations(found))
+    return Attestations(*packed_attestations(checkpoint.attestations))
 
 
 def require_same_on_l1(endpoint: L1Endpoint, facts: RollupFacts, chain: ChainView, inputs: EpochInputs) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from fastnode.archiver.records import StoredCheckpoint
-from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
+from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.protocol.ethereum import SigningDomain, attested_digest, payload_digest, recover_signer
 from fastnode.protocol.header import AppendOnlyTreeSnapshot
 from fastnode.records import dataclass
@@ -38,9 +38,7 @@ def read_attestations(checkpoint: StoredCheckpoint, domain: SigningDomain | None
 
     ``domain``: needed for a checkpoint of release 5.x, as for :func:`payload_digest`.
     """
-    listed = [
-        CommitteeAttestation.from_json(item, "attestations") for item in orjson.loads(checkpoint.attestations_json)
-    ]
+    listed = checkpoint.attestations
     if not listed:
         return Attestations((), frozenset())
     header = CheckpointHeader.from_json(orjson.loads(checkpoint.header_json), "header")

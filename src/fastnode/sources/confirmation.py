@@ -34,7 +34,6 @@ from fastnode.archiver.source import (
 )
 from fastnode.errors import FastnodeError, UpstreamFault
 from fastnode.log import log_facts
-from fastnode.protocol.checkpoint import CommitteeAttestation
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 
 __all__ = ["LOOK_S", "Confirmation"]
@@ -158,10 +157,5 @@ def _same(checkpoints: Sequence[StoredCheckpoint], roots: Sequence[bytes]) -> in
 
 
 def _claim(stored: StoredCheckpoint) -> PublicationClaim:
-    place, attestations = orjson.loads(stored.l1_json), orjson.loads(stored.attestations_json)
-    return PublicationClaim(
-        stored.number,
-        stored.archive_root,
-        int(place["blockNumber"]),
-        tuple(CommitteeAttestation.from_json(each, "attestations") for each in attestations),
-    )
+    place = orjson.loads(stored.l1_json)
+    return PublicationClaim(stored.number, stored.archive_root, int(place["blockNumber"]), stored.attestations)
