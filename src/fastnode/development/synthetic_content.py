@@ -78,7 +78,7 @@ class ChainShape:
     def check(self) -> None:
         public_logs_max = PUBLIC_LOGS_FLAT_FIELDS_MAX // (PUBLIC_LOG_HEADER_FIELDS + PUBLIC_LOG_FIELDS)
         for name, value, low, high in (
-            ("blocks", self.blocks, 1, 1_000_000),
+            ("blocks", self.blocks, 1, 10_000_000),
             ("txs", self.txs, 0, 1_000),
             ("nullifiers", self.nullifiers, 1, NULLIFIERS_PER_TX_MAX),
             ("note hashes", self.notes, 0, NOTE_HASHES_PER_TX_MAX),

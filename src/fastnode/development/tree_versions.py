@@ -58,6 +58,28 @@ class _Rows:
         self.count = count
 
 
+class _Begins:
+    """Row of the first node of each group, and where the next group begins."""
+
+    def __init__(self) -> None:
+        self._count = 1
+        self.rows = np.zeros(_ROWS_MIN, np.int64)
+
+    @property
+    def end(self) -> int:
+        return int(self.rows[self._count - 1])
+
+    def append(self, nodes: Array) -> None:
+        """Groups of so many nodes each.  Most calls copy nothing: a long chain makes one for each few blocks."""
+        count = self._count + len(nodes)
+        if count > len(self.rows):
+            larger = np.empty(count + count // 4, np.int64)
+            larger[: self._count] = self.rows[: self._count]
+            self.rows = larger
+        self.rows[self._count : count] = self.end + np.cumsum(nodes)
+        self._count = count
+
+
 class TreeVersions:
     """The newest nodes of a tree whose places come in groups of 2^``group_levels``.
 
@@ -69,8 +91,8 @@ class TreeVersions:
         self._tree = tree
         self._group_levels = group_levels
         self._levels = [_Rows(zero) for zero in np.frombuffer(zeros, _NODE)[:-1]]
-        #: For each level within a group, the row of the first node of each group, and where the next group begins.
-        self._begins = [np.zeros(1, np.int64) for _ in range(group_levels)]
+        #: For each level within a group.
+        self._begins = [_Begins() for _ in range(group_levels)]
         self._groups = 0
         self._root = zeros[-FIELD_BYTES:]
 
@@ -95,9 +117,8 @@ class TreeVersions:
         self._groups += len(filled)
         for level, rows in enumerate(self._levels):
             if level < self._group_levels:
-                ends = self._begins[level][-1] + np.cumsum(-(-filled >> level))
-                self._begins[level] = np.concatenate([self._begins[level], ends])
-                rows.extend(int(self._begins[level][-1]))
+                self._begins[level].append(-(-filled >> level))
+                rows.extend(self._begins[level].end)
             else:
                 rows.extend(-(-self._groups >> level - self._group_levels))
 
@@ -134,10 +155,10 @@ class TreeVersions:
     def _rows(self, level: int, places: Array) -> Array:
         within = self._group_levels - level
         if within > 0:
-            places = self._begins[level][places >> within] + (places & (1 << within) - 1)
+            places = self._begins[level].rows[places >> within] + (places & (1 << within) - 1)
         return places
 
     def _ends(self, level: int, places: Array) -> Array | int:
         """Row after the last one of the group of each place."""
         within = self._group_levels - level
-        return self._levels[level].count if within <= 0 else self._begins[level][(places >> within) + 1]
+        return self._levels[level].count if within <= 0 else self._begins[level].rows[(places >> within) + 1]
