@@ -413,6 +413,10 @@ class UpstreamRejection(UpstreamError):
         self.code, self.message, self.data = code, message, data
 
 
+class UpstreamUndecided(UpstreamError):
+    """One refuses a transaction, and none says whether it is known there: it may be in a block already."""
+
+
 class PeerFault(FastnodeError):
     """A peer of the peer-to-peer network has sent what makes no sense or is too much: its connection ends."""
 

@@ -20,7 +20,7 @@ from fastnode.bus.handing_on import CLAIMED, FREE, REFUSED, TAKEN
 from fastnode.bus.lease import LEASE_S
 from fastnode.bus.subjects import Subjects
 from fastnode.bus.transactions import SharedTxs
-from fastnode.errors import Refused, UpstreamUnavailable
+from fastnode.errors import Refused, UpstreamUnavailable, UpstreamUndecided
 from fastnode.mempool.validation import EXISTING_NULLIFIER, UNKNOWN_ANCHOR
 from fastnode.protocol.releases import FOUR
 from fastnode.protocol.tx import Tx
@@ -140,6 +140,8 @@ class Upstream:
 
     def __init__(self) -> None:
         self.answers = "takes"
+        #: Transactions that it refuses without saying whether it has them.
+        self.undecided: set[bytes] = set()
         self.taken: Counter[bytes] = Counter()
         #: What happens while a transaction waits for its turn.
         self.on_asked: Callable[[], object] = lambda: None
@@ -148,10 +150,13 @@ class Upstream:
         self.on_asked()
         if not is_wanted():
             return False
+        tx_hash = Tx.from_json(json.loads(tx_json), FOUR).hash
+        if tx_hash in self.undecided:
+            raise UpstreamUndecided("it refuses, and does not say whether it has it")
         if self.answers == "refuses":
             raise Refused("Tx does not please")
         if self.answers == "takes":
-            self.taken[Tx.from_json(json.loads(tx_json), FOUR).hash] += 1
+            self.taken[tx_hash] += 1
         return self.answers == "takes"
 
 
@@ -228,6 +233,27 @@ def test_no_claim_of_a_node_that_lives_stands_for_ever_whatever_the_bus_lost(see
     assert [hand for hand in servers.hands().values() if hand["state"] == CLAIMED] == []
     for node in nodes:
         assert [tx_hash for tx_hash in node.pool.unforwarded_hashes() if tx_hash not in upstream.taken] == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_an_upstream_cannot_decide_does_not_hold_up_the_rest_of_the_fleet(seed: int) -> None:
+    dice = random.Random(seed)
+    servers, upstream = Servers(dice), Upstream()
+    nodes = fleet_of(servers, upstream)
+    upstream.undecided = {tx.hash for tx in TXS if dice.random() < 0.5}
+    for tx in dice.sample(TXS, len(TXS)):
+        dice.choice(nodes).take(tx)
+    settle(servers, nodes)
+    assert set(upstream.taken) == {tx.hash for tx in TXS} - upstream.undecided
+    for node in nodes:
+        assert set(node.pool.unforwarded_hashes()) == upstream.undecided
+    for hand in (node.txs.handing_on for node in nodes):
+        assert (hand.trouble is None) == (not hand.lease.is_held or not upstream.undecided)
+
+    upstream.undecided = set()
+    settle(servers, nodes)
+    assert upstream.taken == {tx.hash: 1 for tx in TXS}
+    assert [node.txs.handing_on.trouble for node in nodes] == [None, None]
 
 
 @pytest.mark.parametrize("answers", ["takes", "refuses", "silent"])

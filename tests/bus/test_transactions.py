@@ -429,7 +429,7 @@ def test_an_outcome_that_servers_have_lost_is_said_again(server: NatsServer, out
         txs._look_at_stream()
         hand = txs.handing_on
         hand.lease = SimpleNamespace(is_held=True, tick=lambda: False)  # type: ignore[assignment]
-        hand._hand_on_one(tx_hash, b"{}", held.waits_for_block)
+        hand._hand_on_one(tx_hash, b"{}", hand._waiting[0])
         found = hand.hand_of(tx_hash)
         assert found is not None
         assert found[1]["state"] == outcome

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.mempool.pools import Harness, entry, tx_json, word
 
-from fastnode.errors import Refused, UpstreamVerdict
+from fastnode.errors import Refused, UpstreamUndecided, UpstreamVerdict
 from fastnode.mempool.entries import PoolEntry, TxState
-from fastnode.mempool.handover import ASKED_MAX, OFFERS_MAX, PoolHandover
+from fastnode.mempool.handover import ASKED_MAX, OFFERS_MAX, UNDECIDED_MAX, PoolHandover
 
 
 class OtherNode:
@@ -121,6 +121,59 @@ def test_what_no_node_took_goes_out_in_its_order_when_one_answers(pool: Harness,
     assert handover.trouble is None
     assert other.taken == [tx_json(entry(number)) for number in (3, 1, 2)]
     assert not handover.has_waiting
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_other_nodes_cannot_decide_does_not_hold_up_the_rest(pool: Harness, seed: int) -> None:
+    dice, taken, asked = random.Random(seed), set[bytes](), list[bytes]()
+    entries = {tx_json(each): each for each in map(entry, range(1, 13))}
+    fates = {text: dice.choice(["takes", "takes", "refuses", "undecided", "undecided"]) for text in entries}
+
+    class Doubtful:
+        def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
+            asked.append(tx_json)
+            if fates[tx_json] == "undecided":
+                raise UpstreamUndecided("a node refuses it, and none says whether it is known")
+            if fates[tx_json] == "refuses":
+                raise UpstreamVerdict("it does not please", code=-32702)
+            taken.add(tx_json)
+            return True
+
+    handover = PoolHandover(pool.pool, Doubtful())
+    for text, each in entries.items():
+        pool.add(each)
+        if dice.random() < 0.3:
+            handover.offer(each.hash, text) if fates[text] != "refuses" else None
+    passes = 0
+    while any(
+        fate != "undecided" and pool.pool.is_waiting(entries[text].hash) and text not in taken
+        for text, fate in fates.items()
+    ):
+        asked.clear()
+        handover.flush()
+        passes += 1
+        assert sum(fates[text] == "undecided" for text in asked) <= UNDECIDED_MAX
+        assert passes <= 1 + len(entries) // UNDECIDED_MAX, "each pass tries others first"
+    open_ones = {text for text, fate in fates.items() if fate == "undecided"}
+    assert set(pool.pool.unforwarded_hashes()) == {entries[text].hash for text in open_ones}
+    handover.flush()
+    assert (handover.trouble is None) == (not open_ones)
+    fates |= dict.fromkeys(open_ones, "takes")
+    while handover.has_waiting:
+        handover.flush()
+    assert taken >= open_ones
+    assert handover.trouble is None
+
+
+def test_a_transaction_that_cannot_be_judged_here_or_there_is_refused(pool: Harness, other: OtherNode) -> None:
+    """Its sender tries again; nothing of it is kept."""
+
+    class Doubtful:
+        def forward(self, tx_json: bytes, _is_wanted: object = None) -> bool:
+            raise UpstreamUndecided("a node refuses it, and none says whether it is known")
+
+    with pytest.raises(Refused, match="No upstream answers"):
+        PoolHandover(pool.pool, Doubtful()).ask(b"{}")
 
 
 def test_a_restart_sends_only_what_was_not_taken(pool: Harness, other: OtherNode) -> None:

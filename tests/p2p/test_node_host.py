@@ -11,8 +11,10 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.mempool.made import made_txs
 
+from fastnode.errors import UpstreamUndecided
 from fastnode.http.allowance import MemoryBudget
 from fastnode.mempool.handover import Given
 from fastnode.mempool.rules import Added
@@ -113,6 +115,23 @@ def test_what_an_upstream_has_already_is_not_published() -> None:
         tx = Tx.from_json(next(made_txs(1)), FOUR)
         assert sink.forward(tx.to_json_bytes())
         assert len(published) == (given is Given.TAKEN)
+
+
+@pytest.mark.parametrize("peers", [0, 1])
+def test_what_upstreams_cannot_decide_is_published(peers: int) -> None:
+    def give(_: bytes) -> Given:
+        raise UpstreamUndecided("a node refuses it, and none says whether it is known")
+
+    upstreams: Any = SimpleNamespace(give=give)
+    sink = GossipSink(upstreams)
+    network: Any = SimpleNamespace(publish=lambda *_: peers)
+    sink.network = network
+    tx_json = Tx.from_json(next(made_txs(1)), FOUR).to_json_bytes()
+    if peers:
+        assert sink.forward(tx_json)
+    else:
+        with pytest.raises(UpstreamUndecided):
+            sink.forward(tx_json)
 
 
 def test_what_peers_send_is_handed_on_only_while_it_waits_for_a_block() -> None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -23,10 +23,10 @@ from fastnode.bus.entrusted import Entrusted
 from fastnode.bus.lease import Lease
 from fastnode.bus.members import Members
 from fastnode.bus.subjects import BUS_VERSION, Subjects, read_versioned
-from fastnode.errors import FastnodeError, Refused, UpstreamError, UpstreamFault
+from fastnode.errors import FastnodeError, Refused, UpstreamError, UpstreamFault, UpstreamUndecided
 from fastnode.log import log_facts
 from fastnode.loop import Loop
-from fastnode.mempool.handover import TxSink
+from fastnode.mempool.handover import NOT_HANDED_ON, TxSink, Undecided
 from fastnode.mempool.service import Mempool
 
 __all__ = ["CLAIMED", "FREE", "REFUSED", "TAKEN", "HandingOn"]
@@ -48,6 +48,15 @@ TAKEN: Final = "taken"
 REFUSED: Final = "refused"
 #: No node has it in hand (any more).
 FREE: Final = "free"
+
+
+class _Waiting(NamedTuple):
+    """Transactions that are to be handed on, and where their contents are."""
+
+    hashes: Callable[[], Sequence[bytes]]
+    json_of: Callable[[bytes], bytes | None]
+    is_wanted: Callable[[bytes], bool]
+    undecided: Undecided
 
 
 class HandingOn:
@@ -74,6 +83,11 @@ class HandingOn:
         self._by = {"by": bus.options.name, "session": session}
         self.lease = Lease(bus, subjects, "transactions")
         self.entrusted = Entrusted(bus, subjects, mempool)
+        pool = mempool.pool
+        self._waiting = (
+            _Waiting(pool.unforwarded_hashes, pool.tx_json, pool.waits_for_block, Undecided()),
+            _Waiting(self.entrusted.outside_pool, self.entrusted.tx_json, self.entrusted.is_possible, Undecided()),
+        )
         #: Outcomes of transactions that are not said yet: the record, and the claim that it replaces, if that is known.
         self._unsaid: dict[bytes, tuple[dict[str, Any], int | None]] = {}
         #: Outcomes that were said not long ago, the oldest first, and when.
@@ -166,23 +180,19 @@ class HandingOn:
         return LOOK_S
 
     def _hand_on_all(self) -> None:
-        pool, entrusted = self._mempool.pool, self.entrusted
-        for hashes, json_of, is_wanted in (
-            (pool.unforwarded_hashes, pool.tx_json, pool.waits_for_block),
-            (entrusted.outside_pool, entrusted.tx_json, entrusted.is_possible),
-        ):
-            for tx_hash in hashes():
+        self._trouble = None
+        for waiting in self._waiting:
+            for tx_hash in waiting.undecided.begin(waiting.hashes()):
                 if self.loop.is_stopping or not self.lease.tick():
                     return
-                tx_json = json_of(tx_hash)
-                if tx_json is not None and not self._hand_on_one(tx_hash, tx_json, is_wanted):
-                    self._trouble = "transactions wait here until another node answers: none takes them now"
+                tx_json = waiting.json_of(tx_hash)
+                if tx_json is not None and not self._hand_on_one(tx_hash, tx_json, waiting):
+                    self._trouble = self._trouble or NOT_HANDED_ON
                     self.lease.give_up(REST_S)
                     return
-        self._trouble = None
 
-    def _hand_on_one(self, tx_hash: bytes, tx_json: bytes, is_wanted: Callable[[bytes], bool]) -> bool:
-        """False: no upstream answers."""
+    def _hand_on_one(self, tx_hash: bytes, tx_json: bytes, waiting: _Waiting) -> bool:
+        """False: upstreams do not answer, and others are not tried."""
         sequence, hand = self.standing_hand(tx_hash)
         if hand.get("state") in (TAKEN, REFUSED):
             self.heed(tx_hash, hand)
@@ -194,7 +204,7 @@ class HandingOn:
         if claim is None:
             del self._unsaid[tx_hash]
             return True  # another node was first
-        outcome, is_answered = self._forward(tx_hash, tx_json, is_wanted)
+        outcome, is_answered = self._forward(tx_hash, tx_json, waiting)
         self._unsaid[tx_hash] = (outcome, claim)
         self._say_what_is_unsaid()
         return is_answered
@@ -204,26 +214,27 @@ class HandingOn:
         message = self._bus.last(self._subjects.tx_stream, self._subjects.tx(tx_hash))
         return message is not None and message.sequence > refused
 
-    def _forward(
-        self, tx_hash: bytes, tx_json: bytes, is_wanted: Callable[[bytes], bool]
-    ) -> tuple[dict[str, Any], bool]:
-        """Outcome, and true if an upstream answered.  The pool knows it at once, the fleet when it is said."""
+    def _forward(self, tx_hash: bytes, tx_json: bytes, waiting: _Waiting) -> tuple[dict[str, Any], bool]:
+        """Outcome, and true if others may be tried.  The pool knows it at once, the fleet when it is said."""
         assert self._sink is not None
         if not self.lease.is_held:
             return self._record(FREE), True
         pool = self._mempool.pool
         try:
-            is_taken = self._sink.forward(tx_json, lambda: is_wanted(tx_hash))
+            is_taken = self._sink.forward(tx_json, lambda: waiting.is_wanted(tx_hash))
         except Refused as error:
             self.entrusted.forget(tx_hash)
             pool.drop(tx_hash, f"refused upstream: {error.message}")
             self._counts["refused"] += 1
             return self._record(REFUSED, reason=error.message, data=error.data), True
+        except UpstreamUndecided as error:
+            self._trouble = str(error)
+            return self._record(FREE), waiting.undecided.note(tx_hash)
         except FastnodeError as error:
             logger.warning("transaction not handed on", extra=log_facts(reason=str(error)))
             return self._record(FREE), False
         if not is_taken:
-            return self._record(FREE), not is_wanted(tx_hash)
+            return self._record(FREE), not waiting.is_wanted(tx_hash)
         self.entrusted.forget(tx_hash)
         pool.mark_forwarded(tx_hash)
         self._counts["handed_on"] += 1

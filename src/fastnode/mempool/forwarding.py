@@ -16,7 +16,15 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.errors import DecodeError, Refused, UpstreamError, UpstreamRejection, UpstreamUnavailable, UpstreamVerdict
+from fastnode.errors import (
+    DecodeError,
+    Refused,
+    UpstreamError,
+    UpstreamRejection,
+    UpstreamUnavailable,
+    UpstreamUndecided,
+    UpstreamVerdict,
+)
 from fastnode.fees.sources import LatestFees
 from fastnode.log import log_facts
 from fastnode.mempool.handover import NO_UPSTREAM, Given, Handover
@@ -119,24 +127,23 @@ class UpstreamTxSink:
 
     def give(self, tx_json: bytes) -> Given:
         """Refused with the upstream's own code, text and data when it refuses what no upstream has: its verdict is the
-        sender's answer."""
+        sender's answer.  UpstreamUndecided when it refuses, none says that it has it, and one does not answer."""
         for upstream in self._upstreams.healthy():
             try:
                 upstream.call("node_sendTx", orjson.Fragment(tx_json))
             except UpstreamRejection as rejection:
-                found = self._find(orjson.loads(tx_json)["txHash"], upstream)
-                if found is None:
-                    raise UpstreamVerdict(rejection.message, data=rejection.data, code=rejection.code) from rejection
-                return found
+                if self._is_known(orjson.loads(tx_json)["txHash"], upstream, rejection):
+                    return Given.KNOWN
+                raise UpstreamVerdict(rejection.message, data=rejection.data, code=rejection.code) from rejection
             except UpstreamError as error:
                 logger.warning("transaction not handed on", extra=log_facts(upstream=upstream.name, reason=str(error)))
             else:
                 return Given.TAKEN
         return Given.UNTAKEN
 
-    def _find(self, tx_hash: str, refuser: Upstream) -> Given | None:
-        """KNOWN if a healthy upstream has what one refused, UNTAKEN if none says so and one does not answer."""
-        found: Given | None = None
+    def _is_known(self, tx_hash: str, refuser: Upstream, rejection: UpstreamRejection) -> bool:
+        """True if a healthy upstream has what one refused.  UpstreamUndecided."""
+        silent: list[str] = []
         for upstream in (refuser, *(each for each in self._upstreams.healthy() if each is not refuser)):
             try:
                 receipt = upstream.call("node_getTxReceipt", tx_hash)
@@ -144,11 +151,16 @@ class UpstreamTxSink:
                 continue  # it does not tell anybody
             except UpstreamError as error:
                 logger.warning("question not answered", extra=log_facts(upstream=upstream.name, reason=str(error)))
-                found = Given.UNTAKEN
+                silent.append(upstream.name)
             else:
                 if isinstance(receipt, dict) and receipt.get("status") not in (None, "dropped"):
-                    return Given.KNOWN
-        return found
+                    return True
+        if silent:
+            raise UpstreamUndecided(
+                f"{refuser.name} refuses a transaction ({rejection.message}), and {' and '.join(silent)} did not say "
+                f"whether it is in a block already: it waits here"
+            )
+        return False
 
 
 class HandoverPass:

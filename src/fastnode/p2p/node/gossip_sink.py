@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fastnode.errors import PeerUnavailable
+from fastnode.errors import PeerUnavailable, UpstreamUndecided
 from fastnode.mempool.handover import Given
 from fastnode.p2p.gossip.topics import Topic
 from fastnode.p2p.messages.tx_forms import tx_buffer_of_json
@@ -41,11 +41,20 @@ class GossipSink:
         return self.network is not None and bool(self.network.snapshot.peers)
 
     def forward(self, tx_json: bytes, is_wanted: Callable[[], bool] = lambda: True, /) -> bool:
-        """True if an upstream or a peer has the transaction.  Refused when an upstream refuses: peers would too."""
-        given = Given.UNTAKEN if self._upstreams is None else self._upstreams.give(tx_json)
+        """True if an upstream or a peer has the transaction.  Refused when an upstream refuses: peers would too; where
+        upstreams are undecided, UpstreamUndecided if no peer has it."""
+        try:
+            given = Given.UNTAKEN if self._upstreams is None else self._upstreams.give(tx_json)
+        except UpstreamUndecided:
+            if not self._publish(tx_json, is_wanted, is_taken=False):
+                raise
+            return True
         if given is Given.KNOWN:
             return True  # it may be in a block that peers have
-        is_taken = given is Given.TAKEN
+        return self._publish(tx_json, is_wanted, is_taken=given is Given.TAKEN)
+
+    def _publish(self, tx_json: bytes, is_wanted: Callable[[], bool], *, is_taken: bool) -> bool:
+        """True if a peer has it too, or ``is_taken``."""
         network = self.network
         if network is None:
             return is_taken
