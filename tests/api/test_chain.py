@@ -251,13 +251,14 @@ def test_checkpoint_data_of_the_sets_differ_in_one_key(clients: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("is_local", [False, True], ids=["another builds", "local network"])
-def test_a_receipt_of_a_hash_not_seen_here_asks_the_fleet(
+def test_a_receipt_of_what_is_not_in_the_pool_asks_the_fleet(
     make_client: Callable[..., Any], view: View, is_local: bool
 ) -> None:
     asked: list[str] = []
-    taken, refused, away, gone = (word(number).hex() for number in (1, 2, 3, 4))
+    taken, refused, away, gone, made_room = (word(number).hex() for number in range(1, 6))
     standings = {
         taken: Standing(is_pending=True, reason="on its way"),
+        made_room: Standing(is_pending=True, reason="another node has it"),
         refused: Standing(is_pending=False, reason="refused upstream"),
     }
 
@@ -268,9 +269,12 @@ def test_a_receipt_of_a_hash_not_seen_here_asks_the_fleet(
             raise UpstreamUnavailable("the bus does not answer")
         return standings.get(tx_hash.hex())
 
-    known = TxKnowledge(departure_of={word(4): "expired"}.get, ask_fleet=ask)
+    departures = {word(4): "expired", word(5): "replaced by one that pays more"}
+    known = TxKnowledge(departure_of=departures.get, ask_fleet=ask)
     client = make_client(methods(known_txs=known, tx_notes=TransactionNotes() if is_local else None), view=view)
-    receipts = {each: client.result("node_getTxReceipt", "0x" + each) for each in (taken, refused, away, gone)}
+    receipts = {
+        each: client.result("node_getTxReceipt", "0x" + each) for each in (taken, refused, away, gone, made_room)
+    }
     unknown = client.result("node_getTxReceipt", UNKNOWN)
     effect = client.result("node_getBlock", 42)["body"]["txEffects"][0]
     assert client.result("node_getTxReceipt", effect["txHash"])["blockNumber"] == 42
@@ -281,8 +285,9 @@ def test_a_receipt_of_a_hash_not_seen_here_asks_the_fleet(
     }
     assert receipts[away] == {"txHash": "0x" + away} | dropped | {"unknownHere": True}
     assert receipts[gone] == {"txHash": "0x" + gone} | dropped | {"error": "Tx dropped by P2P node: expired"}
+    assert receipts[made_room] == {"txHash": "0x" + made_room, "status": "pending", "error": "another node has it"}
     assert unknown == {"txHash": UNKNOWN} | dropped | {"unknownHere": True}
-    assert asked == [taken, refused, away, UNKNOWN[2:]], "not for what a block has, nor for what is known here"
+    assert asked == [taken, refused, away, gone, made_room, UNKNOWN[2:]], "not for what a block has"
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -117,8 +117,7 @@ class Receipts:
     def asks_fleet(self, arguments: Sequence[Any]) -> bool:
         """True if the fleet would be asked about this hash, unless a block has it."""
         [tx_hash] = arguments
-        known = self._known
-        return not known.is_pending(tx_hash) and known.departure_of(tx_hash) is None
+        return not self._known.is_pending(tx_hash)
 
     def _noted(self, unmined: Callable[[View, bytes], bytes]) -> Callable[[View, bytes], bytes]:
         def read(view: View, tx_hash: bytes) -> bytes:
@@ -145,13 +144,12 @@ class Receipts:
         if known.is_pending(tx_hash):
             return forms.Fate("pending", known.waiting_reason(tx_hash))
         reason = None if self._notes is None else self._notes.dropped_reason(tx_hash)
-        if reason is None:
-            reason = known.departure_of(tx_hash)
         if reason is None and known.ask_fleet is not None:
+            # Also of one that has left this pool: the fleet hands on what only had to make room.
             try:
                 standing = known.ask_fleet(tx_hash)
             except (UpstreamError, Refused):
-                standing = None  # not known here: that is all there is to say
+                standing = None  # all that can be said is what is known here
             if standing is not None and standing.is_pending:
                 return forms.Fate("pending", standing.reason)
             if known.is_pending(tx_hash):  # it has come while the fleet was asked
@@ -159,6 +157,8 @@ class Receipts:
             reason = known.departure_of(tx_hash)
             if reason is None and standing is not None:
                 reason = standing.reason
+        elif reason is None:
+            reason = known.departure_of(tx_hash)
         if reason is None:
             return _UNKNOWN
         return forms.Fate("dropped", f"{_DROPPED}: {reason}" if reason else _DROPPED)
