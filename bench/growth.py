@@ -5,6 +5,7 @@
     python bench/growth.py --txs 10000 --history-from sync      what is final is applied in runs
     python bench/growth.py --txs 1000000 --long                 half an hour to hours, and 20 GB of disk
     python bench/growth.py --txs 10000000 --long --piped        hours: one import, of a chain that is made meanwhile
+    python bench/growth.py --draw FILE.svg --keep growth.jsonl  a picture of the lines that such an import has kept
 
 Each size is measured in a process of its own.  Transactions are like those of a recorded wallet, in blocks of eight.
 Only processor time counts, by thread: another load changes it by the half, never by its order.  A hash of Poseidon2 is
@@ -47,6 +48,7 @@ from fastnode.snapshots.restore import choose_network, find_snapshots, restore_s
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.world_state.state import WorldState
 from fastnode.world_state.view import WorldStateView
+from pictures import chart
 
 T = TypeVar("T")
 
@@ -76,6 +78,7 @@ def main() -> None:
         action="store_true",
         help="import a chain while another process makes it, which is on no disk, and give figures as it goes on",
     )
+    parser.add_argument("--draw", type=Path, metavar="SVG", help="measure nothing; draw the lines of --keep")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--make", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -86,6 +89,11 @@ def main() -> None:
         told = measure_as_it_goes if options.piped else measure
         for figures in told(options.one, options.folder, options.history_from):
             print(json.dumps(figures), flush=True)
+        return
+    if options.draw is not None:
+        if options.keep is None:
+            parser.error("--draw needs --keep")
+        options.draw.write_text(picture([json.loads(line) for line in options.keep.read_text().splitlines()]))
         return
     for txs in map(int, options.txs.split(",")):
         if txs > TXS_MAX and not options.long:
@@ -207,6 +215,21 @@ def measure_as_it_goes(txs: int, folder: Path, history_from: str) -> Iterator[di
             done.result()
         assert maker.wait() == 0
     yield {"txs": txs, **begun, "start_s": start_s(data), "disk_bytes_per_tx": disk(data, shape.blocks * shape.txs)}
+
+
+def picture(lines: list[dict[str, Any]]) -> str:
+    """The curve of one import, as SVG."""
+    names = {
+        "processor time, us": "import_us_per_tx_of_the_last",
+        "written, kB": "written_bytes_per_tx_of_the_last",
+    }
+    points = {
+        name: [(each["txs"], each[key] / (1000 if key.startswith("written") else 1)) for each in lines if key in each]
+        for name, key in names.items()
+    }
+    return chart(
+        "One import in runs: what a transaction costs", "transactions so far", "for each of the newest", points
+    )
 
 
 def read_figures(state: WorldState) -> dict[str, float | None]:
