@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -15,13 +16,14 @@ from tests.mempool.made import hash_of, made_txs
 from tests.taking_node import start_taking
 
 from fastnode.config.settings import Settings
-from fastnode.errors import SettingError
+from fastnode.errors import Refused, SettingError
 from fastnode.mempool.entries import PoolEntry
 from fastnode.mempool.network import NetworkIdentity
 from fastnode.mempool.pool import Added
-from fastnode.mempool.service import MempoolOptions
+from fastnode.mempool.service import Mempool, MempoolOptions
+from fastnode.mempool.validation import FEE_TOO_LOW, TxValidationResult
 from fastnode.protocol.fields import MODULUS
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.releases import FIVE, FOUR, Release
 from fastnode.protocol.tx import Tx
 
 
@@ -139,3 +141,22 @@ def test_one_that_a_client_sends_again_is_told_of_until_a_node_has_it(
         mempool.pool.mark_forwarded(tx.hash)
         send(tx)
         assert heard == [2 * tx.hash]
+
+
+@pytest.mark.parametrize("release", [FOUR, FIVE], ids=["4.x", "5.x"])
+def test_what_another_node_holds_may_wait_for_its_price_unless_the_release_calls_it_invalid(release: Release) -> None:
+    def validate(*_: object, may_wait_for_price: bool) -> TxValidationResult:
+        return (
+            TxValidationResult("valid", (), ())
+            if may_wait_for_price
+            else TxValidationResult("skipped", (FEE_TOO_LOW,), ())
+        )
+
+    pool = SimpleNamespace(release=release, add=lambda *_, **__: Added.ACCEPTED)
+    mempool: Any = SimpleNamespace(validate=validate, judge=SimpleNamespace(verifies=False), pool=pool)
+    tx, view = Tx.from_json(next(made_txs(1)), FOUR), _Chain("")
+    if release.low_price_is_invalid:
+        with pytest.raises(Refused, match=FEE_TOO_LOW):
+            Mempool.receive(mempool, tx, view)  # type: ignore[arg-type]
+    else:
+        assert Mempool.receive(mempool, tx, view) is Added.ACCEPTED  # type: ignore[arg-type]

@@ -470,9 +470,10 @@ class Mempool:
     def receive(self, tx: Tx, view: View, *, forwarded: bool = True) -> Added:
         """Take a transaction that another node holds and has judged: it is not handed on, and rank decides.
 
-        ``forwarded`` False: it still has to be handed on.  Refused says why not.
+        ``forwarded`` False: it still has to be handed on.  Refused says why not; a price below the current one is a
+        reason only where the release calls it invalid: that node may have seen another price.
         """
-        result = self.validate(tx, view)
+        result = self.validate(tx, view, may_wait_for_price=not self.pool.release.low_price_is_invalid)
         if not result.needs_other_judge:
             _require_valid(result)
         checked = result.is_valid and self.judge.verifies
