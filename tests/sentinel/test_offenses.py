@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 
 from fastnode.errors import DataDirectoryError
 from fastnode.sentinel.attestations import Attestations
 from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import Offense, OffenseType, RoundSize
-from fastnode.sentinel.statistics import SlotTime
 from fastnode.sentinel.watch import OffenseThread, OffenseWatch
 from fastnode.view import Committed, View
 
@@ -60,6 +58,10 @@ class FakeSentinel:
         self.proposer: bytes | None = PROPOSER
         self.signed: dict[bytes, Attestations] = {}
         self.asked: list[int] = []
+        self.slot = 31 * EPOCH_SLOTS
+
+    def current_slot(self, _view: object) -> int:
+        return self.slot
 
     def proven_performance(self, _view: object) -> dict[int, dict[bytes, tuple[int, int]]]:
         return {epoch: self.counts(epoch) for epoch in range(self.proven)}
@@ -114,14 +116,9 @@ def watch(store: OffenseStore) -> Watch:
     def make(
         epoch_now: int = 31, size: RoundSize | None = None, sentinel: FakeSentinel | None = None, **configuration: Any
     ) -> OffenseWatch:
-        now = SlotTime(GENESIS, SLOT_S).of(epoch_now * EPOCH_SLOTS)
-        return OffenseWatch(
-            sentinel or FakeSentinel(),  # type: ignore[arg-type]
-            DEFAULTS | configuration,
-            size or RoundSize(4, 2),
-            store,
-            clock=Clock(now),
-        )
+        sentinel = sentinel or FakeSentinel()
+        sentinel.slot = epoch_now * EPOCH_SLOTS
+        return OffenseWatch(sentinel, DEFAULTS | configuration, size or RoundSize(4, 2), store)  # type: ignore[arg-type]
 
     return make
 
@@ -257,8 +254,8 @@ def test_inactivity_in_a_row_begins_with_the_first_epoch_that_was_watched(watch:
 
 
 def test_without_statistics_nobody_is_accused_of_inactivity(store: OffenseStore) -> None:
-    size, now = RoundSize(4, 2), SlotTime(GENESIS, SLOT_S).of(31 * EPOCH_SLOTS)
-    watch = OffenseWatch(FakeSentinel(), DEFAULTS, size, store, judges_inactivity=False, clock=Clock(now))  # type: ignore[arg-type]
+    size = RoundSize(4, 2)
+    watch = OffenseWatch(FakeSentinel(), DEFAULTS, size, store, judges_inactivity=False)  # type: ignore[arg-type]
     assert found(watch, "all") == []
 
 
@@ -451,10 +448,12 @@ def test_offenses_of_another_chain_or_a_newer_release_are_refused(tmp_path: Path
 
 
 def test_a_node_that_was_away_goes_on_where_it_was(tmp_path: Path, sentinel: FakeSentinel) -> None:
+    sentinel.slot = 0
+
     def ask(view: FakeView) -> list[tuple[str, bytes, int, int]]:
         store = OffenseStore.open(tmp_path / "offenses", CHAIN)
         try:
-            watch = OffenseWatch(sentinel, DEFAULTS, RoundSize(4, 2), store, clock=Clock(GENESIS))  # type: ignore[arg-type]
+            watch = OffenseWatch(sentinel, DEFAULTS, RoundSize(4, 2), store)  # type: ignore[arg-type]
             return kinds(watch, view)
         finally:
             store.close()

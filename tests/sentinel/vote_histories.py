@@ -13,8 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from tests.clock import Clock
-
 from fastnode.sentinel.offense_store import OffenseStore
 from fastnode.sentinel.offenses import ALL, Offense, OffenseType, RoundSize
 from fastnode.sentinel.payloads import (
@@ -26,7 +24,6 @@ from fastnode.sentinel.payloads import (
     choose_payload,
     payload_to_execute,
 )
-from fastnode.sentinel.statistics import SlotTime
 from fastnode.sentinel.tally import TallyTerms, VoteRules, encode_votes, execution, tally_votes
 from fastnode.sentinel.watch import PENALTIES, OffenseWatch
 
@@ -197,12 +194,15 @@ def known_offenses(case: Case) -> list[Offense]:
     store = OffenseStore(_NoDisk())  # type: ignore[arg-type]
     view: Any = _View(case["epochSlots"])
     sentinel: Any = SimpleNamespace(
-        history_epochs=1, watches_from=lambda _view: 0, proven_performance=lambda _view: {}, knows_l1=False
+        history_epochs=1,
+        watches_from=lambda _view: 0,
+        proven_performance=lambda _view: {},
+        knows_l1=False,
+        current_slot=lambda _view: case["slot"],
     )
     size = RoundSize(case["roundSlots"] // case["epochSlots"], case.get("offset", 0))
-    moment = SlotTime(0, SLOT_S).of(case["slot"])
     config = {"slashInactivityTargetPercentage": 0.9, "slashInactivityConsecutiveEpochThreshold": 1} | case["config"]
-    watch = OffenseWatch(sentinel, config, size, store, clock=Clock(moment))
+    watch = OffenseWatch(sentinel, config, size, store)
     for validator, kind, at in case["offenses"]:
         watch.accuse(OffenseType(kind), raw(validator), at, case["epochSlots"])
     return watch.offenses(view, ALL)

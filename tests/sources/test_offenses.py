@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clock import Clock
 from tests.sentinel.test_sentinel import ADDRESSES, signed
 from tests.sources.conftest import following
 from tests.sources.made_chain import MadeChain
@@ -53,7 +52,7 @@ def test_a_committee_that_signs_twice_is_found_by_the_reorg(
     sentinel = Sentinel(
         history_epochs=24, proven_epochs=10, is_ready=lambda: True, proposer_of=lambda _slot: PROPOSER, now=lambda: 0
     )
-    watch = OffenseWatch(sentinel, CONFIGURATION, RoundSize(4, 2), store, clock=Clock(0))
+    watch = OffenseWatch(sentinel, CONFIGURATION, RoundSize(4, 2), store)
 
     def found(node: Any) -> list[tuple[str, bytes, int, int]]:
         offenses = watch.offenses(node.ingestor.view, "all")

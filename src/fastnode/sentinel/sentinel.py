@@ -47,6 +47,7 @@ class Sentinel:
 
     ``history_epochs`` is the length of the statistics, ``proven_epochs`` how many proven epochs are counted.
     ``is_ready`` says whether the chain is at its tip: if not, no slot that has not been fetched counts as missed.
+    ``now`` is the time of the chain in seconds: that of L1 where L1 is read.
     """
 
     def __init__(
@@ -151,9 +152,13 @@ class Sentinel:
         Nobody is accused of what this node was not there to see.
         """
         if self._watches_from is None and self._is_ready():
-            time = SlotTime(view.chain.l1_genesis_time, view.chain.slot_duration)
-            self._watches_from = max(0, time.slot_at(self._now()) + 1)
+            self._watches_from = self.current_slot(view) + 1
         return self._watches_from
+
+    def current_slot(self, view: ChainView) -> int:
+        """Return the slot of the present moment by the time of the chain; 0 before the first slot."""
+        time = SlotTime(view.chain.l1_genesis_time, view.chain.slot_duration)
+        return max(0, time.slot_at(self._now()))
 
     def attestations(self, view: ChainView, number: int) -> Attestations | None:
         """Signers of a checkpoint; None if there is none of this number."""

@@ -37,7 +37,6 @@ from fastnode.sentinel.attestations import Attestations, quorum
 from fastnode.sentinel.offense_store import OffenseStore, SeenCheckpoint
 from fastnode.sentinel.offenses import ALL, CURRENT, Offense, OffenseType, RoundSize
 from fastnode.sentinel.sentinel import Sentinel
-from fastnode.sentinel.statistics import SlotTime
 from fastnode.view import Committed
 
 __all__ = ["PENALTIES", "OffenseThread", "OffenseWatch"]
@@ -97,9 +96,7 @@ class OffenseWatch:
         return [offense for offense in found if self.size.round_of(offense, duration) == recorded]
 
     def current_round(self, view: ChainView) -> int:
-        chain = view.chain
-        slot = SlotTime(chain.l1_genesis_time, chain.slot_duration).slot_at(self.clock.time())
-        return self.size.round_at(max(0, slot), chain.epoch_duration)
+        return self.size.round_at(self._sentinel.current_slot(view), view.chain.epoch_duration)
 
     # ---- looking -------------------------------------------------------------------------------
 

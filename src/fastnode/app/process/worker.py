@@ -228,8 +228,7 @@ class Worker:
         self._stack.callback(mempool.judge.close)
         artifacts = ArtifactStore(self._data_directory() / ARTIFACTS_DIRECTORY)
         simulation, simulation_threads = self._open_simulation(mempool, fees, artifacts)
-        has_upstreams = settings.upstream_url is not None or settings.derives_from_l1
-        questions = RemoteQuestions(link) if has_upstreams else None
+        questions = None if settings.upstream_url is None else RemoteQuestions(link)
         ask_peers = (lambda tx_hash: link.ask("find at peers", tx_hash)) if settings.p2p_enabled else None
         known_txs = KnownTxs(mempool.pool, questions, ask_peers)
         methods = public_methods(
@@ -269,7 +268,7 @@ class Worker:
             health=self._health,
         )
         block_wait = None
-        if has_upstreams and settings.rpc_block_wait_ms:
+        if settings.follows and settings.rpc_block_wait_ms:
             block_wait = BlockWait(settings.rpc_block_wait_ms / _MS)
             replica.subscribe(block_wait.on_committed)
         server = rpc_server(parts, methods, settings.host, settings.port, self._headers(mempool), block_wait)

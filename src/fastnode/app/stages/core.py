@@ -364,6 +364,7 @@ def _open_validator_watch(
         configuration=configuration,
         is_ready=condition.is_ready,
         is_confirmed=lambda: source.is_confirmed,
+        now=source.now,
     )
 
 

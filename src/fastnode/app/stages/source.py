@@ -134,8 +134,8 @@ class FollowedChain(Source):
         self._foundation = foundation
         self._origins = origins
         self.fees = origins.fees()
-        self.simulator = origins.simulator
-        self.questions = origins.questions
+        self.simulator = origins.simulator if origins.nodes.all else None
+        self.questions = origins.questions if origins.nodes.all else None
         self.exchange_times = origins.exchange_times
         self.bus = origins.bus
         settings = foundation.settings

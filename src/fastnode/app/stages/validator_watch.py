@@ -85,7 +85,11 @@ class ValidatorWatch(Part):
 
 
 class OffenseDetection(ValidatorWatch):
-    """SettingError for an invalid URL; DataDirectoryError when the offenses that are kept cannot be read."""
+    """Offenses that this node finds itself, and the statistics of validators where ``--sentinel-enabled`` is given.
+
+    ``now`` is the time of the chain in seconds.  SettingError for an invalid URL; DataDirectoryError when the stored
+    offenses cannot be read.
+    """
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ class OffenseDetection(ValidatorWatch):
         configuration: NodeConfiguration,
         is_ready: Callable[[], bool],
         is_confirmed: Callable[[], bool],
+        now: Callable[[], float],
     ) -> None:
         from fastnode.sentinel.offense_store import OFFENSES_DIRECTORY, OffenseStore
         from fastnode.sentinel.sentinel import Sentinel
@@ -109,6 +114,7 @@ class OffenseDetection(ValidatorWatch):
             history_epochs=settings.sentinel_history_length_in_epochs if has_statistics else _EPOCHS_LOOKED_AT,
             proven_epochs=settings.sentinel_historic_proven_performance_length_in_epochs,
             is_ready=is_ready,
+            now=now,
         )
         self._sentinel.hears_attestations = settings.p2p_enabled
         if l1 is not None:

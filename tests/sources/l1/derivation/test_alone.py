@@ -23,6 +23,8 @@ from tests.sources.l1.publishing import RecordedL1
 
 from fastnode.chain_data import ChainData
 from fastnode.data_check import check_data
+from fastnode.sentinel.sentinel import LAG_SLOTS
+from fastnode.sentinel.statistics import SlotTime
 
 TIP = 106
 #: The checkpoint whose blob comes late.
@@ -122,15 +124,19 @@ def test_catching_up_may_be_killed_at_any_moment(tmp_path: Path, sample: list[di
         assert view.tips.checkpointed.to_json() == sample[-1]["tips"]["checkpointed"]
 
 
+def follow_l1(start_node: Callable[..., Any], directory: Path, l1: RecordedL1, *flags: str) -> Any:
+    node = start_node(
+        *("--data-directory", directory, "--l1-rpc-urls", l1.url, "--l1-consensus-host-urls", l1.beacon.url),
+        *("--registry-address", l1.addresses.registry, "--max-allowed-eth-client-drift-seconds=0", *flags),
+    )
+    node.wait_until_serving()
+    return node
+
+
 @pytest.fixture
 def node(tmp_path: Path, start_node: Callable[..., Any], l1: RecordedL1) -> Any:
     port = free_port()
-    node = start_node(
-        *("--data-directory", tmp_path / "data", f"--metrics-port={port}", "--l1-rpc-urls", l1.url),
-        *("--l1-consensus-host-urls", l1.beacon.url, "--registry-address", l1.addresses.registry),
-        "--max-allowed-eth-client-drift-seconds=0",
-    )
-    node.wait_until_serving()
+    node = follow_l1(start_node, tmp_path / "data", l1, f"--metrics-port={port}")
     node.metrics_port = port
     node.wait_for_line("caught up")
     return node
@@ -143,6 +149,31 @@ def test_a_node_without_an_upstream_says_that_it_cannot_forward_transactions(nod
     assert node.call("node_isReady")["result"] is False
     node.wait_for_line("transactions that are sent here are refused")
     assert node.call("node_getBlockNumber")["result"] == TIP
+
+
+@pytest.mark.parametrize("processes", ["--workers=0", "--workers=1"])
+def test_a_node_on_l1_alone_without_a_sentinel_has_empty_statistics(
+    tmp_path: Path, start_node: Callable[..., Any], l1: RecordedL1, processes: str
+) -> None:
+    node = follow_l1(start_node, tmp_path / "data", l1, processes)
+    deadline = time.monotonic() + PATIENCE_S
+    while not node.readiness().startswith("OK"):
+        assert time.monotonic() < deadline, node.readiness()
+        time.sleep(0.05)
+    assert node.call("node_getValidatorsStats")["result"] == {"stats": {}, "slotWindow": 0}
+    answer = node.call("node_getValidatorStats", "0x" + "12" * 20)
+    assert "error" not in answer
+    assert answer.get("result") is None
+
+
+def test_statistics_go_by_the_slots_of_l1_and_not_by_the_wall_clock(
+    tmp_path: Path, start_node: Callable[..., Any], sample: list[dict[str, Any]], l1: RecordedL1
+) -> None:
+    node = follow_l1(start_node, tmp_path / "data", l1, "--sentinel-enabled")
+    node.wait_for_line("caught up")
+    constants = sample[0]["l1Constants"]
+    newest = SlotTime(int(constants["l1GenesisTime"]), constants["slotDuration"]).slot_at(l1.blocks[-1].timestamp)
+    assert node.call("node_getValidatorsStats")["result"]["lastProcessedSlot"] == newest - LAG_SLOTS
 
 
 def test_what_l1_and_the_places_of_blobs_were_asked_is_in_the_metrics(node: Any) -> None:
