@@ -355,8 +355,6 @@ def test_the_table_of_rooms_in_the_architecture_is_the_one_that_the_test_of_impo
     assert page == rooms.render_page(page), "run scripts/make-docs"
 
 
-README_LINES_MAX = 70
-
 #: What a distribution is imported as, where that is another name.
 IMPORTED_AS = {"pycryptodome": "Crypto", "prometheus-client": "prometheus_client"}
 
@@ -417,10 +415,6 @@ def test_the_page_of_dependencies_lists_those_of_the_package() -> None:
     wanted |= {DISTRIBUTIONS.get(package, package) for package in EXTRAS}
     page = (PROJECT / "docs" / "dependencies.md").read_text()
     assert set(re.findall(r"^\| \[([\w-]+)\]\(", page, re.MULTILINE)) == wanted
-
-
-def test_the_readme_is_one_screen() -> None:
-    assert len((PROJECT / "README.md").read_text().splitlines()) <= README_LINES_MAX
 
 
 def test_numbers_in_the_enums_of_extensions_are_written_out() -> None:

@@ -34,8 +34,10 @@ MENU: Final = (
             "docs/push.md",
             "docs/analysis.md",
             "docs/compatibility.md",
+            "docs/networks.md",
             "docs/releases.md",
             "docs/comparisons.md",
+            "docs/glossary.md",
         ),
     ),
     (
@@ -70,6 +72,7 @@ MENU: Final = (
 _FIRST: Final = "README.md"
 _HEADING: Final = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_ANCHOR: Final = re.compile(r'<a id="([\w-]+)">')
 _LINK: Final = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 _STYLE: Final = """\
@@ -109,8 +112,10 @@ def slug(heading: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    found: set[str] = set()
-    for heading in _HEADING.findall(_FENCE.sub("", text)):
+    """Return the fragments that links to a page may name: those of its headings and its ``<a id="...">`` elements."""
+    text = _FENCE.sub("", text)
+    found: set[str] = set(_ANCHOR.findall(text))
+    for heading in _HEADING.findall(text):
         name = base = slug(heading)
         count = 0
         while name in found:
