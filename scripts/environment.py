@@ -23,6 +23,8 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 #: Suffixes of the files of which extensions are built, beside the C that is in folders of that name.
 SOURCES = {".py", ".pyx", ".pxd", ".h"}
+#: The command of an environment.
+COMMAND = '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" -P -m fastnode "$@"\n'
 
 
 def say(text: str) -> None:
@@ -105,6 +107,7 @@ class Environment:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.python = folder / "bin" / "python"
+        self._command = folder / "bin" / "fastnode"
         self._stamps = folder / "fastnode-stamps"
         # Outside of the folder, which is emptied when it is made.
         self._half_made = PROJECT / "build" / f"{folder.name.lstrip('.')}-unfinished"
@@ -126,7 +129,8 @@ class Environment:
         self._compile_package()
 
     def is_ready(self, kind: str) -> bool:
-        return self._is_made() and self._is_installed(kind) and self._stamp("extensions") == checksums(sources())
+        is_built = self._stamp("extensions") == checksums(sources())
+        return self._is_made() and self._is_installed(kind) and self._is_linked() and is_built
 
     def _stamp(self, name: str) -> object:
         try:
@@ -157,7 +161,7 @@ class Environment:
         self._half_made.parent.mkdir(exist_ok=True)
         self._half_made.touch()
         # The Python that runs here may be the one of the environment itself.
-        run(getattr(sys, "_base_executable", sys.executable), "-m", "venv", "--clear", self.folder)
+        run(getattr(sys, "_base_executable", sys.executable), "-P", "-m", "venv", "--clear", self.folder)
         self._half_made.unlink()
 
     def _is_installed(self, kind: str) -> bool:
@@ -170,7 +174,7 @@ class Environment:
             return
         say("installing dependencies")
         pins = pins_of(kind)
-        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes")
+        pip = ("-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes")
         run(self.python, *pip, *(f"--requirement={file}" for file in pins))
         self._write_stamp("pinned", checksums(pins))
 
@@ -181,9 +185,11 @@ class Environment:
         """
         [packages] = self.folder.glob("lib/python*/site-packages")
         (packages / "fastnode-source.pth").write_text(os.path.relpath(PROJECT / "src", packages) + "\n")
-        command = self.folder / "bin" / "fastnode"
-        command.write_text('#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" -m fastnode "$@"\n')
-        command.chmod(0o755)
+        self._command.write_text(COMMAND)
+        self._command.chmod(0o755)
+
+    def _is_linked(self) -> bool:
+        return self._command.exists() and self._command.read_text() == COMMAND
 
     def _build(self) -> None:
         found, built = checksums(sources()), self._stamp("extensions")
@@ -221,7 +227,7 @@ class Environment:
                 return
         begun.touch()
         # Where the sources cannot be written next to, everything works as well, only slower.
-        compile_all = (self.python, "-m", "compileall", "-q", "-j", "0", package)
+        compile_all = (self.python, "-P", "-m", "compileall", "-q", "-j", "0", package)
         done = subprocess.run(compile_all, check=False, stdout=sys.stderr)
         if done.returncode:
             begun.unlink()

@@ -23,7 +23,7 @@ help_if_asked() {
 }
 
 # Prints "3.11" and the like; fails when the command is no working Python (a pyenv shim, say).
-python_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+python_version() { "$1" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 
 # Prints the command of the Python that prepares: PYTHON, the one of an environment that is there, or the first that fits.
 find_python() {
@@ -42,3 +42,6 @@ prepare_environment() {
     python=$(find_python) || exit 1
     "$python" -I "$project_root/scripts/environment.py" "$1" "$venv" || exit 1
 }
+
+# Becomes a module of tests/: it is found in the project, whatever the current directory has.
+exec_test_module() { PYTHONPATH="$project_root${PYTHONPATH:+:$PYTHONPATH}" exec "$venv_python" -P -m "$@"; }

@@ -77,6 +77,7 @@ class Popen(subprocess.Popen[bytes]):
 
     def _execute_child(self, *arguments: Any) -> None:
         args, _, before, _, passed, directory, environment, *_ = arguments
+        args = _without_safe_path(args)
         streams, begins_session = arguments[10:16], arguments[21]  # two ends of each stream
         environment = dict(os.environ if environment is None else environment)
         if sys.platform != "linux" or before is not None or not _is_known(args) or not _can_fork(environment):
@@ -132,6 +133,11 @@ def run(
 
 def _is_known(command: Sequence[object]) -> bool:
     return list(command[:2]) == [sys.executable, "-m"] and command[2] in _PROGRAMS
+
+
+def _without_safe_path(command: Sequence[object]) -> list[object]:
+    """The command without -P: a fork imports hardly anything."""
+    return [word for place, word in enumerate(command) if (place, word) != (1, "-P")]
 
 
 @functools.cache

@@ -230,7 +230,7 @@ def main() -> None:
     end = sys.argv.index("--")
     for name in sys.argv[1:end]:
         OFFERS[name]()
-    os.execv(sys.executable, [sys.executable, "-m", *sys.argv[end + 1 :]])
+    os.execv(sys.executable, [sys.executable, *["-P"] * sys.flags.safe_path, "-m", *sys.argv[end + 1 :]])
 
 
 if __name__ == "__main__":

@@ -158,21 +158,21 @@ def test_run_keeps_to_a_data_directory_that_is_given(
     ready: Project, arguments: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     ready.run("run", *arguments, **environment)
-    assert ready.calls()[1:] == [" ".join(("-m fastnode start --node", *arguments))]
+    assert ready.calls()[1:] == [" ".join(("-P -m fastnode start --node", *arguments))]
 
 
 def test_run_keeps_data_in_the_project_unless_told_otherwise(ready: Project) -> None:
     assert ready.run("run", "--port", "0").stderr == ""
-    assert ready.calls()[1:] == [f"-m fastnode start --node --data-directory {ready.root}/data --port 0"]
+    assert ready.calls()[1:] == [f"-P -m fastnode start --node --data-directory {ready.root}/data --port 0"]
 
 
 def test_test_and_bench_pass_their_arguments_to_pytest(ready: Project) -> None:
     ready.run("test", "tests/config", "-q")
     prepared, tested = ready.calls()
     assert prepared.endswith(f"environment.py test {ready.root}/.venv")
-    offered = "-m tests.programs browser verifier wallet -- pytest"
+    offered = "-P -m tests.programs browser verifier wallet -- pytest"
     assert tested == f"{offered} -n auto --dist loadfile --no-loadscope-reorder tests/config -q"
-    measure = "-m tests.programs verifier -- pytest"
+    measure = "-P -m tests.programs verifier -- pytest"
     ready.run("bench", "-k", "import")
     assert ready.calls()[-1] == f"{measure} bench --benchmark-only --benchmark-autosave -k import"
     ready.run("bench", "bench/bench_rpc.py")
@@ -269,7 +269,7 @@ class Preparing:
             if check:
                 raise subprocess.CalledProcessError(1, list(map(str, command)))
             return subprocess.CompletedProcess(command, 1, "", "")
-        if text.startswith("-m venv"):
+        if text.startswith("-P -m venv"):
             (self.root / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
             (self.root / ".venv" / "bin" / "python").symlink_to(sys.executable)
             packages = self.root / ".venv" / "lib" / "python3" / "site-packages" / "pip"
@@ -304,7 +304,7 @@ def test_the_first_run_makes_installs_builds_and_the_second_does_nothing(prepari
 
 def test_the_tested_releases_are_installed_with_their_hashes(preparing: Preparing) -> None:
     installed = preparing.prepare()[1]
-    pip = "-m pip install --quiet --disable-pip-version-check --require-hashes"
+    pip = "-P -m pip install --quiet --disable-pip-version-check --require-hashes"
     assert installed == pip + "".join(
         f" --requirement={preparing.root}/deploy/docker/{name}.txt" for name in ("build-constraints", "constraints")
     )
@@ -322,7 +322,7 @@ def test_what_has_changed_is_compiled_before_the_next_start(preparing: Preparing
     source.write_text("")
     later = source.stat().st_mtime + 60
     os.utime(source, (later, later))
-    assert preparing.prepare() == [f"-m compileall -q -j 0 {preparing.root}/src/fastnode"]
+    assert preparing.prepare() == [f"-P -m compileall -q -j 0 {preparing.root}/src/fastnode"]
     os.utime(source, (1, 1))
     assert preparing.prepare() == []
 
@@ -352,7 +352,7 @@ def test_a_failed_build_is_shown_and_repeated_from_scratch(preparing: Preparing)
 
 
 def test_what_was_left_half_made_is_made_again(preparing: Preparing) -> None:
-    preparing.failing = "-m venv"
+    preparing.failing = "-P -m venv"
     with pytest.raises(subprocess.CalledProcessError):
         preparing.prepare()
     assert kinds(preparing.calls) == ["make"]
@@ -364,7 +364,7 @@ def test_an_environment_of_another_python_is_made_anew(preparing: Preparing) -> 
     preparing.prepare()
     configuration = preparing.root / ".venv" / "pyvenv.cfg"
     configuration.write_text("version = 3.99.1\n")
-    preparing.before["-m venv"] = lambda: shutil.rmtree(preparing.root / ".venv")
+    preparing.before["-P -m venv"] = lambda: shutil.rmtree(preparing.root / ".venv")
     assert kinds(preparing.prepare()) == ["make", "install", "build", "compile"]
 
 

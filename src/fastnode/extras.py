@@ -73,7 +73,7 @@ def _command(extra: str, name: str) -> str:
     packages = " ".join(f"'{text}'" for text in wanted or [name])
     if find_spec("pip") is None:
         return f"uv pip install --python {sys.executable} {packages}"
-    return f"{sys.executable} -m pip install {packages}"
+    return f"{sys.executable} -P -m pip install {packages}"
 
 
 def _is_of(requirement: str, extra: str) -> bool:

@@ -128,7 +128,7 @@ def local_network(*flags: str, in_process: bool = False) -> Iterator[RunningNetw
 @contextmanager
 def _as_process(flags: Sequence[str]) -> Iterator[dict[str, Any]]:
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "fastnode", "start", "--local-network", f"--ready-fd={writer}", *flags]
+    command = [sys.executable, "-P", "-m", "fastnode", "start", "--local-network", f"--ready-fd={writer}", *flags]
     with os.fdopen(reader, "rb") as ready:
         try:
             process = subprocess.Popen(

@@ -231,7 +231,7 @@ class _Team:
 
     def _start(self, copy: Path) -> None:
         child = subprocess.Popen(
-            [sys.executable, "-m", "fastnode.data_check.worker", str(copy)],
+            [sys.executable, "-P", "-m", "fastnode.data_check.worker", str(copy)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -69,7 +69,7 @@ def _ask(
     directory: Path, question: dict[str, Any], size: int, on_progress: Callable[[int, int], None], check: Check
 ) -> None:
     seconds = TIME_S_MIN + size // BYTES_PER_S
-    command = [sys.executable, "-m", "fastnode.snapshots.verification", str(directory), str(seconds)]
+    command = [sys.executable, "-P", "-m", "fastnode.snapshots.verification", str(directory), str(seconds)]
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )

@@ -100,4 +100,4 @@ def taken_over() -> Resetting | FirstProcess:
 def replace_process(arguments: list[str], resetting: Resetting) -> None:
     sys.stdout.flush()
     environment = os.environ | {_ENVIRONMENT: resetting.to_text()}
-    os.execve(sys.executable, [sys.executable, "-m", "fastnode", *arguments], environment)
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "fastnode", *arguments], environment)
