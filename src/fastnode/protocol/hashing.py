@@ -41,6 +41,22 @@ def poseidon2_unbalanced_root(leaves: Sequence[bytes], separator: bytes = b"") -
     return level
 
 
+def poseidon2_unbalanced_levels(leaves: Sequence[bytes], separator: bytes = b"") -> list[list[bytes]]:
+    """Return all levels of that tree, leaves first, the root last; an odd last node is in each level it goes up to.
+
+    ValueError for no leaves.
+    """
+    if not leaves:
+        raise ValueError("an unbalanced tree needs at least one leaf")
+    levels = [list(leaves)]
+    while len(levels[-1]) > 1:
+        nodes = levels[-1]
+        paired = len(nodes) // 2 * 2
+        joined = poseidon2.hash_nodes(b"".join(nodes[:paired]), separator)
+        levels.append([joined[start : start + 32] for start in range(0, len(joined), 32)] + nodes[paired:])
+    return levels
+
+
 def sha256_to_field(data: bytes) -> bytes:
     """SHA-256 made to fit a field: the last byte of the digest is dropped, a zero byte put in front."""
     return b"\0" + sha256(data).digest()[:31]

@@ -1,6 +1,6 @@
 """Block headers.
 
-Block header buffer, 440 bytes, big-endian::
+Block header buffer, 440 bytes (472 with txEffectsTreeRoot, from release 6.x on), big-endian::
 
       0  lastArchive          root 32 | size u32
      36  l1ToL2MessageTree    root 32 | size u32
@@ -8,6 +8,7 @@ Block header buffer, 440 bytes, big-endian::
     108  nullifierTree        root 32 | size u32
     144  publicDataTree       root 32 | size u32
     180  spongeBlobHash       32
+         txEffectsTreeRoot    32   (from 6.x on; what follows is 32 bytes further)
     212  chainId              32
     244  version              32
     276  blockNumber          u32
@@ -26,7 +27,7 @@ The block hash runs over the same values in the same order, one field each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from fastnode.kernels import poseidon2
 from fastnode.protocol.constants import SEPARATOR_BLOCK_HEADER_HASH
@@ -40,6 +41,7 @@ from fastnode.protocol.records import (
     member,
     number,
     of,
+    optional,
     record,
 )
 
@@ -123,12 +125,26 @@ class GlobalVariables(Record):
 class BlockHeader(Record):
     """A block's header."""
 
+    json_order: ClassVar = (
+        "last_archive",
+        "state",
+        "sponge_blob_hash",
+        "tx_effects_tree_root",
+        "global_variables",
+        "total_fees",
+        "total_mana_used",
+    )
+    buffer_order: ClassVar = json_order
+
     last_archive: AppendOnlyTreeSnapshot = member(SNAPSHOT, "Archive tree before the block.")
     state: StateReference = member(of(StateReference), "State trees after the block.")
     sponge_blob_hash: bytes = member(FIELD, "Hash of the data that the checkpoint has published up to this block.")
     global_variables: GlobalVariables = member(of(GlobalVariables))
     total_fees: int = member(field_number(), "Sum of the fees of its transactions.")
     total_mana_used: int = member(field_number(), "L2 gas that its transactions have used.")
+    tx_effects_tree_root: bytes | None = optional(
+        FIELD, "Root over the effects of its transactions, from release 6.x on.", default=None, size_tells=True
+    )
 
     def hash(self) -> bytes:
         """The block hash (32 bytes): Poseidon2 over the separator and the header's fields."""
@@ -137,10 +153,28 @@ class BlockHeader(Record):
 
 HEADER: Final = of(BlockHeader)
 HEADER_BYTES: Final = HEADER.width
+#: Values of a header without ``txEffectsTreeRoot``, one hashed field each.
 HEADER_FIELDS: Final = len(HEADER.widths)
+#: Values before ``txEffectsTreeRoot``.
+FIELDS_BEFORE_EFFECTS_ROOT: Final = 11
+
+
+def header_widths(fields: int) -> tuple[int, ...]:
+    """Return the widths in bytes of a header's values in order; ``fields``: how many there are in the release."""
+    plain = HEADER.widths
+    if fields == HEADER_FIELDS:
+        return plain
+    return (*plain[:FIELDS_BEFORE_EFFECTS_ROOT], FIELD_BYTES, *plain[FIELDS_BEFORE_EFFECTS_ROOT:])
+
+
+def header_bytes(fields: int) -> int:
+    """Return the bytes of a header with that many values."""
+    return sum(header_widths(fields))
 
 
 def hash_each(headers: Sequence[BlockHeader]) -> bytes:
-    """The hash of each header, joined; many take less time than each of them alone."""
-    runs = b"".join([_HASH_SEPARATOR + header.to_fields() for header in headers])
-    return poseidon2.hash_runs(runs, 1 + HEADER_FIELDS)
+    """Return the hash of each header, joined.  Many at once are faster; all must be of one release."""
+    if not headers:
+        return b""
+    runs = [_HASH_SEPARATOR + header.to_fields() for header in headers]
+    return poseidon2.hash_runs(b"".join(runs), len(runs[0]) // FIELD_BYTES)

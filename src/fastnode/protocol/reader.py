@@ -9,12 +9,14 @@ from fastnode.protocol.fields import FIELD_BYTES, MODULUS_BYTES, first_non_canon
 class ByteReader:
     """Reads forward; every failure is a DecodeError that names ``what`` and the offset."""
 
-    __slots__ = ("_buffer", "_offset", "_what")
+    __slots__ = ("_buffer", "_offset", "_what", "has_optional")
 
-    def __init__(self, buffer: bytes, what: str) -> None:
+    def __init__(self, buffer: bytes, what: str, *, has_optional: bool = False) -> None:
         self._buffer = buffer
         self._offset = 0
         self._what = what
+        #: True when the size of the buffer says that members inside the record that are optional are there.
+        self.has_optional = has_optional
 
     def take(self, count: int) -> bytes:
         start, end = self._offset, self._offset + count

@@ -284,11 +284,18 @@ def member(codec: Codec[T], doc: str = "", *, json: str = "", default: T = _NO_D
 
 
 def optional(
-    codec: Codec[T], doc: str = "", *, default: None, read: Callable[[dict[str, Any], str, str], T | None] | None = None
+    codec: Codec[T],
+    doc: str = "",
+    *,
+    default: None,
+    read: Callable[[dict[str, Any], str, str], T | None] | None = None,
+    size_tells: bool = False,
 ) -> T | None:
-    """A member that is None where a release does not have it; such members come last, and end the binary form.
+    """A member that is None where a release does not have it; such members are declared last.
 
-    ``read``: reads it where more than its key tells whether it is there.
+    ``read``: reads it where more than its key tells whether it is there.  ``size_tells``: the member stands inside the
+    binary form (``buffer_order``), so that only the size of a whole buffer (``from_buffer``) tells whether it is
+    there; without it the member ends the binary form.
     """
 
     def read_if_there(record: dict[str, Any], key: str, path: str) -> T | None:
@@ -299,7 +306,8 @@ def optional(
             codec.put(value, parts)
 
     def take(reader: ByteReader, name: str) -> T | None:
-        return None if reader.is_at_end else codec.take(reader, name)
+        is_missing = not reader.has_optional if size_tells else reader.is_at_end
+        return None if is_missing else codec.take(reader, name)
 
     write = cast("Callable[[T | None], Any]", codec.write)
     made = Codec(codec.type, read or read_if_there, write, put, take, codec.widths)
@@ -380,7 +388,7 @@ class Record:
         what, sizes = cls.title(), cls.sizes()
         if sizes and len(buffer) not in sizes:
             raise DecodeError(f"{what}: {len(buffer)} bytes, expected {' or '.join(map(str, sizes))}")
-        reader = ByteReader(buffer, what)
+        reader = ByteReader(buffer, what, has_optional=len(sizes) > 1 and len(buffer) > sizes[0])
         found = cls.read(reader)
         reader.finish()
         return found

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Self
 from fastnode.errors import DecodeError
 from fastnode.kernels import hash_threads
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int, first_non_canonical
-from fastnode.protocol.header import HEADER_BYTES, BlockHeader, GasFees
+from fastnode.protocol.header import BlockHeader, GasFees
 from fastnode.protocol.tx_layout import USUAL, TxLayout
 from fastnode.records import dataclass
 
@@ -114,9 +114,7 @@ class TxData:
     @property
     def anchor_block_header(self) -> BlockHeader:
         """Header of the block whose state the transaction was proven against."""
-        return BlockHeader.from_buffer(
-            self.buffer[self.layout.anchor_header : self.layout.anchor_header + HEADER_BYTES]
-        )
+        return BlockHeader.from_buffer(self.buffer[self.layout.anchor_header : self.layout.chain_id])
 
     @property
     def chain_id(self) -> int:

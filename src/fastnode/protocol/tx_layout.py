@@ -1,7 +1,8 @@
 """Byte layout of a transaction's ``data`` buffer, and the fields its hash runs over: a value of each release.
 
 The usual layout is drawn here; the record of a release may name other counts (releases/release.py).  All integers are
-big-endian; nothing is padded.  The head, 697 bytes, is the same for both kinds::
+big-endian; nothing is padded.  The head, 697 bytes, is the same for both kinds (729
+bytes where block headers have txEffectsTreeRoot: everything behind the anchor block header is 32 bytes further)::
 
       0  forPublic            u8: 1 = public layout, 0 = private only
       1  anchor block header  440 bytes (drawn in header.py)
@@ -48,12 +49,15 @@ from fastnode.protocol.constants import (
     PRIVATE_LOGS_PER_TX_MAX,
 )
 from fastnode.protocol.fields import FIELD_BYTES
-from fastnode.protocol.header import HEADER
+from fastnode.protocol.header import HEADER_FIELDS, header_bytes, header_widths
 from fastnode.records import dataclass
 
 __all__ = ["USUAL", "HashPlan", "TxLayout", "layout_of"]
 
 _U128: Final = 16
+#: An amount of gas (daGas u32, l2Gas u32), and seconds.
+_GAS: Final = 8
+_TIME: Final = 8
 _ETH: Final = 20
 #: Widths of the values in the order of the hash: behind the anchor header the rest of the transaction's constants
 #: (context, vkTreeRoot, protocolContractsHash), what comes last, a call request.
@@ -71,6 +75,7 @@ _USUAL_COUNTS: Final = {
     "privateLogs": PRIVATE_LOGS_PER_TX_MAX,
     "privateLogFields": PRIVATE_LOG_FIELDS,
     "calls": 32,
+    "headerFields": HEADER_FIELDS,
 }
 
 
@@ -96,21 +101,8 @@ class TxLayout:
     There is one object for the same counts (:func:`layout_of`), also of one that another process has sent.
     """
 
-    # The head, the same in each.
     for_public: Final = 0
     anchor_header: Final = 1
-    chain_id: Final = 441
-    version: Final = 473
-    gas_limits: Final = 505
-    teardown_gas_limits: Final = 513
-    max_fees: Final = 521
-    max_priority_fees: Final = 553
-    vk_tree_root: Final = 585
-    protocol_contracts_hash: Final = 617
-    gas_used: Final = 649
-    fee_payer: Final = 657
-    expiration: Final = 689
-    head_bytes: Final = 697
 
     message_bytes: Final = _ETH + 2 * FIELD_BYTES
     class_log_hash_bytes: Final = FIELD_BYTES + 4 + FIELD_BYTES
@@ -125,8 +117,21 @@ class TxLayout:
         private_logs: int,
         private_log_fields: int,
         calls: int,
+        header_fields: int,
     ) -> None:
-        self._counts = note_hashes, nullifiers, messages, private_logs, private_log_fields, calls
+        self._counts = note_hashes, nullifiers, messages, private_logs, private_log_fields, calls, header_fields
+        self.chain_id = self.anchor_header + header_bytes(header_fields)
+        self.version = self.chain_id + FIELD_BYTES
+        self.gas_limits = self.version + FIELD_BYTES
+        self.teardown_gas_limits = self.gas_limits + _GAS
+        self.max_fees = self.teardown_gas_limits + _GAS
+        self.max_priority_fees = self.max_fees + 2 * _U128
+        self.vk_tree_root = self.max_priority_fees + 2 * _U128
+        self.protocol_contracts_hash = self.vk_tree_root + FIELD_BYTES
+        self.gas_used = self.protocol_contracts_hash + FIELD_BYTES
+        self.fee_payer = self.gas_used + _GAS
+        self.expiration = self.fee_payer + FIELD_BYTES
+        self.head_bytes = self.expiration + _TIME
         self.private_log_fields = private_log_fields
         self.private_log_bytes = private_log_fields * FIELD_BYTES + 4
         self.calls_max = calls
@@ -159,7 +164,8 @@ class TxLayout:
             + ((FIELD_BYTES,) * private_log_fields + (4,)) * private_logs
             + (FIELD_BYTES, 4, FIELD_BYTES) * CONTRACT_CLASS_LOGS_PER_TX_MAX
         )
-        constants, tail = (self.anchor_header, HEADER.widths + _CONTEXT_WIDTHS), (self.gas_used, _TAIL_WIDTHS)
+        constants = (self.anchor_header, header_widths(header_fields) + _CONTEXT_WIDTHS)
+        tail = (self.gas_used, _TAIL_WIDTHS)
         phase = accumulated + _CALL_REQUEST_WIDTHS * calls
         self.private_plan = _plan((constants, (self.accumulated, accumulated), tail))
         self.public_plan = _plan(
@@ -186,7 +192,8 @@ class TxLayout:
     def name_at(self, offset: int, *, public: bool) -> str:
         """Name of the member at a byte offset of ``data``, such as ``revertible.nullifiers[3]``; for messages only."""
         if offset < self.head_bytes:
-            return next((name for start, name in reversed(_HEAD_NAMES) if start <= offset), "forPublic")
+            heads = reversed(_HEAD_NAMES)
+            return next((name for place, name in heads if getattr(self, place) <= offset), "forPublic")
         if not public:
             return "accumulated." + self._accumulated_name(offset - self.accumulated)
         if offset >= self.teardown_request:
@@ -226,15 +233,15 @@ def _plan(sections: tuple[tuple[int, tuple[int, ...]], ...]) -> HashPlan:
 
 
 _HEAD_NAMES: Final = (
-    (TxLayout.anchor_header, "anchorBlockHeader"),
-    (TxLayout.chain_id, "txContext.chainId"),
-    (TxLayout.version, "txContext.version"),
-    (TxLayout.gas_limits, "txContext.gasSettings"),
-    (TxLayout.vk_tree_root, "vkTreeRoot"),
-    (TxLayout.protocol_contracts_hash, "protocolContractsHash"),
-    (TxLayout.gas_used, "gasUsed"),
-    (TxLayout.fee_payer, "feePayer"),
-    (TxLayout.expiration, "expirationTimestamp"),
+    ("anchor_header", "anchorBlockHeader"),
+    ("chain_id", "txContext.chainId"),
+    ("version", "txContext.version"),
+    ("gas_limits", "txContext.gasSettings"),
+    ("vk_tree_root", "vkTreeRoot"),
+    ("protocol_contracts_hash", "protocolContractsHash"),
+    ("gas_used", "gasUsed"),
+    ("fee_payer", "feePayer"),
+    ("expiration", "expirationTimestamp"),
 )
 
 
@@ -259,4 +266,4 @@ assert USUAL.private_data_bytes == 38557
 assert USUAL.public_data_bytes == 82722
 assert USUAL.private_hash_fields == 1281
 assert USUAL.public_hash_fields == 2784
-assert USUAL.anchor_header + HEADER.width == USUAL.chain_id
+assert (USUAL.chain_id, USUAL.head_bytes) == (441, 697)
