@@ -142,6 +142,9 @@ def test_the_python_that_is_named_must_fit_and_is_the_one_that_prepares(ready: P
 
 # ---- arguments -----------------------------------------------------------------------------------------------
 
+#: Arguments of Python for ``scripts/run``.
+START = "-P -m fastnode start --node --accept-sample-chain"
+
 
 @pytest.mark.parametrize(
     ("arguments", "environment"),
@@ -158,12 +161,12 @@ def test_run_keeps_to_a_data_directory_that_is_given(
     ready: Project, arguments: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     ready.run("run", *arguments, **environment)
-    assert ready.calls()[1:] == [" ".join(("-P -m fastnode start --node", *arguments))]
+    assert ready.calls()[1:] == [" ".join((START, *arguments))]
 
 
 def test_run_keeps_data_in_the_project_unless_told_otherwise(ready: Project) -> None:
     assert ready.run("run", "--port", "0").stderr == ""
-    assert ready.calls()[1:] == [f"-P -m fastnode start --node --data-directory {ready.root}/data --port 0"]
+    assert ready.calls()[1:] == [f"{START} --data-directory {ready.root}/data --port 0"]
 
 
 def test_test_and_bench_pass_their_arguments_to_pytest(ready: Project) -> None:

@@ -20,10 +20,12 @@ from typing import Any
 
 import pytest
 from tests import forked_nodes
+from tests.cli.test_commands import fastnode
 from tests.conftest import ADMIN_KEY_HASH, NO_FIXED_PORTS, PATIENCE_S, NodeProcess, clean_environment
 from tests.mempool.made import made_txs
 from tests.ports import free_port
 
+from fastnode import __version__
 from fastnode.app.ground.node_settings import limits_of, memory_budget_of
 from fastnode.app.ground.sample import NO_BLOCKS
 from fastnode.app.ground.way_out import NO_NETWORK
@@ -76,6 +78,27 @@ def test_the_sample_chain_takes_no_transactions_and_says_so_everywhere(start_nod
     assert node.stop() == 0
 
 
+def test_the_sample_chain_gets_no_traffic_unless_the_operator_accepts_it(start_node: Callable[..., Any]) -> None:
+    node = start_node().wait_until_serving()
+    assert node.readiness().split(":")[0] in ("the chain file is being loaded", "sample chain")
+    node.wait_for_line("chain file loaded")
+    assert node.readiness().startswith("sample chain: nothing is stored and no source of a chain is given")
+    assert node.call("fastnode_getSyncStatus")["result"]["isSampleChain"] is True
+    told = fastnode("status", "--url", node.url)
+    assert "not ready: sample chain" in told.stdout
+    assert told.returncode == 1
+    assert node.stop() == 0
+
+    node = start_node("--accept-sample-chain").wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    assert node.readiness() == "OK"
+    assert node.call("fastnode_getSyncStatus")["result"]["isSampleChain"] is True
+    told = fastnode("status", "--url", node.url)
+    assert "chain: sample chain" in told.stdout
+    assert told.returncode == 0
+    assert node.stop() == 0
+
+
 def test_a_chain_of_ones_own_is_not_taken_for_the_sample(
     start_node: Callable[..., Any], sample_chain: Path, tmp_path: Path
 ) -> None:
@@ -84,6 +107,8 @@ def test_a_chain_of_ones_own_is_not_taken_for_the_sample(
     wait_for_tip(node, SAMPLE_TIP)
     node.wait_for_line("chain file loaded")
     assert lines(node, "sample chain") == []
+    assert node.readiness() == "OK"
+    assert node.call("fastnode_getSyncStatus")["result"]["isSampleChain"] is False
     assert node.call("node_sendTx", next(made_txs(1)))["error"]["message"] == NO_NETWORK
     assert node.stop() == 0
 
@@ -206,7 +231,7 @@ def test_state_trees_that_were_removed_are_built_again_from_the_chain(
 
 
 def test_both_ports_answer_and_every_answer_names_the_network(start_node: Callable[..., Any]) -> None:
-    node = start_node().wait_until_serving()
+    node = start_node("--accept-sample-chain").wait_until_serving()
     node.wait_for_line("chain file loaded")
     for port in (node.port, node.admin_port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -216,6 +241,7 @@ def test_both_ports_answer_and_every_answer_names_the_network(start_node: Callab
         assert response.headers["x-aztec-l1ChainId"] == "31337"
         assert response.headers["x-aztec-rollupVersion"] == "3658137161"
         assert response.headers["x-aztec-packageVersion"] == "4.1.2"
+        assert response.headers["x-fastnode-version"] == __version__
         assert response.headers["x-aztec-l1RollupAddress"].startswith("0x")
         connection.close()
     assert node.stop() == 0

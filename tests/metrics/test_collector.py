@@ -91,7 +91,8 @@ class Samples:
 def loaded(start_node: Callable[..., Any]) -> tuple[Any, int]:
     """A node that has loaded the sample chain, and its metrics port."""
     port = free_port()
-    node = start_node(f"--metrics-port={port}", "--metrics-reference-names").wait_until_serving()
+    flags = (f"--metrics-port={port}", "--metrics-reference-names", "--accept-sample-chain")
+    node = start_node(*flags).wait_until_serving()
     node.wait_for_line("chain file loaded")
     return node, port
 
@@ -312,7 +313,7 @@ def test_a_taken_metrics_port_is_a_warning(start_node: Callable[..., Any]) -> No
 
 
 def test_a_node_that_is_told_to_stop_says_so_and_goes_on_for_the_delay(start_node: Callable[..., Any]) -> None:
-    node = start_node("--shutdown-delay-s=4").wait_until_serving()
+    node = start_node("--accept-sample-chain", "--shutdown-delay-s=4").wait_until_serving()
     node.wait_for_line("chain file loaded")
     assert urllib.request.urlopen(f"{node.url}/readyz", timeout=30).read() == b"OK"
     node.process.send_signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from fastnode import __version__
 from fastnode.archiver import layout
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
 from fastnode.kernels import encode
@@ -42,14 +43,21 @@ def methods(
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None,
     is_paused: Callable[[], bool] = lambda: False,
     no_transactions: Callable[[], str | None] = lambda: None,
+    *,
+    is_sample: Callable[[], bool] = lambda: False,
 ) -> list[Method]:
     """``sync_status`` describes how the chain is followed, None when it is not; ``is_paused``: ingestion rests;
-    ``no_transactions``: why no transaction is taken now, as node_isReady tells it."""
+    ``no_transactions``: why no transaction is taken now, as node_isReady tells it; ``is_sample``: the chain is the one
+    that comes with the package."""
 
     def get_sync_status(context: Context) -> bytes:
         status = sync_status() or _status_of_stored_chain(context, is_paused=is_paused())
         reason = no_transactions()
-        return orjson.dumps(status | {"isReady": reason is None, "noTransactions": reason})
+        return orjson.dumps(
+            status
+            | {"isReady": reason is None, "noTransactions": reason}
+            | {"isSampleChain": is_sample(), "fastnodeVersion": __version__}
+        )
 
     return [
         Method(

@@ -190,7 +190,7 @@ RECORDS: Final[dict[str, str]] = {
     "SyncStatus": '{state: "serving"|"catching up"|"following"|"degraded"|"paused", reason: string|null, '
     "tip: number, sourceTip?: number|null, lagBlocks?: number|null, "
     "catchingUp?: {blocksPerSecond: float, etaSeconds: number|null}|null, isReady: boolean, "
-    "noTransactions: string|null, reorgs?: number, "
+    "noTransactions: string|null, isSampleChain: boolean, fastnodeVersion: string, reorgs?: number, "
     "lastPassAt?: number|null, unconfirmedFromCheckpoint?: number|null, upstreams: any[], l1?: any}",
     # ---- validators
     "TimeStat": "{timestamp: bigint, slot: number, date: string}",

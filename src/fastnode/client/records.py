@@ -676,6 +676,8 @@ class SyncStatus(TypedDict):
     catchingUp: NotRequired[SyncStatusCatchingUp | None]
     isReady: bool
     noTransactions: str | None
+    isSampleChain: bool
+    fastnodeVersion: str
     reorgs: NotRequired[int]
     lastPassAt: NotRequired[int | None]
     unconfirmedFromCheckpoint: NotRequired[int | None]

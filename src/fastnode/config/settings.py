@@ -148,6 +148,13 @@ class Settings(
         CHAIN,
         "Chain file to load first. With nothing stored and no source of a chain the sample chain is served.",
     )
+    accept_sample_chain: bool = setting(
+        False,
+        Boolean(),
+        CHAIN,
+        "Count a node as ready (/readyz) while it serves the sample chain. For demonstrations: without it, no load "
+        "balancer sends requests to a node that was started without a source of a chain.",
+    )
     release: str | None = setting(
         None,
         Text(metavar="VERSION"),

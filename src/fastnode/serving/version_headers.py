@@ -1,4 +1,4 @@
-"""Headers about the network in every response.
+"""Headers about the network, and about this program, in every response.
 
 A client compares each header it knows with what it was built for, as text, and refuses to talk to a
 node of another network or release.  A header that is not sent is not compared.
@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from fastnode import __version__
+
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo
 
-__all__ = ["version_headers"]
+__all__ = ["OWN_VERSION", "version_headers"]
+
+#: The release of this program, which the headers about the network do not tell.
+OWN_VERSION: Final = ("x-fastnode-version", __version__)
 
 _PREFIX: Final = "x-aztec-"
 

@@ -61,6 +61,8 @@ class Facts:
     #: Description of how the chain is followed; None when it is not.
     sync_status: dict[str, Any] | None
     is_paused: bool
+    #: True where the chain is the recording that comes with the package.
+    is_sample: bool
     rules: ValidationRules
     proofs_required: bool
     #: True if other nodes take transactions.

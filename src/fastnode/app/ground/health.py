@@ -19,13 +19,15 @@ def health_of(
     is_ready: bool,
     is_stopping: bool,
     is_importing: bool = False,
+    no_traffic: str | None = None,
     faults: Mapping[str, str | None] = MappingProxyType({}),
     troubles: Mapping[str, str | None] = MappingProxyType({}),
     notes: Mapping[str, str] = MappingProxyType({}),
     states: Mapping[str, str] = MappingProxyType({}),
 ) -> Health:
     """``sync`` says how the chain is followed, None if it is not; ``is_ready``, whether it is new enough;
-    ``is_importing``, whether a chain file is still loaded.
+    ``is_importing``, whether a chain file is still loaded; ``no_traffic``, the reason that a chain that is complete
+    should get no requests, None for none.
 
     ``faults`` is what keeps parts that work in the background from their work, None for nothing: a node with one of
     them is not ready.  ``troubles`` are for an operator to look at; the node goes on serving.  ``notes`` is what an
@@ -49,6 +51,7 @@ def health_of(
         not_ready = f"the chain file is being loaded: it is at block {view.chain.tip_number}"
     if not_ready is None and not is_ready:
         not_ready = f"the chain is not new enough yet{_distance(sync or {})}"
+    not_ready = not_ready or no_traffic
     return Health(components=components, not_ready=not_ready, notes=notes, states=states)
 
 

@@ -87,6 +87,8 @@ class Services:
     sync_status: Callable[[], dict[str, Any] | None] = lambda: None
     #: True if ingestion is paused.
     is_paused: Callable[[], bool] = lambda: False
+    #: True if the chain is the one that comes with the package.
+    is_sample: Callable[[], bool] = lambda: False
     #: Answers what only a full node can; None without an upstream.
     questions: Questions | None = None
     #: Watches validators; None when that is not wanted.
@@ -147,7 +149,9 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         ),
         *event_methods(services.artifacts, settings.archiver_max_logs),
         *upstream_methods(services.questions, services.sentinel, services.own_record),
-        *fastnode_methods(services.sync_status, services.is_paused, services.no_transactions),
+        *fastnode_methods(
+            services.sync_status, services.is_paused, services.no_transactions, is_sample=services.is_sample
+        ),
     ]
 
 

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
 
-__all__ = ["NO_BLOCKS", "has_source"]
+__all__ = ["NOTE", "NOT_READY", "NO_BLOCKS", "has_source"]
 
 #: The answer to a transaction.
 NO_BLOCKS: Final = "this node serves a sample chain and makes no blocks"
+#: The note in the status of a node.
+NOTE: Final = "sample chain: a recording, which no block follows"
+#: Reason that no traffic should be sent to a node.
+NOT_READY: Final = (
+    "sample chain: nothing is stored and no source of a chain is given. Follow a network with --upstream-url URL, load "
+    "a chain with --chain-file FILE, or count the sample as ready with --accept-sample-chain"
+)
 
 
 def has_source(settings: Settings) -> bool:

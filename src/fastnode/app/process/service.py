@@ -26,7 +26,7 @@ from fastnode.records import dataclass
 from fastnode.serving.api_key import ApiKeyGuard, introduce
 from fastnode.serving.same_origin import SameOriginGuard
 from fastnode.serving.server import HttpServer, RpcServer
-from fastnode.serving.version_headers import version_headers
+from fastnode.serving.version_headers import OWN_VERSION, version_headers
 from fastnode.status_page.explorer import Explorer
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
@@ -207,7 +207,7 @@ def _headers(core: Core, chain: ChainInfo) -> list[tuple[str, str]]:
         vk_tree_root=network.vk_tree_root,
         protocol_contracts_hash=network.protocol_contracts_hash,
     )
-    return [*known, core.foundation.lineage.header]
+    return [*known, OWN_VERSION, core.foundation.lineage.header]
 
 
 def _follow_network(core: Core, chain: ChainInfo, *servers: RpcServer) -> None:

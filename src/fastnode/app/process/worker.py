@@ -48,7 +48,7 @@ from fastnode.public_execution.simulation import ADMITTED_MAX, RUNNING_MAX
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.starting_application import StartingApplication
-from fastnode.serving.version_headers import version_headers
+from fastnode.serving.version_headers import OWN_VERSION, version_headers
 from fastnode.values.lineage import LINEAGE_HEADER
 from fastnode.workers.copies import ReplicaOptions
 from fastnode.workers.counters import counters_of
@@ -199,7 +199,7 @@ class Worker:
         settings = self._settings
         server = HttpServer(
             StartingApplication(
-                lambda: "its primary", settings.api_prefix, lambda: [(LINEAGE_HEADER, self._seat.instance)]
+                lambda: "its primary", settings.api_prefix, lambda: [OWN_VERSION, (LINEAGE_HEADER, self._seat.instance)]
             ),
             host=settings.host,
             port=settings.port,
@@ -249,6 +249,7 @@ class Worker:
                 no_transactions=self._no_transactions,
                 sync_status=lambda: replica.facts.sync_status,
                 is_paused=lambda: replica.facts.is_paused,
+                is_sample=lambda: replica.facts.is_sample,
                 questions=questions,
                 sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
                 outbox_roots=outbox_roots_over(link) if settings.reads_l1 else None,
@@ -336,7 +337,7 @@ class Worker:
             vk_tree_root=network.vk_tree_root,
             protocol_contracts_hash=network.protocol_contracts_hash,
         )
-        return [*known, (LINEAGE_HEADER, self._replica.facts.lineage)]
+        return [*known, OWN_VERSION, (LINEAGE_HEADER, self._replica.facts.lineage)]
 
     # ---- what the primary says ---------------------------------------------------------------
 

@@ -109,6 +109,7 @@ def _services(core: Core, peers: Peers | None, fleet: Fleet | None) -> Services:
         no_transactions=condition.no_transactions_because,
         sync_status=condition.sync_status,
         is_paused=lambda: condition.is_paused,
+        is_sample=lambda: condition.is_sample,
         questions=source.questions,
         sentinel=core.validator_watch.sentinel,
         outbox_roots=source.outbox_roots,

@@ -134,6 +134,7 @@ def _facts(core: Core, services: Services) -> Facts:
         closed=mempool.closed,
         sync_status=condition.sync_status(),
         is_paused=condition.is_paused,
+        is_sample=condition.is_sample,
         rules=mempool.validator.rules,
         proofs_required=mempool.judge.required,
         hands_on=mempool.handover is not None,

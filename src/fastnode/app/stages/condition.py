@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fastnode.app.ground import sample
 from fastnode.app.ground.health import health_of
 from fastnode.app.ground.views import Views
 from fastnode.http.health import Health
@@ -28,6 +29,10 @@ class Condition:
         self.is_stopping = False
         #: While a chain file is loaded.
         self.is_importing = False
+        #: True where the chain is the recording that comes with the package.
+        self.is_sample = False
+        #: True where the operator counts the sample chain as ready.
+        self.accepts_sample = False
         #: True while the operator wants no blocks from this node.
         self.holds_blocks = False
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
@@ -83,6 +88,7 @@ class Condition:
             is_ready=self.is_ready(),
             is_stopping=self.is_stopping,
             is_importing=self.is_importing,
+            no_traffic=sample.NOT_READY if self.is_sample and not self.accepts_sample else None,
             faults=_asked(self._faults),
             troubles=_asked(self._troubles) | {"proofs": self._mempool.judge.fault},
             notes=self._notes(),
@@ -99,6 +105,8 @@ class Condition:
 
     def _notes(self) -> dict[str, str]:
         notes = dict(self.missing) | ({"sync": "paused"} if self._control.is_paused else {})
+        if self.is_sample:
+            notes["chain"] = sample.NOTE
         if self.holds_blocks:
             notes["blocks"] = "none are built: paused by the operator"
         refusal = self._mempool.limitation

@@ -138,6 +138,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = _uploads_of(foundation, operator)
     condition = Condition(views, foundation.control, mempool)
+    condition.is_sample, condition.accepts_sample = foundation.is_sample, settings.accept_sample_chain
     condition.missing.update(untried_parts(settings, chain.release))
     configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)

@@ -33,6 +33,7 @@ from fastnode.proofs.options import checks_at_once
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, bind_failure
 from fastnode.serving.starting_application import StartingApplication
+from fastnode.serving.version_headers import OWN_VERSION
 from fastnode.snapshots.allowed_places import below_named
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
@@ -157,7 +158,7 @@ async def open_node(
 async def _open_ports(
     settings: Settings, start_wait: StartWait, lineage: Lineage, stack: AsyncExitStack, seat: OwnSeat | PrimarySeat
 ) -> Ports:
-    application = StartingApplication(start_wait.reason, settings.api_prefix, lambda: [lineage.header])
+    application = StartingApplication(start_wait.reason, settings.api_prefix, lambda: [OWN_VERSION, lineage.header])
     limits = Limits(connections_max=_STARTING_CONNECTIONS_MAX)
     ports = Ports(
         HttpServer(application, host=settings.host, port=settings.port, limits=limits),
