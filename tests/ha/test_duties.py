@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.clock import Clock
+from tests.ha.pooler import Pooler
 
 from fastnode.errors import DutyAlreadySigned, DutyConflict, DutyError, DutyInProgress, DutyLockLost, HaDatabaseError
 from fastnode.ha import duties
@@ -26,6 +27,15 @@ SIGNATURE = bytes(range(65))
 
 def attestation(slot: int) -> Duty:
     return Duty(rollup=ROLLUP, validator=VALIDATOR, slot=slot, type=DutyType.ATTESTATION)
+
+
+@pytest.fixture(params=["", "transaction", "session"], ids=["direct", "transaction-pooled", "session-pooled"])
+def database(request: pytest.FixtureRequest, database: str) -> str:
+    """The URL of a database with the tables of duties: the server's, or that of a PgBouncer in front of it."""
+    if not request.param:
+        return database
+    pooler: Pooler = request.getfixturevalue(f"{request.param}_pooler")
+    return pooler.url(database)
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ instead of dead, therefore a signature may be published only after ``finish`` ha
 gone.
 
 The lock's token is made before the row is written.  When the connection breaks and it is not known whether the row
-arrived, the same question is asked again, and the token in the row tells whose it is.
+arrived, the same statement is sent again, and the token in the row identifies its owner.  Statements are retried until
+``DATABASE_TIMEOUT_S`` has passed, which covers the restart or failover of a server.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from fastnode.errors import (
     DutyInProgress,
     DutyLockLost,
     HaDatabaseError,
+    HaDatabaseUnreachable,
     SettingError,
 )
-from fastnode.ha.connection import Connection, one_line
+from fastnode.ha.connection import DURABLE, NOW, Connection, disconnect_after, is_unavailable, one_line
 from fastnode.ha.duty import Duty, DutyLock, DutyType
 from fastnode.ha.pool import ConnectionPool, PoolLimits
 from fastnode.log import log_facts
@@ -56,20 +58,20 @@ _HASH_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 65
 _NODE_ID_CHARACTERS_MAX: Final = 255
 
-#: Number of times that a statement is asked again over a new connection.
-_ATTEMPTS_MAX: Final = 3
-
+#: How long a question is repeated while the database is unavailable.
+DATABASE_TIMEOUT_S: Final = 10.0
 
 _KEY: Final = (
     "rollup_address = %s AND validator_address = %s AND slot = %s AND duty_type = %s"
     " AND block_index_within_checkpoint = %s"
 )
 
-_TAKE: Final = """
+_TAKE: Final = f"""
+    WITH {DURABLE}
     INSERT INTO validator_duties (
         rollup_address, validator_address, slot, duty_type, block_index_within_checkpoint,
-        block_number, status, message_hash, node_id, lock_token)
-    VALUES (%s, %s, %s, %s, %s, %s, 'signing', %s, %s, %s)
+        block_number, status, message_hash, node_id, lock_token, started_at)
+    SELECT %s, %s, %s, %s, %s, %s, 'signing', %s, %s, %s, {NOW} FROM durable
     ON CONFLICT DO NOTHING"""
 
 _READ: Final = f"SELECT status, message_hash, signature, node_id, lock_token FROM validator_duties WHERE {_KEY}"
@@ -77,21 +79,23 @@ _READ: Final = f"SELECT status, message_hash, signature, node_id, lock_token FRO
 # Asked twice, over a connection that broke in between, it finds what it did itself.  A clock that was set back must
 # not keep a signature from being recorded.
 _FINISH: Final = f"""
+    WITH {DURABLE}
     UPDATE validator_duties
-    SET status = 'signed', signature = %s, completed_at = greatest(started_at, CURRENT_TIMESTAMP::timestamp)
+    SET status = 'signed', signature = %s, completed_at = greatest(started_at, {NOW})
+    FROM durable
     WHERE {_KEY} AND lock_token = %s AND (status = 'signing' OR signature = %s)"""
 
 _FAIL: Final = f"DELETE FROM validator_duties WHERE {_KEY} AND lock_token = %s AND status = 'signing'"
 
-_CLEAN_UP_STUCK: Final = """
+_CLEAN_UP_STUCK: Final = f"""
     DELETE FROM validator_duties
-    WHERE node_id = %s AND status = 'signing' AND started_at < CURRENT_TIMESTAMP::timestamp - %s"""
+    WHERE node_id = %s AND status = 'signing' AND started_at < {NOW} - %s"""
 
 _CLEAN_UP_OTHERS: Final = """
     DELETE FROM validator_duties WHERE node_id = %s AND rollup_address <> %s"""
 
-_CLEAN_UP_SIGNED: Final = """
-    DELETE FROM validator_duties WHERE status = 'signed' AND started_at < CURRENT_TIMESTAMP::timestamp - %s"""
+_CLEAN_UP_SIGNED: Final = f"""
+    DELETE FROM validator_duties WHERE status = 'signed' AND started_at < {NOW} - %s"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,17 +263,30 @@ class DutyLocks:
         return False
 
     def _ask(self, question: Callable[[Connection], Result]) -> Result:
-        """The answer, over a new connection if the old one broke; every question may be asked twice."""
-        for attempt in range(1, _ATTEMPTS_MAX + 1):
-            with self._pool.connection() as connection:
-                try:
-                    return question(connection)
-                except psycopg.Error as error:
-                    if attempt == _ATTEMPTS_MAX or not connection.broken:
-                        raise HaDatabaseError(f"the database of duties refuses: {one_line(error)}") from error
-                    logger.warning("the database of duties is asked again", extra=log_facts(reason=one_line(error)))
+        """The answer; every question may be asked twice, as it is repeated while the database is unavailable."""
+        deadline = time.monotonic() + DATABASE_TIMEOUT_S
+        pause_s = 0.0
+        while True:
+            try:
+                return self._ask_once(question, deadline - time.monotonic())
+            except HaDatabaseUnreachable as error:
+                if time.monotonic() + pause_s >= deadline:
+                    raise
+                logger.warning("database of duties unavailable, retrying", extra=log_facts(reason=str(error)))
             self._pool.drop_idle()
-        raise AssertionError("unreachable")
+            time.sleep(pause_s)
+            pause_s = self._polling_interval_s
+
+    def _ask_once(self, question: Callable[[Connection], Result], timeout_s: float) -> Result:
+        with self._pool.connection() as connection:
+            try:
+                with disconnect_after(connection, timeout_s):
+                    return question(connection)
+            except psycopg.Error as error:
+                if not is_unavailable(connection, error):
+                    raise HaDatabaseError(f"the database of duties refuses: {one_line(error)}") from error
+                connection.close()
+                raise HaDatabaseUnreachable(f"the database of duties is unavailable: {one_line(error)}") from error
 
 
 def _require_length(what: str, value: bytes, length: int) -> None:

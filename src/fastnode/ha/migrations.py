@@ -118,6 +118,7 @@ def _alone(connection: Connection) -> Iterator[None]:
     """One transaction that no other migration runs beside; waits for one that does."""
     try:
         with connection.transaction():
+            connection.execute("SET LOCAL TIME ZONE 'UTC'")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
             yield
     except psycopg.Error as error:
