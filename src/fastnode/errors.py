@@ -375,7 +375,11 @@ class CallReverted(FastnodeError):
 
 
 class NotTaken(FastnodeError):
-    """L1 does not take a transaction."""
+    """L1 does not take a transaction.  ``is_certain`` False: a node that gave no answer may have it all the same."""
+
+    def __init__(self, message: str, *, is_certain: bool = True) -> None:
+        super().__init__(message)
+        self.is_certain = is_certain
 
 
 class NoPublisher(FastnodeError):

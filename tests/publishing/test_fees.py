@@ -37,6 +37,16 @@ def test_a_cancellation_offers_more_still() -> None:
     )
 
 
+def test_the_highest_of_several_offers_is_outbid_in_each_part() -> None:
+    before = [Price(gwei(1.2), gwei(1.206), 2), Price(gwei(3), gwei(1.1), 1)]
+    assert LIMITS.outbid(prices(0.005), before, has_blobs=True) == Price(gwei(6), gwei(6) + 5_625_000, 4)
+    # Nodes want twice the price of one with blobs, whatever replaces it.
+    assert LIMITS.outbid(prices(0.005), before[:1], has_blobs=False) == Price(gwei(2.4), gwei(2.412))
+    plain = Price(gwei(1.2), gwei(1.206))
+    assert LIMITS.outbid(prices(0.005), [plain], has_blobs=False) == LIMITS.again(prices(0.005), plain)
+    assert LIMITS.outbid(prices(0.005), [], has_blobs=True) == LIMITS.first(prices(0.005), has_blobs=True)
+
+
 def test_no_price_is_above_the_operator_s_limits_but_a_replacement_s_blob_fee() -> None:
     limits = FeeLimits(fee_max=gwei(10), blob_fee_max=100)
     first = limits.first(prices(500, tip_gwei=50, blob_fee=1_000_000), has_blobs=True)

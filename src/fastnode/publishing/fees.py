@@ -4,6 +4,7 @@
     first       tip = estimate + 20 %,               fee = b(base fee) + tip,            blob fee = b(blob fee)
     again       tip = estimate + 50 %, or before's   fee the same, or before's           blob fee the same, or before's
                 by the factor of a replacement       by that factor                      by that factor
+    outbid      as again, against the highest of each of several offers for a nonce
 
 The factor is 2 with blobs (nodes want 100 % more), 1.5 without; 2.5 for a cancellation.  Fees are in wei.
 """
@@ -86,10 +87,25 @@ class FeeLimits:
         """Offer of a new transaction."""
         return self._price(prices, max(_more(prices.tip, self.bump_percent), self.tip_min), has_blobs=has_blobs)
 
-    def again(self, prices: L1Prices, before: Price, *, is_cancellation: bool = False) -> Price:
-        """Offer that replaces ``before``; it may be too little where a limit is reached."""
+    def outbid(self, prices: L1Prices, before: Sequence[Price], *, has_blobs: bool) -> Price:
+        """Offer of a new transaction whose nonce others may have: ``before``, none or more."""
+        if not before:
+            return self.first(prices, has_blobs=has_blobs)
+        blob_fees = [price.blob_fee_max for price in before if price.blob_fee_max is not None]
+        blob_fee = max(blob_fees, default=0) if has_blobs else None
+        highest = Price(max(price.tip_max for price in before), max(price.fee_max for price in before), blob_fee)
+        return self.again(prices, highest, had_blobs=bool(blob_fees))
+
+    def again(
+        self, prices: L1Prices, before: Price, *, is_cancellation: bool = False, had_blobs: bool = False
+    ) -> Price:
+        """Offer that replaces ``before``; it may be too little where a limit is reached.
+
+        ``had_blobs``: one with blobs is replaced, whatever ``before`` has.
+        """
         has_blobs = before.blob_fee_max is not None
-        percent = max(self.retry_bump_percent, _REPLACE_BLOB_PERCENT if has_blobs else _REPLACE_PLAIN_PERCENT)
+        is_blob_rule = has_blobs or had_blobs
+        percent = max(self.retry_bump_percent, _REPLACE_BLOB_PERCENT if is_blob_rule else _REPLACE_PLAIN_PERCENT)
         if is_cancellation:
             percent = max(percent, _CANCEL_PERCENT)
         tip = max(_more(prices.tip, self.retry_bump_percent), _more(before.tip_max, percent), self.tip_min)

@@ -27,7 +27,7 @@ from fastnode.publishing.requests import Success
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import hex_data
 
-__all__ = ["InFlight", "KeptTransactions"]
+__all__ = ["Earlier", "InFlight", "KeptTransactions", "price_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,14 @@ KEPT_MAX: Final = 32
 _VERSION: Final = 2
 #: Without checksums.
 _VERSION_UNCHECKED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A transaction of an earlier request with the same nonce, which L1 may have."""
+
+    what: str
+    signed: SignedTransaction
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +66,10 @@ class InFlight:
     cancellation: BlobBundle | None = None
     is_cancelled: bool = False
     cancelled_at: int = 0
+    #: What earlier requests sent for this nonce without an end.
+    earlier: tuple[Earlier, ...] = ()
+    #: Not watched any more, and not decided: L1 may have it.
+    is_abandoned: bool = False
     #: CRC-32 of the file of its blobs; None while there is none.
     blobs_check: int | None = None
 
@@ -67,8 +79,16 @@ class InFlight:
 
     @property
     def price(self) -> Price:
-        transaction = self.newest.transaction
-        return Price(transaction.tip_max, transaction.fee_max, transaction.blob_fee_max)
+        return price_of(self.newest)
+
+    @property
+    def earlier_prices(self) -> list[Price]:
+        """Offers of earlier requests for this nonce."""
+        return [price_of(each.signed) for each in self.earlier]
+
+    def as_earlier(self) -> tuple[Earlier, ...]:
+        """All that was sent for this nonce, for the next request that uses it."""
+        return (*self.earlier, *(Earlier(self.what, attempt) for attempt in self.attempts))
 
     @property
     def newest_bundle(self) -> BlobBundle | None:
@@ -77,6 +97,11 @@ class InFlight:
         transaction, bundle = self.newest.transaction, self.bundle
         is_call = bundle is not None and transaction.versioned_hashes == bundle.versioned_hashes
         return bundle if is_call else self.cancellation
+
+
+def price_of(signed: SignedTransaction) -> Price:
+    transaction = signed.transaction
+    return Price(transaction.tip_max, transaction.fee_max, transaction.blob_fee_max)
 
 
 _BLOBS_SUFFIX: Final = ".blobs"
@@ -148,6 +173,8 @@ def _to_json(item: InFlight) -> dict[str, Any]:
         "speedUps": item.speed_ups,
         "isCancelled": item.is_cancelled,
         "cancelledAt": item.cancelled_at,
+        "isAbandoned": item.is_abandoned,
+        "earlier": [{"what": each.what, **_attempt_to_json(each.signed)} for each in item.earlier],
         "attempts": [_attempt_to_json(attempt) for attempt in item.attempts],
     }
 
@@ -206,6 +233,11 @@ def _from_json(record: dict[str, Any], blobs: Path) -> InFlight:
         speed_ups=int(record["speedUps"]),
         is_cancelled=bool(record["isCancelled"]),
         cancelled_at=int(record["cancelledAt"]),
+        # Older nodes did not write these.
+        is_abandoned=bool(record.get("isAbandoned", False)),
+        earlier=tuple(
+            Earlier(str(each["what"]), _attempt_from_json(each, nonce)) for each in record.get("earlier", ())
+        ),
         blobs_check=blobs_check,
     )
     if item.is_cancelled and item.newest.transaction.blob_fee_max is not None:

@@ -6,8 +6,12 @@
                        └────────────────────────────┴─► too late: cancelled, which is watched in a thread
 
 All times are those of L1's blocks: while L1 stands still nothing is bumped and nothing is given up.  A price counts as
-offered once a node has taken the transaction.  Whatever is sent for a nonce is the same call or nothing at all, so that
-no call is carried out twice.
+offered once a node has taken the transaction, or may have.  Whatever one request sends for a nonce is the same call or
+nothing at all, so that no call is carried out twice.
+
+No answer is not a refusal: the transaction may be in a pool.  It is watched; when it is given up without an end it is
+abandoned: kept, with its nonce, which the next request uses at a price that replaces it.  If the abandoned one is mined
+in its place after all, the request is sent again with the next nonce.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,9 +27,9 @@ from fastnode.errors import FastnodeError, NotTaken, SigningError, UpstreamUnava
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.publishing.account import BUSY, AccountState, WatchLimits
-from fastnode.publishing.envelope import BlobBundle, Transaction
+from fastnode.publishing.envelope import BlobBundle, SignedTransaction, Transaction
 from fastnode.publishing.fees import FeeLimits, Price
-from fastnode.publishing.kept import InFlight, KeptTransactions
+from fastnode.publishing.kept import Earlier, InFlight, KeptTransactions, price_of
 from fastnode.publishing.requests import Outcome, OutcomeKind, Request
 from fastnode.publishing.wire import REASON_MAX, Look, Wire, paid, quantity_of
 from fastnode.records import dataclass
@@ -69,6 +73,8 @@ class Standing:
     in_flight: Mapping[int, InFlight] = field(default_factory=dict)
     #: The newest one whose nonce L1 is not known to have forgotten.
     last: InFlight | None = None
+    #: Transactions that were given up and may still be mined, by their nonces.
+    abandoned: Mapping[int, InFlight] = field(default_factory=dict)
 
     def invariant(self) -> None:
         """AssertionError unless each transaction has its nonce, and something is in flight where one is watched; where
@@ -76,6 +82,7 @@ class Standing:
         assert all(item.nonce == nonce for nonce, item in self.in_flight.items())
         assert len(self.in_flight) >= 1 if self.state in _WATCHING else len(self.in_flight) <= 1
         assert self.last is None or self.last.attempts
+        assert all(item.nonce == nonce and item.is_abandoned for nonce, item in self.abandoned.items())
 
     def having(self, item: InFlight) -> Standing:
         """It is about to be sent."""
@@ -101,6 +108,15 @@ class Standing:
         left = {nonce: other for nonce, other in self.in_flight.items() if nonce != item.nonce}
         is_over = not left and (state is not AccountState.IDLE or self.state in _WATCHING)
         return replace(self, in_flight=left, state=state if is_over else self.state)
+
+    def abandoning(self, item: InFlight) -> Standing:
+        """It was given up, or was when the process before this one ended."""
+        assert item.attempts
+        return replace(self, abandoned={**self.abandoned, item.nonce: item})
+
+    def decided(self, nonce: int) -> Standing:
+        """L1 has a transaction for this nonce."""
+        return replace(self, abandoned={each: item for each, item in self.abandoned.items() if each != nonce})
 
 
 class L1Publisher:
@@ -182,12 +198,20 @@ class L1Publisher:
         """Transactions that are not decided."""
         return tuple(self._standing.in_flight.values())
 
+    @property
+    def abandoned(self) -> tuple[InFlight, ...]:
+        """Transactions that were given up and may still be mined."""
+        return tuple(self._standing.abandoned.values())
+
     def resume(self) -> int:
         """Watch what the process before this one left undecided, in threads; how many."""
         found = self._kept.load(self.address)
         for item in found:
             if not item.attempts:
                 self._kept.remove(item)
+                continue
+            if item.is_abandoned:
+                self._become(Standing.abandoning, item)
                 continue
             self._become(Standing.having, item)
             self._become(Standing.sent, item)
@@ -208,11 +232,17 @@ class L1Publisher:
 
         Waits as long as L1 stands still, and until :meth:`close`.
         """
-        try:
-            item = self._begin(request)
-        except NotTaken as error:
-            return self._finish(request.what, Outcome(kind=OutcomeKind.NOT_SENT, reason=str(error)))
-        outcome = self._watch(item)
+        while True:
+            try:
+                item = self._begin(request)
+            except NotTaken as error:
+                return self._finish(request.what, Outcome(kind=OutcomeKind.NOT_SENT, reason=str(error)))
+            outcome = self._watch(item)
+            if outcome.replaced_by is None:
+                break
+            logger.warning(
+                "an earlier transaction was mined in its place", extra=self._facts(item, reason=outcome.reason)
+            )
         if outcome.kind is OutcomeKind.FAILED and outcome.block_number is not None:
             reason = self._explain(request, self.address, outcome.block_number)
             if reason is not None:
@@ -236,6 +266,7 @@ class L1Publisher:
         bundle = request.bundle
         if bundle is not None:
             bundle.proofs(self._wire.sidecar_form())  # before the price is asked for: it takes its time
+        refused: dict[int, list[Price]] = {}
         with self._sending:
             for attempt in range(1, _SEND_ATTEMPTS_MAX + 1):
                 prices = self._wire.prices()
@@ -253,19 +284,23 @@ class L1Publisher:
                     bundle=bundle,
                     first_sent_at=prices.timestamp,
                     sent_at=prices.timestamp,
+                    earlier=self._earlier(nonce),
                 )
-                price = self._fees.first(prices, has_blobs=bundle is not None)
+                offers = [*item.earlier_prices, *refused.get(nonce, ())]
+                price = self._fees.outbid(prices, offers, has_blobs=bundle is not None)
                 transaction = self._transaction(nonce, price, request.gas, request.target, request.data, bundle)
                 self._become(Standing.having, item)
                 try:
                     self._send(item, transaction)
                 except NotTaken as error:
                     self._become(Standing.without, item)
-                    is_stale = any(words in str(error).lower() for words in (*_NONCE_WORDS, *_UNDERPRICED_WORDS))
-                    if not is_stale or attempt == _SEND_ATTEMPTS_MAX:
+                    is_underpriced = _has(error, _UNDERPRICED_WORDS)
+                    if not (is_underpriced or _has(error, _NONCE_WORDS)) or attempt == _SEND_ATTEMPTS_MAX:
                         raise
                     # Somebody else uses the account, or the node that was asked was behind.
                     self._forget_last()
+                    if is_underpriced:
+                        refused.setdefault(nonce, []).append(price)
                     self._stop.wait(self._limits.check_interval_s)
                     continue
                 self._become(Standing.sent, item)
@@ -290,8 +325,11 @@ class L1Publisher:
 
     def _next_nonce(self) -> int:
         """The nonce of a new transaction.  A node that is behind may name one that is used; one whose transaction L1
-        has forgotten (a reorg, a restart) is used again."""
+        has forgotten (a reorg, a restart) is used again; so is one of an abandoned transaction that was not mined."""
         try:
+            abandoned = self._abandoned_nonces()
+            if abandoned:
+                return abandoned[0]
             pending = self._wire.nonce("pending")
             standing = self._standing
             if standing.in_flight:
@@ -305,6 +343,29 @@ class L1Publisher:
             return pending
         except UpstreamUnavailable as error:
             raise NotTaken(f"no L1 node answers: {error}") from None
+
+    def _abandoned_nonces(self) -> list[int]:
+        """Nonces of abandoned transactions that L1 has no transaction for, lowest first.  UpstreamUnavailable."""
+        if not self._standing.abandoned:
+            return []
+        for item in self._standing.abandoned.values():
+            look = self._wire.look(item)
+            if look.latest_nonce <= item.nonce:
+                continue
+            receipt = look.receipt if look.earlier is None else look.earlier[1]
+            if receipt is not None:
+                self.totals.fees_wei += paid(receipt)
+            mined = None if receipt is None else receipt.get("transactionHash")
+            logger.info("nonce of an abandoned transaction was used", extra=self._facts(item, mined=mined))
+            self._become(Standing.decided, item.nonce)
+            if item.nonce not in self._standing.in_flight:  # else the file is that one's
+                self._remove(item)
+        standing = self._standing
+        return sorted(nonce for nonce in standing.abandoned if nonce not in standing.in_flight)
+
+    def _earlier(self, nonce: int) -> tuple[Earlier, ...]:
+        item = self._standing.abandoned.get(nonce)
+        return () if item is None else item.as_earlier()
 
     # ---- sending -----------------------------------------------------------------------------
 
@@ -323,7 +384,7 @@ class L1Publisher:
             self._kept.put(item)
             self._wire.transmit(signed, item.newest_bundle)
         except (NotTaken, OSError) as error:
-            if isinstance(error, NotTaken) and self._wire.knows(signed):
+            if isinstance(error, NotTaken) and self._may_have(item, signed, error):
                 return
             item.attempts.pop()
             self._forget_attempt(item)
@@ -333,10 +394,25 @@ class L1Publisher:
         except UpstreamUnavailable as error:
             logger.warning("L1 gave no answer to a transaction", extra=self._facts(item, reason=str(error)))
 
+    def _may_have(self, item: InFlight, signed: SignedTransaction, error: NotTaken) -> bool:
+        """True if L1 has, or may have, what a node has refused."""
+        is_known = self._wire.knows(signed)
+        if is_known or _has(error, _NONCE_WORDS):
+            return bool(is_known)
+        if is_known is False and error.is_certain:
+            return False
+        facts = self._facts(item, reason=str(error))
+        logger.warning("one L1 node refused a transaction, another gave no answer", extra=facts)
+        return True
+
     def _forget_attempt(self, item: InFlight) -> None:
+        abandoned = self._standing.abandoned.get(item.nonce)
         try:
             if item.attempts:
                 self._kept.put(item)
+            elif abandoned is not None and abandoned is not item:
+                abandoned.blobs_check = None  # the file has those of the refused one
+                self._kept.put(abandoned)
             else:
                 self._kept.remove(item)
         except OSError as error:
@@ -356,6 +432,8 @@ class L1Publisher:
                 continue
             if look.receipt is not None:
                 return self._decided(item, look.receipt, look.timestamp)
+            if look.earlier is not None:
+                return self._replaced(item, *look.earlier)
             if look.latest_nonce > item.nonce:
                 odd["replaced"] += 1
                 if odd["replaced"] >= _LOOKS:
@@ -468,7 +546,7 @@ class L1Publisher:
         )
         is_in_pool = look.is_known or look.pending_nonce > item.nonce
         if not self._limits.cancels or not is_in_pool:
-            self._end(item, AccountState.NOT_MINED)
+            self._abandon(item)
             return outcome
         self._cancel(item, look.timestamp)
         # Taken or not, it is watched: the original may still be mined.
@@ -503,7 +581,8 @@ class L1Publisher:
                 if nonce in self._standing.in_flight:
                     continue
                 try:
-                    price = self._fees.first(self._wire.prices(), has_blobs=False)
+                    before = [price_of(each.signed) for each in self._earlier(nonce)]
+                    price = self._fees.outbid(self._wire.prices(), before, has_blobs=False)
                     transaction = self._transaction(nonce, price, _TRANSFER_GAS, self.address, b"", None)
                     self._wire.transmit(self._door.sign_transaction(self.address, transaction), None)
                 except (NotTaken, SigningError, UpstreamUnavailable) as error:
@@ -546,13 +625,37 @@ class L1Publisher:
         )
 
     def _lost(self, item: InFlight, kind: OutcomeKind, reason: str) -> Outcome:
-        self._end(item, AccountState.NOT_MINED)
+        if kind is OutcomeKind.REPLACED:
+            self._end(item, AccountState.NOT_MINED)
+        else:
+            self._abandon(item)
         return Outcome(kind=kind, reason=reason, tx_hash=hex_data(item.newest.hash()), attempts=len(item.attempts))
 
+    def _replaced(self, item: InFlight, earlier: Earlier, receipt: dict[str, Any]) -> Outcome:
+        """A transaction of an earlier request was mined with its nonce."""
+        tx_hash = hex_data(earlier.signed.hash())
+        self.totals.fees_wei += paid(receipt)
+        reason = f"an earlier transaction of this node, {tx_hash} ({earlier.what}), was mined with its nonce"
+        return replace(self._lost(item, OutcomeKind.REPLACED, reason), replaced_by=tx_hash)
+
+    def _abandon(self, item: InFlight) -> None:
+        """Do not watch it any more, although it may still be mined."""
+        if self._standing.last is item:
+            self._forget_last()
+        item.is_abandoned = True
+        self._become(Standing.abandoning, item)
+        self._become(Standing.without, item, AccountState.NOT_MINED)
+        self._keep(item)
+
     def _end(self, item: InFlight, state: AccountState) -> None:
+        """L1 has a transaction for its nonce."""
         if state is AccountState.NOT_MINED and self._standing.last is item:
             self._forget_last()
         self._become(Standing.without, item, state)
+        self._become(Standing.decided, item.nonce)
+        self._remove(item)
+
+    def _remove(self, item: InFlight) -> None:
         try:
             self._kept.remove(item)
         except OSError as error:
@@ -588,3 +691,7 @@ class L1Publisher:
             if price.blob_fee_max is not None:
                 facts["blobFee"] = price.blob_fee_max
         return log_facts(**facts, **more)
+
+
+def _has(error: NotTaken, words: Sequence[str]) -> bool:
+    return any(each in str(error).lower() for each in words)

@@ -159,6 +159,10 @@ def _describe(publisher: L1Publisher) -> dict[str, Any]:
             }
             for item in publisher.in_flight
         ],
+        "abandoned": [
+            {"what": item.what, "nonce": item.nonce, "transaction": hex_data(item.newest.hash())}
+            for item in publisher.abandoned
+        ],
         "outcomes": {kind.value: publisher.totals.outcomes[kind] for kind in OutcomeKind},
         "feesPaidWei": str(publisher.totals.fees_wei),
         "speedUps": publisher.totals.speed_ups,

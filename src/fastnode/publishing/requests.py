@@ -96,6 +96,8 @@ class Outcome:
     gas_used: int = 0
     fee_wei: int = 0
     attempts: int = 0
+    #: Hash of the transaction of an earlier request that was mined with its nonce.
+    replaced_by: str | None = None
     logs: tuple[Any, ...] = field(default=(), repr=False)
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fastnode.errors import DecodeError, NotTaken, UpstreamRejection, UpstreamUnavailable
+from fastnode.errors import DecodeError, NotTaken, UpstreamError, UpstreamRejection, UpstreamUnavailable
 from fastnode.publishing.envelope import BlobBundle, SidecarForm, SignedTransaction, sidecar_form_of
 from fastnode.publishing.fees import L1Prices, read_prices
-from fastnode.publishing.kept import InFlight
+from fastnode.publishing.kept import Earlier, InFlight
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import from_amount, from_quantity, hex_data
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
@@ -31,6 +31,8 @@ class Look:
     pending_nonce: int
     is_known: bool
     receipt: dict[str, Any] | None
+    #: The transaction of an earlier request that has its nonce, with its receipt.
+    earlier: tuple[Earlier, dict[str, Any]] | None = None
 
 
 class Wire:
@@ -63,23 +65,26 @@ class Wire:
                 ]
             )
             latest_nonce = from_quantity(latest, "nonce")
-            receipt = None
+            receipt, earlier = None, None
             if latest_nonce > item.nonce:
-                receipts = endpoint.results([("eth_getTransactionReceipt", [each]) for each in hashes])
-                receipt = next((each for each in receipts if isinstance(each, dict)), None)
+                before = [hex_data(each.signed.hash()) for each in item.earlier]
+                receipts = endpoint.results([("eth_getTransactionReceipt", [each]) for each in (*hashes, *before)])
+                receipt = next((each for each in receipts[: len(hashes)] if isinstance(each, dict)), None)
+                others = zip(item.earlier, receipts[len(hashes) :], strict=True)
+                earlier = next(((each, found) for each, found in others if isinstance(found, dict)), None)
             timestamp = L1Block.from_json(block).timestamp
             is_known = any(each is not None for each in found)
-            return Look(timestamp, latest_nonce, from_quantity(pending, "nonce"), is_known, receipt)
+            return Look(timestamp, latest_nonce, from_quantity(pending, "nonce"), is_known, receipt, earlier)
 
         return self._l1.run(ask)
 
-    def knows(self, signed: SignedTransaction) -> bool:
-        """True if L1 has it, in its pool or in a block; False when no L1 node answers."""
+    def knows(self, signed: SignedTransaction) -> bool | None:
+        """True if L1 has it, in its pool or in a block; None when no L1 node answers."""
         call = ("eth_getTransactionByHash", [hex_data(signed.hash())])
         try:
             return self._l1.run(lambda endpoint: endpoint.results([call])[0]) is not None
         except UpstreamUnavailable:
-            return False
+            return None
 
     def nonce(self, tag: str) -> int:
         return self._l1.run(
@@ -95,21 +100,29 @@ class Wire:
             form = self.sidecar_form()
             forms = (form, form.other)
         refusal = ""
+        silent: set[str] = set()
         for form in forms:
-            refusal = self._transmit_as(signed, bundle, form)
+            refusal = self._transmit_as(signed, bundle, form, silent)
             if not refusal:
                 self._form = form
                 return
             if not any(words in refusal.lower() for words in _FORM_WORDS):
                 break
-        raise NotTaken(f"L1 does not take it: {refusal[:REASON_MAX]}")
+        raise NotTaken(f"L1 does not take it: {refusal[:REASON_MAX]}", is_certain=not silent)
 
-    def _transmit_as(self, signed: SignedTransaction, bundle: BlobBundle | None, form: SidecarForm) -> str:
-        """Send a transaction in this form; returns why it is refused, empty if it is not."""
+    def _transmit_as(
+        self, signed: SignedTransaction, bundle: BlobBundle | None, form: SidecarForm, silent: set[str]
+    ) -> str:
+        """Send a transaction in this form; returns why it is refused, empty if it is not.  ``silent`` gets the names of
+        nodes that it was sent to and that gave no answer."""
         raw = hex_data(signed.raw(bundle, form))
 
         def send(endpoint: L1Endpoint) -> str:
-            answer = endpoint.answers([("eth_sendRawTransaction", [raw])])[0]
+            try:
+                answer = endpoint.answers([("eth_sendRawTransaction", [raw])])[0]
+            except UpstreamError:
+                silent.add(endpoint.name)
+                raise
             if not isinstance(answer, UpstreamRejection):
                 return ""
             text = answer.message
