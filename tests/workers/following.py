@@ -75,6 +75,7 @@ class Wire:
                 replica.on_copy(pickle.loads(payload))
             elif kind is Kind.VIEW:
                 assert replica.on_view(pickle.loads(payload))
+                replica.after_view()
 
 
 class Primary:

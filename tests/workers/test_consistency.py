@@ -21,7 +21,7 @@ from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
 from tests.effort import IS_LONG, tries
 from tests.mempool.made import hash_of, made_txs
 from tests.ports import free_port
-from tests.workers.nodes import SAMPLE_TIP, WORKERS, Client, Workers, until
+from tests.workers.nodes import CONNECTIONS, SAMPLE_TIP, WORKERS, Client, Workers, until
 
 ROUNDS = tries(4, 200)
 CLIENTS = 4
@@ -244,3 +244,22 @@ def test_no_acknowledged_transaction_is_lost(workers: Workers) -> None:
     for tx in acknowledged:
         until(lambda tx=tx: status_of(tx) == "pending", "an acknowledged transaction is lost")
     assert workers.node.stop() == 0
+
+
+def test_what_an_operator_did_to_the_sync_is_shown_by_every_worker_once_it_is_answered(following: Workers) -> None:
+    clients = [following.connect() for _ in range(CONNECTIONS)]
+
+    def shown() -> set[tuple[int, int, str]]:
+        asked = [(client.result("node_getBlockNumber"), client.result("fastnode_getSyncStatus")) for client in clients]
+        return {(number, status["tip"], status["state"]) for number, status in asked}
+
+    until(lambda: shown() == {(SAMPLE_TIP, SAMPLE_TIP, "following")}, "a worker is behind")
+    for method, state in (("pauseSync", "paused"), ("resumeSync", "following"), ("pauseSync", "paused")):
+        assert "error" not in following.node.call_admin(f"nodeAdmin_{method}")
+        assert {state for _, _, state in shown()} == {state}
+    finalized = clients[0].result("node_getL2Tips")["finalized"]["block"]["number"]
+    targets = [99, 11, 3]
+    assert targets[0] > finalized > targets[1]
+    for target in targets:
+        assert "error" not in following.node.call_admin("nodeAdmin_rollbackTo", target, True, False)
+        assert shown() == {(target, target, "paused")}

@@ -42,6 +42,9 @@ class Notes:
         self._note("view", shown)
         return True
 
+    def after_view(self) -> None:
+        pass
+
     def on_facts(self, facts: Any) -> None:
         self._note("facts", facts)
 
@@ -213,6 +216,23 @@ def test_a_new_copy_that_cannot_be_made_is_asked_for_again(
     link.renew()
     notes.wait_for("away")
     until(lambda: [kind for kind, _ in notes.seen].count("copy") == 2, "no second copy")
+
+
+def test_a_worker_that_gets_a_new_copy_is_waited_for_until_it_answers_from_it(
+    hub: Hub, link: Link, notes: Notes
+) -> None:
+    for follower, _ in hub._present():
+        follower.close()
+    notes.wait_for("away")
+
+    def late(timeout_s: float) -> set[int]:
+        return hub._marks.wait(lambda mark: hub.feed.tell(frame(Kind.MARK, mark)), timeout_s)
+
+    until(lambda: [kind for kind, _ in notes.seen].count("copy") == 2, "no second copy")
+    assert late(0.1) == {1}, "it has a copy, and no view of it"
+    until(lambda: len(hub.feed._followers) == 1, "the worker does not follow")
+    hub.feed.tell(frame(Kind.VIEW, Shown(7, bytes(32), True, 1)))
+    assert late(PATIENCE_S) == set()
 
 
 def test_without_a_primary_a_question_is_refused_at_once_and_a_new_one_is_found(

@@ -54,6 +54,8 @@ def methods(operator: SyncOperator | None) -> list[Method]:
             name="nodeAdmin_resumeSync",
             summary="Go on ingesting.",
             handler=handlers.resume,
+            in_thread=True,
+            waits=True,
             **common("void", may_be_absent=True),
         ),
         Method(

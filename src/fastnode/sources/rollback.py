@@ -53,7 +53,16 @@ class SyncOperator:
         self._next_line_at = 0.0
 
     def pause(self) -> None:
-        """Returns when nothing is being ingested any more; again and again if one likes."""
+        """Returns when nothing is being ingested any more and every process shows it; again and again if one likes."""
+        self._pause()
+        self.wait_until_seen()
+
+    def resume(self) -> None:
+        """Returns when every process shows that ingestion goes on."""
+        self._resume()
+        self.wait_until_seen()
+
+    def _pause(self) -> None:
         if not self._control.pause(PAUSE_TIME_S):
             raise Refused(
                 f"Ingestion did not come to rest within {PAUSE_TIME_S:g} s; it pauses as soon as it can",
@@ -61,7 +70,7 @@ class SyncOperator:
             )
         logger.info("sync paused", extra=log_facts(tip=self._ingestor.view.tip_number))
 
-    def resume(self) -> None:
+    def _resume(self) -> None:
         if self._control.resume():
             logger.info("sync resumed", extra=log_facts(tip=self._ingestor.view.tip_number))
         else:
@@ -74,25 +83,25 @@ class SyncOperator:
             _require_nothing_running(running)
             was_paused = self._control.is_paused
             try:
-                self.pause()
+                self._pause()
                 if self._control.state is SyncState.STOPPING:
                     raise Refused("The node is stopping")
                 yield
             finally:
                 if not was_paused and self._control.is_paused:
-                    self.resume()
+                    self._resume()
 
     def roll_back_to(self, target: int, *, force: bool = False, resume: bool = True) -> None:
         """Undo every block above ``target``; a followed chain is then fetched again from there.
 
-        One that is refused leaves ingestion as it was.
+        Returns when every process answers from the shorter chain.  One that is refused leaves ingestion as it was.
         """
         with self._control.one_operation(ROLLING_BACK) as running:
             _require_nothing_running(running)
             _check_target(self._ingestor.view, target, force=force)
             was_paused = self._control.is_paused
             try:
-                self.pause()
+                self._pause()
                 # Again while ingestion is paused: it may have moved.
                 _check_target(self._ingestor.view, target, force=force)
                 if target < self._ingestor.view.tips.finalized.block.number:
@@ -101,11 +110,11 @@ class SyncOperator:
                     self._undo(target)
             except BaseException:
                 if not was_paused and self._control.is_paused:
-                    self.resume()
+                    self._resume()
                 raise
-            self.wait_until_seen()
             if resume and self._control.is_paused:
-                self.resume()
+                self._resume()
+            self.wait_until_seen()
 
     def _clear_and_rebuild(self, target: int) -> None:
         before = self._ingestor.view.tip_number

@@ -139,6 +139,8 @@ class Hub:
         self._accepting = Loop(
             "fastnode-workers", self._accept, what="workers cannot connect", clock=clock, longest_s=0.5
         )
+        #: Held while facts are read and sent, so that older facts are never sent after newer ones.
+        self._facts_lock = threading.Lock()
         #: Facts told last, and when.
         self._told: tuple[Facts | None, float] = None, 0.0
         self._telling = Loop(
@@ -182,9 +184,11 @@ class Hub:
         self.feed.tell(frame(Kind.NAMES, signatures))
 
     def wait_until_seen(self, timeout_s: float = SEEN_TIME_S) -> None:
-        """Wait until each worker answers from what has been shown so far, or has gone; not for one that does not come
-        to it in time, which is logged.
+        """Wait until each worker answers from what has been shown so far and from the present facts.  A worker that
+        does not in time, say because its process has ended and the next one has no copy yet, is logged.
         """
+        with self._facts_lock:
+            self._tell_facts(self._facts())
         late = self._marks.wait(lambda mark: self.feed.tell(frame(Kind.MARK, mark)), timeout_s)
         if late:
             logger.warning("workers are behind what is answered elsewhere", extra=log_facts(workers=len(late)))
@@ -250,16 +254,20 @@ class Hub:
                 is_last = gone is not None and all(each.number != gone.number for each in self._reports.values())
                 if gone is not None and is_last and self._totals is not None:
                     self._totals.present.pop(gone.number, None)
-            self._marks.gone()
             if follower.was_too_slow:
                 logger.warning("a worker was too far behind and gets a new copy", extra=log_facts(worker=number))
             connection.close()
 
     def _begin(self, follower: Follower, number: int) -> bool:
+        self._marks.connected(number)
         follower.put(frame(Kind.FACTS, self._facts()))
         follower.put(frame(Kind.NAMES, self._names()))
         if not self._copy_for(follower, number):
             return False
+        with self._facts_lock:
+            follower.put(frame(Kind.FACTS, self._facts()))  # what was sent while the copy was made did not reach it
+        for mark in self._marks.open_marks:
+            follower.put(frame(Kind.MARK, mark))
         threading.Thread(target=follower.send_all, name="fastnode-worker-feed", daemon=True).start()
         return True
 
@@ -284,7 +292,7 @@ class Hub:
                 self._note(report, *arguments)
                 continue
             if name == MARKED:
-                self._marks.come(follower, *arguments)
+                self._marks.come(report.number, *arguments)
                 continue
             if name == NEW_COPY:
                 if not self._copy_for(follower, report.number):
@@ -320,9 +328,14 @@ class Hub:
         follower.put(frame(Kind.REPLY, outcomes))
 
     def _tell(self) -> float:
-        facts, (told, told_at), now = self._facts(), self._told, self._telling.clock.monotonic()
-        if facts != told or now - told_at > FACTS_INTERVAL_S:
-            self.feed.tell(frame(Kind.FACTS, facts))
-            self._told = facts, now
+        with self._facts_lock:
+            facts, (told, told_at) = self._facts(), self._told
+            if facts != told or self._telling.clock.monotonic() - told_at > FACTS_INTERVAL_S:
+                self._tell_facts(facts)
         self._telling.rest(LOOK_PAUSE_S)
         return _LOOK_INTERVAL_S
+
+    def _tell_facts(self, facts: Facts) -> None:
+        """With the lock of the facts held."""
+        self.feed.tell(frame(Kind.FACTS, facts))
+        self._told = facts, self._telling.clock.monotonic()

@@ -49,6 +49,9 @@ class Follows(Protocol):
     def on_view(self, shown: Shown) -> bool:
         """False: a new copy is wanted."""
 
+    def after_view(self) -> None:
+        """Work that may take long, once the view is answered from."""
+
     def on_facts(self, facts: Facts) -> None: ...
     def on_names(self, signatures: list[str]) -> None: ...
     def on_away(self) -> None: ...
@@ -96,6 +99,10 @@ class Link:
         self._connection: Connection | None = None
         #: True once the primary has said something on this connection: until then it only waits to be accepted.
         self._is_heard = False
+        #: True while a copy has come and no view of it: requests are answered from the copy before.
+        self._awaits_view = False
+        #: Marks that came meanwhile.
+        self._passed_marks: list[int] = []
         self._sending = threading.Lock()
         self._questions: dict[int, _Question] = {}
         self._numbers = count(1)
@@ -192,6 +199,8 @@ class Link:
             logger.warning("the primary cannot be followed", extra=log_facts(reason=error.strerror or str(error)))
         finally:
             self._connection, self._is_heard = None, False
+            self._awaits_view = False
+            self._passed_marks.clear()
             connection.close()
             for question in list(self._questions.values()):
                 question.end()
@@ -209,10 +218,19 @@ class Link:
             self._repeat(*batch_of(payload))
             return True
         if kind is Kind.MARK:
-            self.tell(MARKED, pickle.loads(payload))
+            self._passed_marks.append(pickle.loads(payload))
+            self._tell_marks()
             return True
         with interpreter.LOOP.asked_soon():
             return self._learn(kind, pickle.loads(payload))
+
+    def _tell_marks(self) -> None:
+        """Once requests are answered from all that came before the marks."""
+        if self._awaits_view:
+            return
+        for mark in self._passed_marks:
+            self.tell(MARKED, mark)
+        self._passed_marks.clear()
 
     def _repeat(self, database: int, changes: list[Change]) -> None:
         if database == POOL and len(changes) <= _FEW_CHANGES:
@@ -226,10 +244,15 @@ class Link:
     def _learn(self, kind: Kind, content: Any) -> bool:
         follows = self._follows
         if kind is Kind.VIEW:
-            return follows.on_view(content)
+            is_followed = follows.on_view(content)
+            self._awaits_view = False
+            self._tell_marks()
+            follows.after_view()
+            return is_followed
         if kind is Kind.FACTS:
             follows.on_facts(content)
         elif kind is Kind.COPY:
+            self._awaits_view = True
             follows.on_copy(content)
         elif kind is Kind.NAMES:
             follows.on_names(content)

@@ -1,12 +1,14 @@
-"""Marks in what workers are told: who has come to one has seen all that was told before."""
+"""Marks in what workers are sent: a worker that has come to one answers from all that was sent before it.
+
+A worker is waited for by its number, as it may come to a mark on a later connection: one that gets a new copy of the
+databases answers from the old copy until then.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
-
-from fastnode.workers.feed import Follower
 
 __all__ = ["Marks"]
 
@@ -16,39 +18,44 @@ class Marks:
 
     def __init__(self) -> None:
         self._numbers = count(1)
-        #: Followers that have not come to a mark yet, by its number.
-        self._waited: dict[int, list[Follower]] = {}
+        #: Numbers of all workers that have connected.
+        self._known: set[int] = set()
+        #: Workers that have not come to a mark yet, by its number.
+        self._waited: dict[int, set[int]] = {}
         self._changed = threading.Condition()
         self._is_over = False
 
     def invariant(self) -> None:
-        """AssertionError if a follower is waited for twice."""
+        """AssertionError if a worker is waited for that has never connected."""
         with self._changed:
-            assert all(len(set(map(id, each))) == len(each) for each in self._waited.values())
+            assert all(waited <= self._known for waited in self._waited.values())
 
-    def wait(self, tell: Callable[[int], list[Follower]], timeout_s: float) -> Sequence[Follower]:
-        """Have a mark told, and wait until all who are told have come to it or have gone; returns the others."""
+    def connected(self, worker: int) -> None:
+        """A worker has connected, maybe again.  To be called before it gets a copy."""
+        with self._changed:
+            self._known.add(worker)
+
+    @property
+    def open_marks(self) -> list[int]:
+        """Marks that are waited for, in order: what a worker that has a new copy is sent."""
+        with self._changed:
+            return sorted(self._waited)
+
+    def wait(self, send: Callable[[int], object], timeout_s: float) -> set[int]:
+        """Have a mark sent, and wait until all workers have come to it; returns those that have not in time."""
         mark = next(self._numbers)
         with self._changed:
-            # Told with the lock, so that no answer comes before it is known who is asked.
-            self._waited[mark] = waited = tell(mark)
-            self._changed.wait_for(
-                lambda: self._is_over or all(follower.is_closed for follower in waited), timeout=timeout_s
-            )
+            # Sent with the lock, so that no answer comes before it is known who is asked.
+            self._waited[mark] = waited = set(self._known)
+            send(mark)
+            self._changed.wait_for(lambda: self._is_over or not waited, timeout=timeout_s)
             del self._waited[mark]
-            return [] if self._is_over else [follower for follower in waited if not follower.is_closed]
+            return set() if self._is_over else waited
 
-    def come(self, follower: Follower, mark: int) -> None:
-        """A follower has come to a mark."""
+    def come(self, worker: int, mark: int) -> None:
+        """A worker has come to a mark, maybe not for the first time."""
         with self._changed:
-            waited = self._waited.get(mark, [])
-            if follower in waited:
-                waited.remove(follower)
-            self._changed.notify_all()
-
-    def gone(self) -> None:
-        """A follower has gone."""
-        with self._changed:
+            self._waited.get(mark, set()).discard(worker)
             self._changed.notify_all()
 
     def close(self) -> None:

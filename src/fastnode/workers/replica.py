@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from fastnode.archiver.queries import ChainView
 from fastnode.interpreter import step_aside
 from fastnode.kernels import simple_request
 from fastnode.log_index import layout as log_layout
@@ -55,6 +56,8 @@ class Replica:
         self._time = ChainTime()
         #: When the primary went; None while it is there.
         self.away_since: float | None = time.monotonic()
+        #: Work on a new copy that is left for after its first view.
+        self._fill: Callable[[], None] | None = None
         #: Seconds from the primary's commit until a view was visible here.
         self.delays_s: deque[float] = deque(maxlen=_DELAYS_KEPT)
 
@@ -130,11 +133,19 @@ class Replica:
             if self.copies.opened_count == 1:
                 self._on_first()
             self.on_changed()
-            # Work that only makes the copy faster, beside requests; what the primary sends waits meanwhile.
-            self.known_tags.fill(chain)
-            copy.state.load_nodes()
-            self.copies.remove_strangers()
+            self._fill = lambda: self._fill_copy(copy, chain)
         return True
+
+    def after_view(self) -> None:
+        """Work that only makes a new copy faster, beside requests; what the primary sends waits meanwhile."""
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill()
+
+    def _fill_copy(self, copy: Copy, chain: ChainView) -> None:
+        self.known_tags.fill(chain)
+        copy.state.load_nodes()
+        self.copies.remove_strangers()
 
     def on_facts(self, facts: Facts) -> None:
         self._facts, self._time = facts, facts.time
