@@ -29,6 +29,9 @@ STAMPS = Path(sys.prefix) / "fastnode-stamps"
 #: The names that tests/status_page/chromium.py looks for.
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome-stable", "google-chrome")
 
+#: Debian's is in a folder that only root has on the PATH.
+POOLERS = ("pgbouncer", "/usr/sbin/pgbouncer")
+
 VERIFIER_SHA256 = "51aee42c94a06ad44d363b894838e5a166b7d2e036dc9aff644744bd29a26b0b"
 #: Debian's packages of the libraries that the verifier is linked with, and the suite that has them new enough.
 LIBRARIES = ("libc6", "libstdc++6", "libgcc-s1")
@@ -125,7 +128,7 @@ def offer_pooler() -> None:
     whose = "the tests behind a PgBouncer"
     if os.environ.get("FASTNODE_TEST_PGBOUNCER"):
         return
-    if shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"):
+    if any(map(shutil.which, POOLERS)):
         return
     folder = CACHE / "pgbouncer"
     if not (folder / "pgbouncer").exists():

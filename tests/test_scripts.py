@@ -173,7 +173,7 @@ def test_test_and_bench_pass_their_arguments_to_pytest(ready: Project) -> None:
     ready.run("test", "tests/config", "-q")
     prepared, tested = ready.calls()
     assert prepared.endswith(f"environment.py test {ready.root}/.venv")
-    offered = "-P -m tests.programs browser verifier wallet -- pytest"
+    offered = "-P -m tests.programs browser pooler verifier wallet -- pytest"
     assert tested == f"{offered} -n auto --dist loadfile --no-loadscope-reorder tests/config -q"
     measure = "-P -m tests.programs verifier -- pytest"
     ready.run("bench", "-k", "import")
@@ -464,8 +464,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(programs, "is_root_on_debian", lambda: True)
     monkeypatch.setattr(programs.shutil, "which", found("apt-get", "npm"))
     monkeypatch.setattr(programs, "run", lambda *command, **_: ran.append(" ".join(map(str, command))))
-    for name in ("FASTNODE_CHROMIUM", "FASTNODE_TEST_BB", "FASTNODE_TEST_WALLET", "FASTNODE_WALLET"):
-        monkeypatch.setenv(name, "")
+    names = ("CHROMIUM", "TEST_BB", "TEST_PGBOUNCER", "TEST_WALLET", "WALLET")
+    for name in names:
+        monkeypatch.setenv(f"FASTNODE_{name}", "")
     return ran
 
 
@@ -474,6 +475,19 @@ def test_root_on_debian_gets_a_browser(machine: list[str]) -> None:
     update, install = machine
     assert update.endswith("update")
     assert install.endswith("install --no-install-recommends chromium")
+
+
+def test_root_on_debian_gets_a_pooler_that_is_not_installed(
+    machine: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "make_whole", lambda folder, fill: fill(folder))
+    programs.offer_pooler()
+    update, download, version = machine
+    assert update.endswith("update")
+    assert "--download-only" in download
+    assert download.endswith("install pgbouncer")
+    assert version.endswith("/pgbouncer --version")
+    assert os.environ["FASTNODE_TEST_PGBOUNCER"] == str(programs.CACHE / "pgbouncer" / "pgbouncer")
 
 
 def test_a_machine_without_a_browser_is_told_so(
@@ -490,7 +504,9 @@ def test_a_machine_without_a_browser_is_told_so(
     assert (machine, capsys.readouterr().err) == ([], "")
 
 
-@pytest.mark.parametrize(("name", "whose"), [("browser", "in a browser"), ("verifier", "of real proofs")])
+@pytest.mark.parametrize(
+    ("name", "whose"), [("browser", "in a browser"), ("pooler", "behind a PgBouncer"), ("verifier", "of real proofs")]
+)
 def test_without_a_network_a_program_is_tried_for_once(
     machine: list[str],
     monkeypatch: pytest.MonkeyPatch,

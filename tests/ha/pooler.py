@@ -17,6 +17,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
+from tests.programs import POOLERS
 
 #: Longest wait in a test that is in order.
 SOON_S = 60.0
@@ -38,8 +39,7 @@ ignore_startup_parameters = extra_float_digits
 
 
 def find_pgbouncer() -> str | None:
-    given = os.environ.get("FASTNODE_TEST_PGBOUNCER")
-    return given or shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    return os.environ.get("FASTNODE_TEST_PGBOUNCER") or next(filter(None, map(shutil.which, POOLERS)), None)
 
 
 @dataclass(frozen=True)
