@@ -104,6 +104,36 @@ def test_the_state_says_what_is_waited_for(piece: bytes, state: ReadState) -> No
     assert read(piece)[1].state is state
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 7, 100])
+@pytest.mark.parametrize("line", [b"1;%b\r\n", b"1;name=%b\r\n", b'1;name="%b"\r\n'])
+def test_chunk_extensions_are_bounded(line: bytes, piece_bytes: int) -> None:
+    limits = replace(LIMITS, head_bytes_max=500)
+    for each, count, is_refused in ((20, 10, False), (60, 20, True), (2000, 1, True)):
+        reader = RequestReader(limits)
+        chunks = (line % (b"e" * each) + b"x\r\n") * count
+        data = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+        for start in range(0, len(data), piece_bytes):
+            reader.feed(data[start : start + piece_bytes])
+        [item] = reader.arrived
+        if is_refused:
+            assert isinstance(item, Refusal)
+            assert (item.status, "chunk extensions" in item.reason) == (413, True)
+        else:
+            assert isinstance(item, Request)
+            assert item.body == b"x" * count
+
+
+def test_small_chunks_alone_are_no_chunk_extensions() -> None:
+    limits = replace(LIMITS, head_bytes_max=500)
+    reader = RequestReader(limits)
+    reader.feed(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    for _ in range(1000):
+        reader.feed(b"00001\r\nx\r\n")
+    reader.feed(b"0\r\n\r\n")
+    [item] = reader.arrived
+    assert isinstance(item, Request)
+
+
 def test_a_body_comes_in_so_many_chunks_and_no_more() -> None:
     """However few bytes they have: a client would otherwise keep the node reading long after it has gone."""
     limits = replace(LIMITS, body_chunks_max=3)

@@ -209,6 +209,14 @@ class Connection:
         body, self._buffer = self._buffer[:length], self._buffer[length:]
         return Answer(status, headers, body)
 
+    def read_bytes(self, count: int) -> bytes:
+        while len(self._buffer) < count:
+            data = self.socket.recv(65536)
+            assert data, f"closed after {self._buffer!r}"
+            self._buffer += data
+        taken, self._buffer = self._buffer[:count], self._buffer[count:]
+        return taken
+
     def read_to_end(self) -> bytes:
         """Whatever is left until the server closes."""
         rest, self._buffer = self._buffer, b""

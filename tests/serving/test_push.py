@@ -19,7 +19,7 @@ import pytest
 from tests.local_network.local_chain import for_chain
 from tests.mempool.made import hash_of, made_txs
 from tests.serving.push_client import Follower, PushClient, push_client
-from tests.serving.sockets import RunningServer, port_of, request, wait_until
+from tests.serving.sockets import Connection, RunningServer, port_of, request, wait_until
 from websockets.exceptions import InvalidStatus
 
 from fastnode.artifacts.naming import Naming
@@ -388,6 +388,18 @@ def frame(payload: bytes, first: int = 0x81) -> bytes:
     return bytes((first,)) + size + bytes(4) + payload
 
 
+def read_frames(connection: Connection, count: int) -> list[bytes]:
+    """Messages of the server."""
+    messages = []
+    for _ in range(count):
+        first, size = connection.read_bytes(2)
+        assert first == 0x81
+        if size == 126:
+            size = int.from_bytes(connection.read_bytes(2), "big")
+        messages.append(connection.read_bytes(size))
+    return messages
+
+
 def test_a_handshake_that_is_none_is_refused_and_the_connection_kept(running: RunningServer, push: Push) -> None:
     with running.connect() as connection:
         answer = connection.ask(upgrade(version=8))
@@ -398,6 +410,57 @@ def test_a_handshake_that_is_none_is_refused_and_the_connection_kept(running: Ru
         assert (answer.status, answer.headers["connection"]) == (101, "Upgrade")
         assert answer.headers["sec-websocket-accept"] == "ICX+Yqv66kxgM0FcWaLWlFLwTAI="
         assert "sec-websocket-extensions" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("handshake", "reason"),
+    [
+        (upgrade().replace(b"HTTP/1.1", b"HTTP/1.0"), b"must be HTTP/1.1"),
+        (upgrade().replace(b"HTTP/1.1", b"HTTP/1.0").replace(b"n: Up", b"n: keep-alive, Up"), b"must be HTTP/1.1"),
+        (upgrade().replace(b"Connection: Upgrade", b"Connection: close, Upgrade"), b"Connection: close"),
+        (upgrade("Connection: close"), b"Connection: close"),
+        (upgrade().replace(b"Connection: Upgrade", b"Connection: keep-alive"), b"Connection: Upgrade"),
+        (upgrade().replace(b"Connection: Upgrade\r\n", b""), b"Connection: Upgrade"),
+        (upgrade().replace(b"Connection: Upgrade", b"Connection: Upgraded"), b"Connection: Upgrade"),
+        (upgrade("Content-Length: 2") + b"{}", b"a body"),
+        (upgrade("Transfer-Encoding: chunked") + b"0\r\n\r\n", b"a body"),
+    ],
+)
+def test_a_request_that_may_not_change_the_protocol_is_refused(
+    running: RunningServer, push: Push, handshake: bytes, reason: bytes
+) -> None:
+    with running.connect() as connection:
+        answer = connection.ask(handshake)
+        assert answer.status == 400
+        assert reason in answer.body
+
+
+def test_the_words_of_the_handshake_may_be_parts_of_lists(running: RunningServer, push: Push) -> None:
+    with running.connect() as connection:
+        lists = upgrade().replace(b": Upgrade", b": keep-alive, UPGRADE").replace(b": websocket", b": other, WebSocket")
+        assert connection.ask(lists).status == 101
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+def test_bytes_that_arrive_with_the_handshake_are_the_first_frames(
+    running: RunningServer, push: Push, pieces: int
+) -> None:
+    calls = [orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "none"}) for number in range(20)]
+    data = request("GET", "/livez") + upgrade() + b"".join(map(frame, calls))
+    size = len(data) // pieces + 1
+    with running.connect() as connection:
+        for start in range(0, len(data), size):
+            connection.send(data[start : start + size])
+        assert connection.read().status == 200
+        assert connection.read().status == 101
+        answers = read_frames(connection, len(calls))
+    assert [orjson.loads(answer)["id"] for answer in answers] == list(range(20))
+
+
+def test_what_follows_a_handshake_that_is_refused_is_the_next_request(running: RunningServer, push: Push) -> None:
+    with running.connect() as connection:
+        connection.send(upgrade(version=8) + request("GET", "/livez") + upgrade(key="short") + request("GET", "/none"))
+        assert [connection.read().status for _ in range(4)] == [426, 200, 400, 404]
 
 
 def test_clients_of_both_kinds_share_one_limit(running: RunningServer, push: Push) -> None:

@@ -424,7 +424,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         assert begin is not None
         self._resume_reading()
         self.patience.end()
-        self._end_stream = begin(transport, self)
+        early, self.stream.early = self.stream.early, b""
+        self._end_stream = begin(transport, self, early)
         if self.stream.is_draining:
             self._close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,12 +14,28 @@ from fastnode.http.allowance import Allowance
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["BeginStream", "EndStream", "Refusal", "Request", "Response", "ResponseWriter", "header_fields", "length_of"]
+__all__ = [
+    "BeginStream",
+    "EndStream",
+    "Refusal",
+    "Request",
+    "Response",
+    "ResponseWriter",
+    "header_fields",
+    "length_of",
+    "tokens_of",
+]
 
 #: Says the last words on a connection, right before it is closed because the server stops.
 EndStream = Callable[[], None]
-#: Takes over a transport from its protocol, to which it hands on the end of the connection.
-BeginStream = Callable[["asyncio.Transport", "asyncio.BaseProtocol"], EndStream | None]
+#: Takes over a transport from its protocol, to which it hands on the end of the connection.  The bytes have been
+#: received already, behind a request for another protocol.
+BeginStream = Callable[["asyncio.Transport", "asyncio.BaseProtocol", bytes], EndStream | None]
+
+
+def tokens_of(headers: Mapping[bytes, bytes], name: bytes) -> list[bytes]:
+    """The words of a header that is a list, in lower case."""
+    return [token.strip().lower() for token in headers.get(name, b"").split(b",")]
 
 
 class Request(NamedTuple):

@@ -31,6 +31,8 @@ __all__ = ["ReadState", "RequestReader"]
 
 #: Counted for each header besides its name and value: colon, blank, CR, LF.
 HEADER_OVERHEAD_BYTES: Final = 4
+#: Of the line of a chunk and the end of its data: digits of a size that is allowed, and CR LF twice.
+CHUNK_LINE_BYTES: Final = 12
 #: The memory of a body is taken in steps of this.
 BODY_STEP_BYTES: Final = 16 * 1024
 #: A smaller piece of a body is copied into a buffer.
@@ -140,6 +142,7 @@ class RequestReader:
 
     __slots__ = (
         "_body",
+        "_chunk_line_bytes",
         "_guard",
         "_head_bytes",
         "_headers",
@@ -155,6 +158,7 @@ class RequestReader:
         "arrived",
         "awaits_continue",
         "begun_count",
+        "held",
         "state",
     )
 
@@ -174,6 +178,9 @@ class RequestReader:
         self._unfinished_head_bytes = 0
         #: Protocol that the request wants that is read again.
         self._upgrade: bytes | None = None
+        #: Request for another protocol, until it is answered: the bytes behind it may be of that protocol.  Nothing is
+        #: read meanwhile.
+        self.held: Request | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -181,6 +188,7 @@ class RequestReader:
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
         self._head_bytes = 0
+        self._chunk_line_bytes = 0
         self._body.drop()
         self._is_http_1_0 = False
         self._keep_alive = True
@@ -188,7 +196,7 @@ class RequestReader:
     def close(self) -> None:
         """Let go of everything at once: the parser and this object hold each other."""
         self.state = ReadState.ENDED
-        self._parser = None
+        self._parser = self.held = None
         for item in self.arrived:
             if isinstance(item, Request) and item.allowance is not None:
                 item.allowance.give_back()
@@ -205,6 +213,7 @@ class RequestReader:
             assert not self.awaits_continue
         elif self.awaits_continue:
             assert body.size == 0
+        assert self.held is None or self.state is ReadState.IDLE
         refusals = [place for place, item in enumerate(self.arrived) if isinstance(item, Refusal)]
         assert not refusals or (refusals == [len(self.arrived) - 1] and self.state is ReadState.ENDED)
 
@@ -215,13 +224,14 @@ class RequestReader:
 
     # ---- feeding ---------------------------------------------------------------------------
 
-    def feed(self, data: bytes | memoryview) -> None:
-        """Read what has arrived on the socket.  Never raises."""
+    def feed(self, data: bytes | memoryview) -> bytes:
+        """Read what has arrived on the socket; return the bytes behind a request that is held.  Never raises."""
+        assert self.held is None
         if self._parser is None and self.state is not ReadState.ENDED:
             self._parser = httptools.HttpRequestParser(self)
-        before, begun_before = self.state, self.begun_count
+        before, begun_before, body_before = self.state, self.begun_count, self._body.size
         pieces: deque[bytes | memoryview] = deque([data])
-        while pieces and self.state is not ReadState.ENDED:
+        while pieces and self.state is not ReadState.ENDED and self.held is None:
             piece = pieces.popleft()
             try:
                 self._parser.feed_data(piece)
@@ -237,6 +247,13 @@ class RequestReader:
             except httptools.HttpParserError as error:
                 self._end_with(Refusal(HTTPStatus.BAD_REQUEST, f"malformed request: {error}"))
         self._check_unfinished_head(len(data), before, begun_before)
+        if before is ReadState.BODY and self.state is ReadState.BODY and self.begun_count == begun_before:
+            self._check_chunk_lines(len(data) - (self._body.size - body_before))
+        return b"" if self.held is None else b"".join(pieces)
+
+    def read_on(self) -> None:
+        """The request that is held has been answered in HTTP: what follows is the next request."""
+        self.held = None
 
     def _head_without_upgrade(self) -> bytes:
         """The request just read, as it would have been sent by a client that does not ask for another protocol.
@@ -278,6 +295,17 @@ class RequestReader:
             self._unfinished_head_bytes = 0
         if self._unfinished_head_bytes > self._limits.head_bytes_max:
             self._end_with(self._head_too_large())
+
+    def _check_chunk_lines(self, fed: int) -> None:
+        """Extensions of chunks reach no callback: count what was fed inside a body and is not of the body.
+
+        A piece that has the beginning or the end of the request is not counted.
+        """
+        self._chunk_line_bytes += fed
+        allowed = self._limits.head_bytes_max + CHUNK_LINE_BYTES * self._body.chunk_count
+        if self._chunk_line_bytes > allowed:
+            reason = f"chunk extensions and trailers exceed the limit of {self._limits.head_bytes_max} bytes"
+            self._end_with(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason))
 
     def _refuse(self, refusal: Refusal) -> None:
         """Leave the parser from inside a callback."""
@@ -372,14 +400,22 @@ class RequestReader:
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade() and self._method != b"CONNECT":
             return  # its body has not been read; see feed
+        asks_for_upgrade = self._upgrade is not None
         if self._upgrade is not None:
             self._headers[b"upgrade"], self._upgrade = self._upgrade, None
         body, allowance = self._body.take()
-        self.arrived.append(
-            Request(self._method, self._target, self._headers, body, self._is_http_1_0, self._keep_alive, allowance)
+        request = Request(
+            self._method, self._target, self._headers, body, self._is_http_1_0, self._keep_alive, allowance
         )
+        self.arrived.append(request)
         self.awaits_continue = False
         self.state = ReadState.IDLE if self._keep_alive else ReadState.ENDED
+        # One with a body ends somewhere in what was fed, and others behind it are read with it.
+        if asks_for_upgrade and self._keep_alive and not self._has_body():
+            self.held = request
+
+    def _has_body(self) -> bool:
+        return b"transfer-encoding" in self._headers or int(self._headers.get(b"content-length", b"0")) > 0
 
     def _count_head(self, size: int) -> None:
         self._head_bytes += size

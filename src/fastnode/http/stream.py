@@ -101,6 +101,7 @@ class HttpStream:
         "_writing",
         "begin",
         "corked_bytes",
+        "early",
         "has_ended",
         "held_bytes",
         "incoming_bytes",
@@ -145,6 +146,8 @@ class HttpStream:
         self.written_bytes = 0
         #: Has the rest of the connection once all this is handed over.
         self.begin: BeginStream | None = None
+        #: What has come behind a request for another protocol, which is that protocol's.
+        self.early = b""
         # state
         self._phase = Phase.OPEN
         self.is_paused = False  # the client does not take its answers
@@ -245,7 +248,7 @@ class HttpStream:
                 if not self._may_go_on():
                     break
                 self._take(arrived.popleft())
-            elif not self._incoming or self._outgoing:
+            elif not self._incoming or self._outgoing or reader.held is not None:
                 break
             elif reader.state is ReadState.ENDED:
                 self._traffic.received_bytes += self.incoming_bytes
@@ -270,7 +273,12 @@ class HttpStream:
         self.incoming_bytes -= len(piece)
         self.party.budget.give_back(len(piece))
         self._traffic.received_bytes += len(piece)
-        self.reader.feed(piece)
+        rest = self.reader.feed(piece)
+        if rest:
+            self._traffic.received_bytes -= len(rest)
+            self._incoming.appendleft(rest)
+            self.incoming_bytes += len(rest)
+            self.party.budget.take_unasked(len(rest))
 
     def _may_go_on(self) -> bool:
         """True if the next request may be answered: neither unsent nor held back answers are too many."""
@@ -285,7 +293,8 @@ class HttpStream:
 
     def can_advance(self) -> bool:
         """True if :meth:`advance` has something to go on with."""
-        return bool(self.reader.arrived or self._incoming) and self._may_go_on()
+        is_readable = self._incoming and self.reader.held is None
+        return bool(self.reader.arrived or is_readable) and self._may_go_on()
 
     def _take(self, item: Request | Refusal) -> None:
         if isinstance(item, Refusal):
@@ -341,6 +350,8 @@ class HttpStream:
         keep_alive = request is not None and request.keep_alive and not self._closes_after_this()
         if response.stream is not None:
             self.begin, keep_alive = response.stream, False
+        elif request is not None and request is self.reader.held:
+            self.reader.read_on()
         omit_body = request is not None and request.method == b"HEAD"
         chunks = self._writer.render(response, keep_alive=keep_alive, omit_body=omit_body)
         self.cork(chunks, sum(map(len, chunks)))
@@ -430,6 +441,8 @@ class HttpStream:
         """After a write: what there is to do, or to wait for."""
         if self.begin is not None and not self._corked and not self._outgoing:
             # Requests behind the one that is answered have no answer.
+            if self.reader.held is not None:
+                self.early = self.take_incoming()
             self.move(Event.HAND_OVER)
             self._read_no_more()
             return Next.STREAM

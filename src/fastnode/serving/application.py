@@ -35,7 +35,7 @@ from fastnode.http.content_coding import BodyTooLarge, Coding, Inflation, choose
 from fastnode.http.fair_threads import run_off_loop
 from fastnode.http.guard import RequestGuard
 from fastnode.http.health import PROBE_PATHS, Health, answer_probe
-from fastnode.http.messages import Refusal, Request, Response, header_fields, length_of
+from fastnode.http.messages import Refusal, Request, Response, header_fields, length_of, tokens_of
 from fastnode.http.meters import LIMITS_BY_STATUS
 from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.json_text import Reply, error_text
@@ -210,7 +210,7 @@ class RpcApplication:
             return self._on_other_verb(method, headers, "HEAD, GET")
         if path == EVENTS_PATH and self.events is not None:
             if method == b"GET":
-                return self._on_events(self.events, target, headers, client, allowance)
+                return self._on_events(self.events, request, client, allowance)
             return self._on_other_verb(method, headers, "GET")
         if path == DOCUMENT_PATH and self._engine.table.get(DISCOVER) is not None:
             if method in (b"GET", b"HEAD"):
@@ -256,8 +256,7 @@ class RpcApplication:
     def _on_events(
         self,
         events: EventStreams,
-        target: bytes,
-        headers: dict[bytes, bytes],
+        request: Request,
         client: Client | None,
         allowance: Allowance,
     ) -> Response | Coroutine[Any, Any, Response]:
@@ -266,11 +265,11 @@ class RpcApplication:
         if isinstance(refusal, RateLimited):
             return self._refuse_later(None, refusal.wait_s, client)
         try:
-            if self.push is not None and is_websocket(headers):
-                return self.push.open(headers, allowance, self._common_fields, client) or events.refuse(
+            if self.push is not None and is_websocket(request.headers):
+                return self.push.open(request, allowance, self._common_fields, client) or events.refuse(
                     self._common_fields
                 )
-            return events.open(target, headers, allowance, self._common_fields)
+            return events.open(request.target, request.headers, allowance, self._common_fields)
         except NodeBusy as error:
             return self._refuse_busy(error)
 
@@ -492,8 +491,8 @@ class RpcApplication:
 
 
 def is_websocket(headers: Mapping[bytes, bytes]) -> bool:
-    """True if a request asks to go on as a WebSocket."""
-    return headers.get(b"upgrade", b"").strip().lower() == b"websocket"
+    """True if a request asks for a WebSocket, in whatever form."""
+    return b"upgrade" in headers and b"websocket" in tokens_of(headers, b"upgrade")
 
 
 def path_of(target: bytes) -> bytes:

@@ -102,7 +102,7 @@ class EventStreams:
         last_event_id = headers.get(b"last-event-id", b"").strip()
         allowance.take(CLIENT_BYTES + (BLOCKS_BYTES_MAX if last_event_id else 0))
 
-        def begin(transport: asyncio.Transport, before: asyncio.BaseProtocol) -> None:
+        def begin(transport: asyncio.Transport, before: asyncio.BaseProtocol, _early: bytes) -> None:
             self._enter(EventClient(self, transport, before, types), last_event_id)
 
         return Response(HTTPStatus.OK, common + _FIELDS, None, begin)

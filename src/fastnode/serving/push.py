@@ -19,7 +19,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.artifacts.store import ArtifactStore
     from fastnode.http.allowance import Allowance, MemoryBudget
-    from fastnode.http.messages import Response
+    from fastnode.http.messages import Request, Response
     from fastnode.http.meters import Traffic
     from fastnode.jsonrpc.rate_limits import Client
     from fastnode.view import Committed, View
@@ -276,21 +276,21 @@ class Push:
         """The newest block that live clients have been told of; None before the first client."""
         return None if self._told is None else self._told.blocks.tip
 
-    def open(
-        self, headers: Mapping[bytes, bytes], allowance: Allowance, common: bytes, charged: Client | None
-    ) -> Response | None:
+    def open(self, request: Request, allowance: Allowance, common: bytes, charged: Client | None) -> Response | None:
         """The answer to a request for a WebSocket; None: there is no room.  NodeBusy."""
         view = self._view()
         if view is None or not self._has_room():
             return None
         allowance.take(CLIENT_BYTES)
 
-        def begin(transport: asyncio.Transport, before: asyncio.BaseProtocol) -> Callable[[], None]:
+        def begin(transport: asyncio.Transport, before: asyncio.BaseProtocol, early: bytes) -> Callable[[], None]:
             client = PushClient(self, transport, before, allowance, charged)
             self._enter(client)
+            if early:
+                client.receive(early)
             return lambda: client.close(CloseReason.GOING_AWAY, "the server stops; go on with another one")
 
-        return handshake(headers, common, begin)
+        return handshake(request, common, begin)
 
     def _enter(self, client: PushClient) -> None:
         view = self._view()

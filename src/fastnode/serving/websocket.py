@@ -11,7 +11,6 @@ import base64
 import binascii
 import hashlib
 import time
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,12 +18,12 @@ from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 from wsproto.frame_protocol import CloseReason
 
-from fastnode.http.messages import Response, header_fields
+from fastnode.http.messages import Response, header_fields, tokens_of
 from fastnode.kernels import clock
 from fastnode.serving.recipients import Recipient
 
 if TYPE_CHECKING:
-    from fastnode.http.messages import BeginStream
+    from fastnode.http.messages import BeginStream, Request
     from fastnode.http.meters import Traffic
     from fastnode.http.turns import Turns
     from fastnode.kernels import loop_time
@@ -64,9 +63,27 @@ def frame_of(text: bytes) -> bytes:
 ping_frame: Final = b"\x89\x00"
 
 
-def handshake(headers: Mapping[bytes, bytes], common: bytes, begin: BeginStream) -> Response:
+def _problem_of(request: Request) -> bytes | None:
+    """Why a request may not change the protocol (RFC 9110, section 7.8; RFC 6455, section 4.2.1)."""
+    options = tokens_of(request.headers, b"connection")
+    if request.is_http_1_0:
+        return b"WebSocket: the handshake must be HTTP/1.1"
+    if b"upgrade" not in options:
+        return b"WebSocket: the handshake must have the header Connection: Upgrade; does a proxy remove it?"
+    if b"close" in options or not request.keep_alive:
+        return b"WebSocket: the handshake must not have Connection: close"
+    if request.body or b"transfer-encoding" in request.headers:
+        return b"WebSocket: the handshake must not have a body"
+    return None
+
+
+def handshake(request: Request, common: bytes, begin: BeginStream) -> Response:
     """The answer to a request that asks for a WebSocket; ``common`` are the header lines of every answer."""
+    headers = request.headers
     text_fields = common + header_fields(("Content-Type", "text/plain; charset=utf-8"))
+    problem = _problem_of(request)
+    if problem is not None:
+        return Response(HTTPStatus.BAD_REQUEST, text_fields, problem)
     if headers.get(b"sec-websocket-version", b"").strip() != VERSION.encode():
         fields = text_fields + header_fields(("Sec-WebSocket-Version", VERSION))
         return Response(HTTPStatus.UPGRADE_REQUIRED, fields, b"WebSocket: only version 13 is spoken here")
@@ -173,14 +190,17 @@ class WebSocket(Recipient):
         return self._BUFFER
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.traffic.received_bytes += nbytes
+        self.receive(bytes(self._BUFFER[:nbytes]))
+
+    def receive(self, data: bytes) -> None:
+        """Read frames now, or in this connection's turn."""
+        self.traffic.received_bytes += len(data)
         self.has_answered = True
         if self.is_closed:
-            self._dropped_bytes += nbytes
+            self._dropped_bytes += len(data)
             if self._dropped_bytes > DROPPED_BYTES_MAX:
                 self.transport.abort()
             return
-        data = bytes(self._BUFFER[:nbytes])
         if self._turns.time.is_crowded or self._waiting:
             self.transport.pause_reading()
             self._waiting += data
