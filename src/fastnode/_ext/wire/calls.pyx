@@ -276,6 +276,8 @@ cdef class Buffer:
     cdef int put(self, const char *text, Py_ssize_t length) except -1:
         cdef Py_ssize_t wanted = self.used + length
         cdef char *larger
+        if length == 0:
+            return 0  # data may be NULL still, which memcpy must not get
         if self.is_packing:
             return self.member.add(text, length)
         if wanted > self.text_bytes_max:
@@ -347,8 +349,8 @@ cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes) noexcept:
 
 
 cdef inline int _put(Buffer out, const char *text, Py_ssize_t length) except -1:
-    # Fast path. If: there is room.  Then: nothing is called.
-    if out.is_packing or length > min(out.capacity, out.text_bytes_max) - out.used:
+    # Fast path. If: there is room, and data for it.  Then: nothing is called.
+    if out.is_packing or length >= min(out.capacity, out.text_bytes_max) - out.used:
         return out.put(text, length)
     memcpy(out.data + out.used, text, length)
     out.used += length
