@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,32 @@ def test_a_chain_of_ones_own_is_not_taken_for_the_sample(
     assert node.call("fastnode_getSyncStatus")["result"]["isSampleChain"] is False
     assert node.call("node_sendTx", next(made_txs(1)))["error"]["message"] == NO_NETWORK
     assert node.stop() == 0
+
+
+def test_a_chain_file_of_a_release_without_a_record_is_served_with_a_warning(
+    start_node: Callable[..., Any], short_chain: Path, tmp_path: Path
+) -> None:
+    first, rest = short_chain.read_text().split("\n", 1)
+    record = json.loads(first)
+    assert record["nodeInfo"]["nodeVersion"] == "4.1.2"
+    record["nodeInfo"]["nodeVersion"] = "9.1.0"
+    other = tmp_path / "other.jsonl"
+    other.write_text(f"{json.dumps(record)}\n{rest}")
+    for file, is_known in ((short_chain, True), (other, False)):
+        node = start_node("--chain-file", file).wait_until_serving()
+        wait_for_tip(node, SHORT_TIP)
+        request = urllib.request.Request(f"{node.url}/status", headers={"Accept": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+            notes = json.loads(response.read())["notes"]
+        warnings = lines(node, "the release of the chain has no record")
+        assert node.stop() == 0
+        if is_known:
+            assert "release" not in notes
+            assert warnings == []
+        else:
+            [warning] = warnings
+            assert notes["release"] == warning["reason"]
+            assert notes["release"].startswith("the chain is of node version 9.1.0, which belongs to no known release")
 
 
 def test_a_data_directory_that_is_not_given_is_temporary_and_removed(start_node: Callable[..., Any]) -> None:

@@ -13,6 +13,7 @@ from fastnode.errors import SettingError
 from fastnode.http.allowance import default_budget
 from fastnode.http.limits import Limits
 from fastnode.log import log_facts
+from fastnode.protocol import releases
 from fastnode.protocol.releases import Release
 from fastnode.serving.api_key import AdminKey, choose_admin_key
 from fastnode.values.counts import AUTO
@@ -29,6 +30,7 @@ __all__ = [
     "log_bodies",
     "log_history",
     "memory_budget_of",
+    "unknown_release",
     "untried_parts",
     "worker_count",
 ]
@@ -91,6 +93,21 @@ def check_release(settings: Settings, chain: ChainInfo) -> None:
         what = "the chain is of a release that no published node was tried with"
         reason = "; ".join(untried.values())
     logger.warning(what, extra=log_facts(release=release.name, reason=reason))
+
+
+def unknown_release(chain: ChainInfo) -> dict[str, str]:
+    """The warning, by its name in /status, that no record has the release of a chain, as that of a file; else empty."""
+    version = chain.node_version
+    if releases.of_version(version) is not None:
+        return {}
+    known = ", ".join(one.name for one in releases.known())
+    reason = (
+        f"the chain is of {f'node version {version}' if version else 'an unnamed node version'}, which belongs to no "
+        f"known release ({known}): it is served by the rules of {chain.release.name}. Use a newer fastnode, or import "
+        f"it again with --release-record FILE"
+    )
+    logger.warning("the release of the chain has no record", extra=log_facts(reason=reason))
+    return {"release": reason}
 
 
 def _release(version: str) -> list[str]:

@@ -20,6 +20,7 @@ from fastnode.app.ground.node_settings import (
     log_block_budget,
     log_bodies,
     log_history,
+    unknown_release,
     untried_parts,
 )
 from fastnode.app.ground.sample import NO_BLOCKS
@@ -139,7 +140,7 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     uploads = _uploads_of(foundation, operator)
     condition = Condition(views, foundation.control, mempool)
     condition.is_sample, condition.accepts_sample = foundation.is_sample, settings.accept_sample_chain
-    condition.missing.update(untried_parts(settings, chain.release))
+    condition.missing.update(untried_parts(settings, chain.release) | unknown_release(chain))
     configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)
     validators = Validators(settings.key_store_directory, configuration)
