@@ -20,6 +20,11 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def one_line(text: str) -> str:
+    """Return the text of another program without control characters: L1 nodes quote the bytes of a revert, NULs too."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
 class FastnodeError(Exception):
     """Root of the tree."""
 
@@ -414,10 +419,10 @@ class AnswerTooLarge(UpstreamFault):
 
 
 class UpstreamRejection(UpstreamError):
-    """Its answer is a JSON-RPC error: ``code``, ``message`` and ``data`` are its own."""
+    """Its answer is a JSON-RPC error: ``code``, ``message`` and ``data`` are its own, the text is fit for one line."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(f"{message} (code {code})")
+        super().__init__(f"{one_line(message)} (code {code})")
         self.code, self.message, self.data = code, message, data
 
 

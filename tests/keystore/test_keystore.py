@@ -224,8 +224,10 @@ NOT_AN_ACCOUNT = "must be a private key, an address, a remote signer's account o
         ({"validators": []}, "Schema validation failed: schemaVersion must be 1 or 2 (schemaVersion)"),
         ({"schemaVersion": 3, "validators": []}, "Schema validation failed: schemaVersion must be 1 or 2"),
         ({"schemaVersion": 1}, "Keystore must have at least validators or prover configuration"),
-        (store(extra=1), "Schema validation failed: Unrecognized key(s) in object: 1; known are"),
-        (store(coinbase=COINBASE), "Unrecognized key(s) in object: 1; known are"),  # only in version 2
+        (store(extra=1), 'Schema validation failed: Unrecognized key(s) in object: "extra"; known are'),
+        (store(coinbase=COINBASE, fee_recipient=1), 'in object: "coinbase", "fee_recipient"; known'),  # of version 2
+        (store(**{KEY_0: 1, MNEMONIC: 2}), "in object: one that may be a secret, one that may be a secret; known are"),
+        (store(**{KEY_0[2:]: 1}), "in object: one that may be a secret; known are"),
         (store(5), "Expected object (validators.0)"),
         (store(validator(KEY_0, extra=1)), "known are attester, coinbase, feeRecipient"),
         (store({"attester": KEY_0}), "Schema validation failed: Required (validators.0.feeRecipient)"),

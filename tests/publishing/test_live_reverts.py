@@ -11,7 +11,7 @@ import pytest
 from tests.publishing.live_l1 import ROLLUP, LiveL1, live_l1, needs_anvil
 from tests.publishing.recorded import rows
 
-from fastnode.errors import CallReverted
+from fastnode.errors import CallReverted, UpstreamRejection
 from fastnode.protocol.header import GasFees
 from fastnode.publishing import digests
 from fastnode.publishing.envelope import BlobBundle
@@ -44,6 +44,8 @@ def test_an_unknown_error_and_none_at_all_are_lines_too() -> None:
         bytes.fromhex("08c379a0") + (32).to_bytes(32, "big") + (9).to_bytes(32, "big") + b"too\nlate!".ljust(32, b"\0")
     )
     assert str(reverted(text, "it")) == "it was refused: too late!"
+    quoted = UpstreamRejection(3, "execution reverted: \x08\xc3y\xa0\0\0\0 \0\ttoo\0late\0\0")
+    assert str(quoted) == "execution reverted: Ãy too late (code 3)"
     panic = bytes.fromhex("4e487b71") + (17).to_bytes(32, "big")
     assert str(reverted(panic, "it")) == "it was refused: the contract panicked with code 0x11"
 

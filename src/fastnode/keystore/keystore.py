@@ -11,7 +11,7 @@
     Mnemonic    {mnemonic, addressIndex?, accountIndex?, addressCount?, accountCount?}
 
 A keystore is one file, or every ``*.json`` of a directory.  Objects are strict: an unknown key is an error.
-No error has any value of the file in it but addresses and paths.
+No error has any value of the file in it but addresses, paths and names of keys.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ _INDEX_MAX: Final = (1 << 31) - 1
 
 _PRIVATE_KEY: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
 _ETH_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
+#: A name that an error may show.  A private key or a mnemonic in the place of a name is longer, or has blanks.
+_NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,29}", re.ASCII)
 _AZTEC_ADDRESS: Final = _PRIVATE_KEY  # 32 bytes too
 
 Key = TypeVar("Key")
@@ -372,8 +374,8 @@ def _object(value: object, path: str) -> dict[str, Any]:
 def _require_keys(record: Mapping[str, Any], known: frozenset[str] | set[str], path: str) -> None:
     unknown = [key for key in record if key not in known]
     if unknown:
-        # Their number, not their names: a key may stand in the wrong place.
-        raise _Issue(f"Unrecognized key(s) in object: {len(unknown)}; known are {', '.join(sorted(known))}", path)
+        names = ", ".join(f'"{name}"' if _NAME.fullmatch(name) else "one that may be a secret" for name in unknown)
+        raise _Issue(f"Unrecognized key(s) in object: {names}; known are {', '.join(sorted(known))}", path)
 
 
 def _join(path: str, key: str) -> str:

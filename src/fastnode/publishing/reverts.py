@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any, Final
 
-from fastnode.errors import CallReverted, DecodeError, UpstreamRejection
+from fastnode.errors import CallReverted, DecodeError, UpstreamRejection, one_line
 from fastnode.publishing.encoding import selector
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, hex_data
@@ -172,5 +172,4 @@ def _words(content: bytes) -> list[str]:
 
 def _text_of(content: bytes) -> str:
     length = int.from_bytes(content[WORD_BYTES : 2 * WORD_BYTES], "big")
-    text = content[2 * WORD_BYTES :][: min(length, _TEXT_BYTES_MAX)].decode("utf-8", "replace")
-    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return one_line(content[2 * WORD_BYTES :][: min(length, _TEXT_BYTES_MAX)].decode("utf-8", "replace"))
