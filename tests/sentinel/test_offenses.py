@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -491,7 +492,8 @@ def test_the_thread_sees_what_a_reorg_replaces_once_the_chain_is_new_enough(
     with caplog.at_level(logging.WARNING, "fastnode.sentinel"):
         try:
             thread.on_committed(Committed(View(FakeView((1, A)))))  # type: ignore[arg-type]
-            assert not asked.get(timeout=PATIENCE_S)
+            for _ in range(2):  # by the thread of ingestion, and by its own
+                assert not asked.get(timeout=PATIENCE_S)
             is_ready[0] = True
             for view in (FakeView((1, B)), FakeView((1, C))):
                 thread.on_committed(Committed(View(view)))  # type: ignore[arg-type]
@@ -502,6 +504,37 @@ def test_the_thread_sees_what_a_reorg_replaces_once_the_chain_is_new_enough(
     assert set(store.seen(1)) == {B, C}
     assert len(store.offenses()) == 6
     assert caplog.messages == ["offenses found"]
+
+
+def test_the_thread_sees_what_a_reorg_replaces_during_a_look(
+    watch: Watch, sentinel: FakeSentinel, store: OffenseStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    sentinel.signed = dict.fromkeys((A, B, C), by(0, 1, 2, 3, 4))
+    watching = watch(**NOW, sentinel=sentinel)
+    original, begun, looked = watching.look, threading.Event(), queue.SimpleQueue[object]()
+    go_on = threading.Event()
+
+    def look(view: Any) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+        original(view)
+        looked.put(view)
+
+    watching.look = look  # type: ignore[method-assign]
+    thread = OffenseThread(watching, lambda: True)
+    thread.start()
+    views = [FakeView((1, A)), FakeView((1, B)), FakeView((1, C))]
+    try:
+        thread.on_committed(Committed(View(views[0])))  # type: ignore[arg-type]
+        assert begun.wait(PATIENCE_S)
+        for view in views[1:]:
+            thread.on_committed(Committed(View(view)))  # type: ignore[arg-type]
+        go_on.set()
+        assert [looked.get(timeout=PATIENCE_S) for _ in views] == views
+    finally:
+        go_on.set()
+        thread.close()
+    assert set(store.seen(1)) == {A, B, C}
 
 
 def test_what_l1_says_of_rounds_replaces_the_settings(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fastnode.errors import DatabaseFull
+from fastnode.errors import DatabaseFull, UpstreamRejection, UpstreamUnavailable
 from fastnode.loop import CLOCK, Clock
+from fastnode.sequencing.l1_time import L1Time
 from fastnode.sequencing.proposer import Sequencer
 from fastnode.sequencing.record import SlotOutcome
 from fastnode.sequencing.timetable import Timetable
 
 SLOT_S, L1_SLOT_S = 36, 12
+OWN, OTHER = b"\1" * 20, b"\2" * 20
+
+
+class Proposers:
+    """An endpoint of L1 where this node proposes in even slots."""
+
+    def __init__(self, slot_at: Callable[[int], int]) -> None:
+        self._slot_at = slot_at
+
+    def answers(self, calls: Sequence[tuple[str, list[Any]]]) -> list[str]:
+        slots = [self._slot_at(int(call["data"][-64:], 16)) for _, [call, _] in calls]
+        return ["0x" + bytes(12).hex() + (OTHER if slot % 2 else OWN).hex() for slot in slots]
+
+    def read(self, *_: object) -> Any:
+        raise UpstreamRejection(3, "execution reverted")  # no escape hatch
 
 
 class Slots:
@@ -25,12 +42,21 @@ class Slots:
         build_start = self.newest_timestamp - elapsed_s
         genesis = build_start + L1_SLOT_S - 100 * SLOT_S
         facts = SimpleNamespace(
-            slot_at=lambda at: int(at - genesis) // SLOT_S, start_of_slot=lambda slot: int(genesis + slot * SLOT_S)
+            slot_at=lambda at: int(at - genesis) // SLOT_S,
+            start_of_slot=lambda slot: int(genesis + slot * SLOT_S),
+            target_committee_size=4,
+            epoch_duration=4,
+            rollup=bytes(20),
         )
         state = SimpleNamespace(pending=0, proven=0, can_prune=False)
         none = SimpleNamespace(number=0)
         tips = SimpleNamespace(checkpointed=SimpleNamespace(block=none, checkpoint=none))
-        view = SimpleNamespace(chain=SimpleNamespace(tips=tips, block_info=lambda number: None))
+        #: Checkpoints by slot that others have published.
+        self.published: dict[int, int] = {}
+        chain = SimpleNamespace(
+            tips=tips, block_info=lambda number: None, checkpoint_number_by_slot=lambda slot: self.published.get(slot)
+        )
+        view = SimpleNamespace(chain=chain)
         parts: Any = SimpleNamespace(
             reader=SimpleNamespace(
                 seen=lambda: (facts, state),
@@ -39,6 +65,7 @@ class Slots:
                 newest_block_may_be_old=False,
                 slot_duration=L1_SLOT_S,
                 clock=clock,
+                run=lambda work: work(Proposers(facts.slot_at)),
             ),
             candidates=SimpleNamespace(notice=lambda: None, on_arrival=None),
             is_paused=lambda: False,
@@ -46,9 +73,12 @@ class Slots:
             chain=SimpleNamespace(view=lambda: view),
             invalidation=SimpleNamespace(newest=None),
             guard=SimpleNamespace(newest=begun),
+            door=SimpleNamespace(attesters=lambda: (OWN,)),
+            publisher=SimpleNamespace(warm_up=lambda: None),
         )
-        options: Any = SimpleNamespace(timetable=Timetable(slot_s=SLOT_S, publishing_s=L1_SLOT_S), poll_s=0.1)
-        self.reader, self.state, self.chain = parts.reader, state, parts.chain
+        timetable = Timetable(slot_s=SLOT_S, publishing_s=L1_SLOT_S)
+        options: Any = SimpleNamespace(timetable=timetable, poll_s=0.1, is_fisherman=False)
+        self.parts, self.reader, self.state, self.chain = parts, parts.reader, state, parts.chain
         self.sequencer = Sequencer(parts, options)
         self.looked_at: list[int] = []
 
@@ -60,6 +90,11 @@ class Slots:
 
     def look(self) -> None:
         self.sequencer._look()
+
+    def noted(self) -> list[tuple[int, str, str]]:
+        """Slots with outcome and reason, oldest first."""
+        newest = self.sequencer.record.describe()["newest"]
+        return [(each["slot"], each["outcome"], each["reason"]) for each in reversed(newest)]
 
 
 def test_a_slot_that_had_begun_long_before_the_start_is_not_this_nodes_to_miss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,3 +202,81 @@ def test_a_reorg_of_l1_behind_the_own_checkpoint_is_not_waited_for(monkeypatch: 
     slots.sequencer._time = None
     slots.look()
     assert slots.looked_at == [100, 101]
+
+
+# ---- slots that pass without an attempt -------------------------------------------------------------------------
+
+
+class Passing(Slots):
+    """Has looked at slot 100; slots pass by ``pass_to``."""
+
+    def __init__(self) -> None:
+        super().__init__(elapsed_s=2)
+        self.begun = self.now = self.reader.newest_timestamp
+        self.sequencer._time = L1Time(lambda: self.reader.newest_timestamp, L1_SLOT_S, wall=lambda: self.now)
+        self.sequencer._turn()
+
+    def pass_to(self, slot: int, *, l1_goes_on: bool = True) -> None:
+        self.now = self.begun + (slot - 100) * SLOT_S
+        if l1_goes_on:
+            self.reader.newest_timestamp = self.now
+        self.sequencer._turn()
+
+
+def test_own_slots_that_pass_while_an_earlier_one_lasts_are_missed() -> None:
+    slots = Passing()
+    slots.pass_to(105)
+    assert slots.looked_at == [100, 105]
+    busy = "this node was busy with slot 100 until it was over"
+    assert slots.noted() == [
+        (100, "missed", "it is a test"),
+        (102, "missed", busy),
+        (104, "missed", busy),
+        (105, "missed", "it is a test"),
+    ]
+    assert slots.sequencer.record.counts["missed"] == 4
+    assert "the last 4 slots were missed; slot 105" in str(slots.sequencer.record.trouble)
+
+
+def test_own_slots_that_pass_while_l1_is_silent_have_that_reason(caplog: pytest.LogCaptureFixture) -> None:
+    slots = Passing()
+    for slot in (102, 103, 104):
+        slots.pass_to(slot, l1_goes_on=False)
+    assert len(slots.noted()) == 1
+    caplog.clear()
+    slots.pass_to(106)
+    late = "waits for L1, of which the newest blocks are missing"
+    assert slots.noted()[1:] == [(102, "missed", late), (104, "missed", late), (106, "missed", "it is a test")]
+    assert [record.message for record in caplog.records] == ["slot", "slot"]
+    slots.pass_to(107)
+    assert len(slots.noted()) == 5, "each is noted once"
+
+
+def test_passed_slots_are_accounted_for_once_l1_answers() -> None:
+    slots = Passing()
+    run = slots.reader.run
+
+    def fail(_work: object) -> None:
+        raise UpstreamUnavailable("no endpoint answers")
+
+    slots.reader.run = fail
+    slots.pass_to(103)
+    assert [slot for slot, *_ in slots.noted()] == [100, 103]
+    slots.reader.run = run
+    slots.pass_to(103)
+    assert [slot for slot, *_ in slots.noted()] == [100, 102, 103]
+
+
+def test_a_passed_slot_that_another_node_of_its_proposer_took_is_not_missed() -> None:
+    slots = Passing()
+    slots.published[102] = 7
+    slots.pass_to(103)
+    assert slots.noted()[1][:2] == (102, "yielded")
+
+
+def test_slots_that_a_moved_clock_of_l1_leaves_out_are_nobodys() -> None:
+    """A development chain whose time jumps: no block of L1 could have had their checkpoints."""
+    slots = Passing()
+    slots.reader.newest_timestamp += 10 * SLOT_S
+    slots.sequencer._turn()
+    assert [slot for slot, *_ in slots.noted()] == [100, 110]

@@ -25,6 +25,7 @@ from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.terms import STATE_SLOT
 
 if TYPE_CHECKING:
+    from fastnode.archiver.queries import ChainView
     from fastnode.publishing.propose import EpochProof
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import View
@@ -96,6 +97,8 @@ class Prover:
         self._loop = Loop(
             "fastnode-prover", self._turn, what="epochs are not proven", clock=reader.clock, on_error=self._on_broken
         )
+        #: The epoch whose proof is due, and its first checkpoint.
+        self._due: tuple[int, int] | None = None
         #: The newest proof that L1 has taken: its end.
         self._sent: tuple[int, int] = (-1, -1)
         self._retry_at = 0.0
@@ -167,6 +170,7 @@ class Prover:
             return
         chain = view.chain
         current = facts.slot_at(self._reader.newest_timestamp) // facts.epoch_duration
+        self._account_for_pruned(chain, state.proven, facts, current)
         found = next_epoch(
             chain,
             state.proven,
@@ -178,6 +182,18 @@ class Prover:
             self.state = f"waits for epoch {current} to be complete" if found is None else self.state
             return
         self._prove(view, facts, *found)
+
+    def _account_for_pruned(self, chain: ChainView, proven: int, facts: RollupFacts, current: int) -> None:
+        """Note an epoch that left the chain unproven, as it does when its time passes while L1 is not read."""
+        first = chain.checkpoint(proven + 1) if chain.tips.checkpointed.checkpoint.number > proven else None
+        found = None if first is None else (first.slot_number // facts.epoch_duration, first.number)
+        due = self._due
+        if due is not None and proven < due[1] and (found is None or found[0] != due[0]):
+            if current <= due[0] + facts.proof_submission_epochs:
+                return  # a reorg of L1 may bring it back
+            self.failures += 1
+            logger.warning("epoch pruned unproven", extra=log_facts(epoch=due[0], start=due[1]))
+        self._due = found
 
     def _may_prove(self, facts: RollupFacts) -> bool:
         if self._options.command is not None:

@@ -26,6 +26,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from fastnode.archiver.queries import ChainView
@@ -42,6 +43,9 @@ from fastnode.view import Committed
 __all__ = ["PENALTIES", "OffenseThread", "OffenseWatch"]
 
 logger = logging.getLogger(__name__)
+
+#: Each view holds snapshots of databases.
+_VIEWS_MAX: Final = 8
 
 #: The key of the configuration that has the penalty of each kind.
 PENALTIES: Final[Mapping[OffenseType, str]] = {
@@ -260,16 +264,18 @@ def _inactive(
 
 
 class OffenseThread:
-    """Looks at each view of the chain that is committed, or at the newest of those that came during a look.
+    """Looks at each view of the chain that is committed, in order: what a reorg replaces is in no later one.
 
-    It looks at once, since the checkpoints that a reorg replaces are gone soon.
+    Views that come during a long look wait, up to ``_VIEWS_MAX``; older ones are dropped, with a line in the log.
     """
 
     def __init__(self, watch: OffenseWatch, is_ready: Callable[[], bool]) -> None:
         self._watch = watch
         self._is_ready = is_ready
-        #: The newest view that was not looked at.
-        self._views: deque[ChainView] = deque(maxlen=1)
+        #: Views that were not looked at, the newest last.
+        self._views: deque[ChainView] = deque()
+        self._dropped = 0
+        self._was_ready = False
         self._failed: str | None = None
         self._loop = Loop("fastnode-offenses", self._turn, what="offenses are not looked for", clock=watch.clock)
 
@@ -278,7 +284,14 @@ class OffenseThread:
 
     def on_committed(self, committed: Committed) -> None:
         """Ingestion has published a view; it does not wait for the look."""
+        if not self._was_ready:
+            self._views.clear()
+        self._was_ready = self._is_ready()
         self._views.append(committed.view.chain)
+        while len(self._views) > _VIEWS_MAX:
+            with suppress(IndexError):  # the thread has just taken it
+                self._views.popleft()
+                self._dropped += 1
         self._loop.wake()
 
     def close(self) -> None:
@@ -292,9 +305,12 @@ class OffenseThread:
 
     def _turn(self) -> None:
         # Other nodes judged the older epochs long ago.
-        if self._views and self._is_ready():
+        while self._views and self._is_ready():
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                logger.warning("offenses: states of the chain dropped unread", extra=log_facts(count=dropped))
             try:
-                self._watch.look(self._views.pop())
+                self._watch.look(self._views.popleft())
             except FastnodeError as error:  # the next view may do; until then the probes tell it
                 self._failed = f"offenses are not looked for: {error}"
                 logger.warning("offenses are not looked for", extra=log_facts(reason=str(error)))

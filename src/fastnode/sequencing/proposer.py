@@ -39,7 +39,14 @@ from fastnode.sequencing.l1_time import L1Time
 from fastnode.sequencing.options import SequencerOptions
 from fastnode.sequencing.record import SlotOutcome, SlotRecord
 from fastnode.sequencing.slot_guard import SlotGuard
-from fastnode.sequencing.turns import Turn, is_hatch_open, read_minimum_fee, read_turn, require_turn
+from fastnode.sequencing.turns import (
+    Turn,
+    is_hatch_open,
+    read_minimum_fee,
+    read_proposers,
+    read_turn,
+    require_turn,
+)
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.state import L1State
 
@@ -49,6 +56,7 @@ if TYPE_CHECKING:
     from fastnode.sequencing.chain import ProposedChain
     from fastnode.sequencing.l1_publication import KeyDoor, L1Publication, Published
     from fastnode.sequencing.voting import Ballot, Vote, Voting
+    from fastnode.sources.l1.endpoints import L1Endpoint
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import View
 
@@ -61,6 +69,8 @@ _CHANCE: Final = random.Random()
 _MISSED_L1_BLOCK: Final = 0.5
 #: The coinbase of what a fisherman builds where there is no committee: L1 refuses the address zero.
 _SOMEBODY: Final = bytes(19) + b"\1"
+#: Slots that passed without an attempt, of which each is accounted for; older ones are logged together.
+_PASSED_MAX: Final = 1_024
 #: The longest pause after what nobody expected, in seconds: slots are short.
 _BROKEN_MAX_S: Final = 1.0
 
@@ -97,6 +107,11 @@ class Sequencer:
         #: The newest slot that was looked at, or begun before a restart: what was signed then is not signed again.
         self._done = parts.guard.newest
         self._is_first = True
+        #: Slots that passed without an attempt, until they are accounted for; with the slot before them.
+        self._passed: list[tuple[range, int]] = []
+        #: Reason that no attempt is made now, and the last one of each slot.
+        self._waiting: str | None = None
+        self._waited: dict[int, str] = {}
         #: The L1 block that has our newest checkpoint.
         self._published_in = 0
         self._time: L1Time | None = None
@@ -158,20 +173,26 @@ class Sequencer:
         try:
             self._look()
         except (UpstreamError, DecodeError) as error:
-            self.state = f"waits for L1: {error}"
+            self._wait(f"waits for L1: {error}")
         except (SlotLost, DatabaseError) as error:  # between slots: the chain rests, or the disk is full
-            self.state = f"waits: {error}"
+            self._wait(f"waits: {error}")
+        try:
+            self._note_waiting()
+            self._account_for_passed()
+        except (UpstreamError, DecodeError, SlotLost) as error:  # at the next turn
+            logger.debug("passed slots: not accounted for", extra=log_facts(reason=str(error)))
         return self._options.poll_s
 
     def _look(self) -> None:
         parts = self._parts
+        self._waiting = None
         # Between slots too, or those that peers have sent would come of age in the middle of the next one.
         parts.candidates.notice()
         if parts.is_paused():
-            self.state = "paused"
+            self._wait("paused")
             return
         if not parts.is_ready():
-            self.state = "waits until the chain has caught up"
+            self._wait("waits until the chain has caught up")
             return
         newest_l1_block = parts.reader.newest_number  # before the state, which is not older then
         facts, state = parts.reader.seen()
@@ -185,20 +206,74 @@ class Sequencer:
             return
         if not self._has_seen(facts, clock, slot):
             if clock.is_late:
-                self.state = "waits for L1, of which the newest blocks are missing"
+                self._wait("waits for L1, of which the newest blocks are missing")
             return
         parent = self._parent(view, state, newest_l1_block)
         if parent is None:
-            self.state = "waits until the chain is as new as L1"
+            self._wait("waits until the chain is as new as L1")
             return
         elapsed = clock.since(facts.start_of_slot(slot) - clock.l1_slot_s)
         is_first, self._is_first = self._is_first, False
+        # Before the first look it is not known what passed; an L1 whose clock is moved has no blocks in between.
+        if not is_first and clock.is_in_step and slot > self._done + 1:
+            self._passed.append((range(self._done + 1, slot), self._done))
         self._done = slot  # whatever becomes of it
         if is_first and self._options.timetable.is_too_late(elapsed):
             # It passes without this node, and was not its to miss.
             self.state = f"slot {slot} had begun before the start"
         else:
             self._slot(facts, state, slot, clock)
+
+    def _wait(self, reason: str) -> None:
+        self.state = self._waiting = reason
+
+    def _note_waiting(self) -> None:
+        """Remember the reason that no attempt is made at the current slot.  UpstreamError."""
+        if self._waiting is None:
+            return
+        facts, _ = self._parts.reader.seen()
+        slot = facts.slot_at(self._clock().next_block())
+        if slot > self._done:
+            self._waited[slot] = self._waiting
+            while len(self._waited) > _PASSED_MAX:
+                del self._waited[next(iter(self._waited))]
+
+    def _account_for_passed(self) -> None:
+        """Note the own slots among those that passed without an attempt.  UpstreamError, SlotLost."""
+        if not self._passed:
+            return
+        slots, before = self._passed[0]
+        if not self._options.is_fisherman:
+            facts, _ = self._parts.reader.seen()
+            own, chain = self._own_of(facts, slots[-_PASSED_MAX:]), self._parts.chain.view().chain
+            for slot in own:
+                if chain.checkpoint_number_by_slot(slot) is not None:
+                    outcome, reason = SlotOutcome.YIELDED, "another node of its proposer published its checkpoint"
+                else:
+                    outcome = SlotOutcome.MISSED
+                    reason = self._waited.get(slot) or f"this node was busy with slot {before} until it was over"
+                self.record.note(slot, outcome, reason)
+                level = logging.WARNING if outcome is SlotOutcome.MISSED else logging.INFO
+                logger.log(level, "slot", extra=log_facts(slot=slot, outcome=str(outcome), reason=reason))
+            if len(slots) > _PASSED_MAX:
+                logger.warning(
+                    "slots passed without an attempt", extra=log_facts(slots=len(slots) - _PASSED_MAX, first=slots[0])
+                )
+        self._waited = {slot: reason for slot, reason in self._waited.items() if slot > slots[-1]}
+        del self._passed[0]
+
+    def _own_of(self, facts: RollupFacts, slots: range) -> list[int]:
+        """Slots in which this node was to propose.  UpstreamError."""
+        own = set(self._parts.door.attesters())
+
+        def read(endpoint: L1Endpoint) -> list[int]:
+            proposers = read_proposers(endpoint, facts, slots)
+            mine = [slot for slot, proposer in proposers.items() if proposer is None or proposer in own]
+            epochs = {slot // facts.epoch_duration: slot for slot in mine}
+            open_epochs = {epoch for epoch, slot in epochs.items() if is_hatch_open(endpoint, facts, slot)}
+            return [slot for slot in mine if slot // facts.epoch_duration not in open_epochs]
+
+        return self._parts.reader.run(read)
 
     def _clock(self) -> L1Time:
         if self._time is None:

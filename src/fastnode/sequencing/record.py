@@ -57,7 +57,7 @@ class _Slot:
 
 
 class SlotRecord:
-    """Written by the proposer's thread, read by any."""
+    """Written by the proposer's thread, read by any.  Slots that passed unnoticed are noted after later ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -89,15 +89,28 @@ class SlotRecord:
             at=time.time(),
         )
         with self._lock:
-            self._newest.append(entry)
+            is_late = bool(self._newest) and slot < self._newest[-1].slot
+            self._insert(entry)
             self.counts[str(outcome)] += 1
             if outcome is SlotOutcome.PROPOSED:
                 self.blocks += blocks
                 self.txs += txs
-            if outcome is SlotOutcome.MISSED:
+            if is_late:
+                # It counts where the later ones were missed too.
+                self._missed_in_a_row += outcome is SlotOutcome.MISSED and self._missed_in_a_row > 0
+            elif outcome is SlotOutcome.MISSED:
                 self._missed_in_a_row += 1
             elif outcome is not SlotOutcome.OTHERS:
                 self._missed_in_a_row = 0
+
+    def _insert(self, entry: _Slot) -> None:
+        if len(self._newest) == KEPT_MAX and entry.slot < self._newest[0].slot:
+            return
+        later = []
+        while self._newest and self._newest[-1].slot > entry.slot:
+            later.append(self._newest.pop())
+        self._newest.append(entry)
+        self._newest.extend(reversed(later))
 
     @property
     def trouble(self) -> str | None:

@@ -18,7 +18,16 @@ from fastnode.sources.l1.endpoints import L1Endpoint, contract_call
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.terms import STATE_SLOT
 
-__all__ = ["CAN_PROPOSE", "Turn", "is_hatch_open", "pending_override", "read_minimum_fee", "read_turn", "require_turn"]
+__all__ = [
+    "CAN_PROPOSE",
+    "Turn",
+    "is_hatch_open",
+    "pending_override",
+    "read_minimum_fee",
+    "read_proposers",
+    "read_turn",
+    "require_turn",
+]
 
 #: Slot and number of a checkpoint on this archive by this proposer, at this time.
 CAN_PROPOSE: Final = Function("canProposeAtTime(uint256,bytes32,address)", Kind.NUMBER, Kind.NUMBER)
@@ -53,6 +62,20 @@ def read_turn(endpoint: L1Endpoint, facts: RollupFacts, slot: int) -> Turn:
     if not committee or proposer == _NO_ADDRESS:
         return Turn(slot=slot, timestamp=time, committee=(), proposer=None)
     return Turn(slot=slot, timestamp=time, committee=tuple(committee), proposer=proposer)
+
+
+def read_proposers(endpoint: L1Endpoint, facts: RollupFacts, slots: Sequence[int]) -> dict[int, bytes | None]:
+    """Proposers of slots that are over, None where anybody could propose; without slots that no validator could
+    propose in.  UpstreamError."""
+    if facts.target_committee_size == 0:
+        return dict.fromkeys(slots)
+    calls = [contract_call(facts.rollup, contracts.PROPOSER_AT, facts.start_of_slot(slot)) for slot in slots]
+    found: dict[int, bytes | None] = {}
+    for slot, answer in zip(slots, endpoint.answers(calls), strict=True):
+        if not isinstance(answer, UpstreamRejection):
+            proposer: bytes = contracts.PROPOSER_AT.decode(answer)[0]
+            found[slot] = None if proposer == _NO_ADDRESS else proposer
+    return found
 
 
 def is_hatch_open(endpoint: L1Endpoint, facts: RollupFacts, slot: int) -> bool:
