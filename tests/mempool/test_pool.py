@@ -511,6 +511,61 @@ def test_a_protected_tx_can_be_mined(pool: Harness) -> None:
     assert pool.pool.state_of(word(1)) is TxState.MINED
 
 
+def test_a_protected_tx_that_was_mined_and_undone_stays_protected_until_its_slot_is_over(pool: Harness) -> None:
+    before = pool.ledger
+    for number in (1, 2):
+        pool.add(entry(number))
+    pool.pool.protect([word(1)], slot=7)
+    pool.mine(entry(1), entry(2))
+    pool.pool.protect([word(2)], slot=8)
+    pool.undo_to(before)
+    assert pool.pending() == []
+    assert {pool.pool.state_of(word(number)) for number in (1, 2)} == {TxState.PROTECTED}
+    pool.pool.release_before(8)
+    assert pool.pending() == [1]
+    pool.pool.release_before(9)
+    assert pool.pending() == [2, 1]
+
+
+def test_a_protected_tx_that_is_undone_after_its_slot_is_pending(pool: Harness) -> None:
+    before = pool.ledger
+    pool.add(entry(1))
+    pool.pool.protect([word(1)], slot=7)
+    pool.mine(entry(1))
+    pool.pool.release_before(8)
+    pool.undo_to(before)
+    assert pool.pending() == [1]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_tx_that_was_protected_and_is_undone_after_a_restart_is_given_back(pool: Harness, is_restarted: bool) -> None:
+    before = pool.ledger
+    pool.add(entry(1))
+    pool.pool.protect([word(1)], slot=7)
+    pool.mine(entry(1))
+    if is_restarted:
+        pool.restart()
+    pool.undo_to(before)
+    assert pool.pool.state_of(word(1)) is TxState.PROTECTED
+    pool.pool.release_before(8)
+    assert pool.pending() == [1]
+
+
+def test_a_tx_that_a_proposal_named_before_it_came_is_protected_whatever_its_rivals_pay(pool: Harness) -> None:
+    pool.add(entry(1, fee=9, nullifiers=[7]))
+    pool.pool.protect([word(2), word(3)], slot=7)
+    with pytest.raises(TxRejected):
+        pool.add(entry(4, fee=1, nullifiers=[7]))
+    assert pool.pool.consider_entry(entry(2, fee=1, nullifiers=[7])) is Added.ACCEPTED
+    assert pool.add(entry(2, fee=1, nullifiers=[7])) is Added.ACCEPTED
+    assert pool.pending() == [1]
+    assert pool.pool.state_of(word(2)) is TxState.PROTECTED
+    pool.pool.release_before(8)
+    assert pool.pool.state_of(word(2)) is TxState.DELETED, "its rival pays more"
+    pool.add(entry(3))
+    assert pool.pending() == [1, 3], "its slot is over"
+
+
 def test_what_became_impossible_in_a_proposal_is_dropped_when_released(pool: Harness) -> None:
     pool.add(entry(1, nullifiers=[7]))
     pool.pool.protect([word(1)], slot=7)

@@ -12,6 +12,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ class Model:
         self.deleted: set[bytes] = set()
         #: Left with their anchor, and the head then.
         self.stranded: dict[bytes, tuple[PoolEntry, int]] = {}
+        #: Slots of proposals that name what is not there, and the first slot that is not over.
+        self.awaited: dict[bytes, int] = {}
+        self.released = 0
+
+    def slot_of(self, item: PoolEntry) -> int:
+        """Of the proposal that protects what does not wait."""
+        slot = max(item.slot, self.awaited.get(item.hash, 0))
+        return slot if slot >= self.released else 0
+
+    def protect(self, item: PoolEntry, slot: int) -> None:
+        self.awaited.pop(item.hash, None)
+        self.stranded.pop(item.hash, None)
+        self.waiting[item.hash] = item.moved(TxState.PROTECTED, slot=slot)
 
     def in_state(self, state: TxState) -> list[PoolEntry]:
         found = [item for item in self.waiting.values() if item.state is state]
@@ -134,6 +148,9 @@ class Model:
 
     def put_back(self, items: list[PoolEntry], book: BookLedger, now: int) -> None:
         for item in sorted(items, key=lambda item: item.rank, reverse=True):
+            if slot := self.slot_of(item):
+                self.protect(item, slot)
+                continue
             rivals = [other for other in self.pending if set(other.nullifiers) & set(item.nullifiers)]
             if self.is_possible(item, book, now) and all(item.rank > other.rank for other in rivals):
                 self.delete(rivals)
@@ -162,6 +179,8 @@ class Game:
         self.past: list[BookLedger] = []
         #: In blocks of others, and not in the pool then.
         self.strangers: list[PoolEntry] = []
+        self.slot = 2
+        self.protected_newcomers = self.protected_again = 0
 
     @property
     def moves(self) -> list[tuple[Callable[[], None], int]]:
@@ -200,9 +219,15 @@ class Game:
         elif not model.is_possible(item, book, now) and item.hash in book.txs:
             assert outcome is Added.KNOWN
             model.stranded.pop(item.hash, None)
-            model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash])
+            slot = model.slot_of(item)
+            model.awaited.pop(item.hash, None)
+            model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash], slot=slot)
         elif not model.is_possible(item, book, now):
             assert outcome is Added.IGNORED
+        elif slot := model.slot_of(item):
+            assert outcome is Added.ACCEPTED
+            model.protect(item, slot)
+            self.protected_newcomers += 1
         else:
             rejected, leaving = model.rejection(item, book, by_rank=origin is Origin.NODE)
             assert outcome == (rejected or Added.ACCEPTED)
@@ -228,7 +253,8 @@ class Game:
         model.put_back(model.found_again(book), book, self.harness.now)
         spent = {word(number) for number in foreign} | {n for item in [*taken, *strangers] for n in item.nullifiers}
         for item in taken:
-            model.waiting[item.hash] = item.moved(TxState.MINED, block=self.harness.ledger.head)
+            slot = model.waiting[item.hash].slot
+            model.waiting[item.hash] = item.moved(TxState.MINED, block=self.harness.ledger.head, slot=slot)
         model.delete([item for item in model.pending if spent & set(item.nullifiers)])
         model.delete([item for item in model.pending if item.expiration <= self.harness.now])
         model.tidy(self.harness.ledger)
@@ -246,7 +272,7 @@ class Game:
         model, book, now = self.model, self.harness.ledger, self.harness.now
         for item in list(model.waiting.values()):
             if item.hash in book.txs:
-                model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash])
+                model.waiting[item.hash] = item.moved(TxState.MINED, block=book.txs[item.hash], slot=item.slot)
         undone = [item for item in model.in_state(TxState.MINED) if item.hash not in book.txs]
         for item in model.pending:
             if not model.is_possible(item, book, now):
@@ -256,6 +282,7 @@ class Game:
             model.delete(undone)
         else:
             returning += undone
+            self.protected_again += sum(model.slot_of(item) > 0 for item in undone)
         model.put_back(returning, book, now)
         model.tidy(book)
 
@@ -264,19 +291,28 @@ class Game:
             self.harness.restart()
         else:
             self.harness.restart_after_a_crash()
+        self.model.awaited, self.model.released = {}, 0
         self._reconcile()
 
     def protect(self) -> None:
-        slot = self.dice.randrange(1, 4)
-        taken = self._some(self.model.pending, 2)
-        self.harness.pool.protect([item.hash for item in taken], slot)
+        model, slot = self.model, self.slot + self.dice.randrange(-1, 3)
+        taken = self._some(model.pending, 2) + self._some(model.in_state(TxState.MINED), 1)
+        others = [tx_hash for tx_hash in self.dice.sample([*map(word, NUMBERS)], 2) if tx_hash not in model.waiting]
+        self.harness.pool.protect([*(item.hash for item in taken), *others], slot)
         for item in taken:
-            self.model.waiting[item.hash] = item.moved(TxState.PROTECTED, slot=slot)
+            if item.state is TxState.MINED:
+                model.waiting[item.hash] = replace(item, slot=slot)
+            else:
+                model.protect(item, slot)
+        model.awaited |= dict.fromkeys(others, slot)
         self.model.tidy(self.harness.ledger)
 
     def release(self) -> None:
-        model, slot = self.model, self.dice.randrange(1, 5)
+        self.slot += self.dice.randrange(2)
+        model, slot = self.model, self.slot
         self.harness.pool.release_before(slot)
+        model.released = max(model.released, slot)
+        model.awaited = {tx_hash: named for tx_hash, named in model.awaited.items() if named >= slot}
         released = [item for item in model.in_state(TxState.PROTECTED) if item.slot < slot]
         model.put_back(released, self.harness.ledger, self.harness.now)
         model.tidy(self.harness.ledger)
@@ -340,11 +376,16 @@ def test_pool_and_model_agree_after_every_step(seed: int) -> None:
 def test_the_games_reach_every_rule() -> None:
     """A model test that never meets a conflict proves nothing."""
     seen: set[str] = set()
+    protected_newcomers = protected_again = 0
     for seed in range(100, 104):
         with playing(seed) as game:
             events = game.harness.pool.events
             game.play()
             seen |= set(events) | set(game.harness.pool.events)
+            protected_newcomers += game.protected_newcomers
+            protected_again += game.protected_again
+    assert protected_newcomers > 0
+    assert protected_again > 0
     expected = {"accepted", "known", "ignored", "rejected NULLIFIER_CONFLICT", "rejected LOW_PRIORITY_FEE"}
     expected |= {"rejected INSUFFICIENT_FEE_PAYER_BALANCE", "evicted nullifier conflict", "evicted low priority"}
     expected |= {"evicted insufficient fee payer balance", f"evicted {UNKNOWN_ANCHOR}"}

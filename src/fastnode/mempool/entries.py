@@ -5,7 +5,7 @@ Record, big-endian::
       0  state u8 | flags u8 (1 = public, 2 = forwarded, 4 = proof checked)
       2  arrival u64           numbers the transactions in the order they came
      10  block u32             mined: in this block; deleted: when this was the head
-     14  slot u32              protected: for a proposal of this slot
+     14  slot u32              protected: for a proposal of this slot; mined: likewise, should the block be undone
      18  expiration u64        seconds
      26  gas limits            da u32, l2 u32
      34  priority fee u128     per L2 gas

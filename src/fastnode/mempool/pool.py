@@ -4,9 +4,11 @@ The truth is in memory, one small entry per transaction; every change is staged 
 same lock that made it, and :meth:`TxPool.add` returns only after it is durable.  Contents stay on disk.
 
     newcomer ── in-pool checks ── rules (rules.py) ──► pending ──► mined ──► (finalized) gone
-                     │ ignored        │ TxRejected      │   ▲  ▲      │ undone
-                                                        ▼   │  └──────┘
-                                                     protected            pending ──► deleted
+       │             │ ignored        │ TxRejected      │   ▲  ▲      │ undone
+       │                                                ▼   │  └──────┤
+       └── named by a proposal ────────────────────► protected ◄───────┘ while its slot is not over
+
+    pending ──► deleted
 
 A final transaction can be kept (final_txs.py): its record goes, its content stays.  So does the content of a deleted
 one whose anchor was taken back, until the block before which it was deleted is final: it is back with its anchor.
@@ -56,6 +58,8 @@ NOT_READY: Final = "P2P client not ready"
 
 #: Number of deleted transactions that are remembered.
 DELETED_KEPT_MAX: Final = 10_000
+#: Number of hashes that proposals have named before their transactions came.
+AWAITED_MAX: Final = 10_000
 _UNDONE: Final = "block undone"
 
 
@@ -92,6 +96,10 @@ class TxPool:
         self._arrivals = 0
         #: No transaction is protected for an earlier slot; None: none is protected.
         self._protected_from: int | None = None
+        #: Slots before this one are over.
+        self._released_before = 0
+        #: Slots of the proposals that name transactions which are not here yet, by hash, oldest first.
+        self._awaited: dict[bytes, int] = {}
         self._changes: list[Change] = []
         self._is_closed = False
         self._kept = KeptTxs(self.options.keep, store.kept_rows())
@@ -257,7 +265,8 @@ class TxPool:
                 return Added.KNOWN
             if self._ineligible_reason(entry) is not None:
                 return Added.IGNORED
-            self._evictions_for(entry, origin)
+            if not self._protecting_slot(entry):
+                self._evictions_for(entry, origin)
             return Added.ACCEPTED
 
     def insert(self, entry: PoolEntry, tx_json: bytes, *, origin: Origin = Origin.CLIENT) -> Added:
@@ -303,10 +312,16 @@ class TxPool:
             logger.info("tx 0x%s is ignored: %s", entry.hash.hex(), reason)
             self._changes += self._departed.note(entry.hash, reason)
             return Added.IGNORED
-        for old, cause in self._evictions_for(entry, origin):
-            self._delete(old, cause)
+        slot = self._protecting_slot(entry)
+        if not slot:
+            for old, cause in self._evictions_for(entry, origin):
+                self._delete(old, cause)
         self._arrivals += 1
-        self._make_pending(replace(entry, state=TxState.PENDING, arrival=self._arrivals, block=0, slot=0))
+        entry = replace(entry, arrival=self._arrivals)
+        if slot:
+            self._protect(entry, slot)
+        else:
+            self._make_pending(entry.moved(TxState.PENDING))
         self._changes.append((json_key(entry.hash), tx_json))
         self._tidy()
         return Added.ACCEPTED
@@ -315,7 +330,9 @@ class TxPool:
         """Take one that came after the block that has it: should that be taken back, it waits for another."""
         self._arrivals += 1
         self._note_back(entry.hash)
-        self._put(replace(entry, arrival=self._arrivals).moved(TxState.MINED, block=block))
+        slot = self._protecting_slot(entry)
+        self._awaited.pop(entry.hash, None)
+        self._put(replace(entry, arrival=self._arrivals).moved(TxState.MINED, block=block, slot=slot))
         self._changes.append((json_key(entry.hash), tx_json))
 
     def _evictions_for(self, entry: PoolEntry, origin: Origin) -> Evictions:
@@ -335,25 +352,53 @@ class TxPool:
     # ---- proposals ---------------------------------------------------------------------------
 
     def protect(self, tx_hashes: Iterable[bytes], slot: int) -> None:
-        """Take pending transactions into a proposal of this slot: none of them is evicted before it is over."""
+        """Take transactions into a proposal of this slot: none of them is evicted before it is over.
+
+        One that is not here yet is protected when it comes, without a look at its rivals and the room that is left; a
+        mined one when its block is undone.
+        """
         with self._changing():
             self._note_protected(slot)
-            for entry in self._existing(tx_hashes):
-                if entry.state in (TxState.PENDING, TxState.PROTECTED):
+            for tx_hash in tx_hashes:
+                entry = self._entries.get(tx_hash)
+                if entry is None or entry.state is TxState.DELETED:
+                    self._await(tx_hash, slot)
+                elif entry.state is TxState.MINED:
+                    self._put(replace(entry, slot=slot))
+                else:
                     self._leave_pending(entry)
-                    self._put(entry.moved(TxState.PROTECTED, slot=slot))
+                    self._protect(entry, slot)
 
     def release_before(self, slot: int) -> None:
         """Give back what was protected for earlier slots and was not mined; cheap where there is none."""
+        self._released_before = max(self._released_before, slot)
         if self._protected_from is None or self._protected_from >= slot:
             return
         with self._changing():
             self._protected_from = None
             protected = self._in_state(TxState.PROTECTED)
-            for entry in protected:
-                if entry.slot >= slot:
-                    self._note_protected(entry.slot)
+            self._awaited = {tx_hash: named for tx_hash, named in self._awaited.items() if named >= slot}
+            for later in (*(entry.slot for entry in protected), *self._awaited.values()):
+                if later >= slot:
+                    self._note_protected(later)
             self._return_to_pending(entry for entry in protected if entry.slot < slot)
+
+    def _await(self, tx_hash: bytes, slot: int) -> None:
+        self._awaited.pop(tx_hash, None)  # to its end
+        self._awaited[tx_hash] = slot
+        while len(self._awaited) > AWAITED_MAX:
+            del self._awaited[next(iter(self._awaited))]
+
+    def _protect(self, entry: PoolEntry, slot: int) -> None:
+        self._awaited.pop(entry.hash, None)
+        self._note_back(entry.hash)
+        self._note_protected(slot)
+        self._put(entry.moved(TxState.PROTECTED, slot=slot))
+
+    def _protecting_slot(self, entry: PoolEntry) -> int:
+        """Slot of the proposal that a transaction which does not wait is protected for; 0: for none, or it is over."""
+        slot = max(entry.slot, self._awaited.get(entry.hash, 0))
+        return slot if slot >= self._released_before else 0
 
     def _note_protected(self, slot: int) -> None:
         before = self._protected_from
@@ -370,7 +415,7 @@ class TxPool:
             self._return_to_pending(self._found_again())
             for entry in self._existing(effect.tx_hash for effect in effects):
                 self._leave_pending(entry)
-                self._put(entry.moved(TxState.MINED, block=block.number))
+                self._put(entry.moved(TxState.MINED, block=block.number, slot=entry.slot))
             for nullifier in [nullifier for effect in effects for nullifier in effect.nullifiers]:
                 owner = self._pending.owner_of(nullifier)
                 if owner is not None:
@@ -447,7 +492,7 @@ class TxPool:
             if block is not None:
                 if entry.state is not TxState.MINED or entry.block != block:
                     self._leave_pending(entry)
-                    self._put(entry.moved(TxState.MINED, block=block))
+                    self._put(entry.moved(TxState.MINED, block=block, slot=entry.slot))
             elif entry.state is TxState.MINED:
                 undone.append(entry)
         for entry in self._pending.entries():
@@ -478,8 +523,12 @@ class TxPool:
         return found
 
     def _return_to_pending(self, entries: Iterable[PoolEntry]) -> None:
-        """Make pending again what a block could include and what outranks its rivals for nullifiers; the best first."""
+        """Make pending again what a block could include and what outranks its rivals for nullifiers; the best first.
+        What is in a proposal of a slot that is not over is protected."""
         for entry in sorted(entries, key=lambda entry: entry.rank, reverse=True):
+            if slot := self._protecting_slot(entry):
+                self._protect(entry, slot)
+                continue
             reason = self._ineligible_reason(entry)
             rivals = list(self._pending.conflicts_of(entry))
             if reason is None and any(rival.rank > entry.rank for rival in rivals):

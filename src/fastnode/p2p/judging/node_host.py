@@ -259,12 +259,11 @@ class NodeHost:
         """
         with self._lock:
             self._excuse(block.header.hash(), time.monotonic())
-        self._mempool.pool.protect(block.tx_hashes, block.slot)
+        self._mempool.pool.protect(block.tx_hashes, block.slot)  # those too that come now
         missing = self.txs.missing(block.tx_hashes)
         if missing and block.txs is not None:
             self.txs.take(block.txs.txs, peer, missing)
         missing = self.find_txs(block.archive_root, block.tx_hashes, peer)
-        self._mempool.pool.protect(block.tx_hashes, block.slot)  # those that came now
         self.txs.verify(block.tx_hashes, peer)
         return not missing
 
