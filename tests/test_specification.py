@@ -421,7 +421,7 @@ def check(row: Row, answer: dict[str, Any]) -> None:
     if isinstance(row.expected, int) and not isinstance(row.expected, bool) and row.expected < 0:
         assert answer["error"]["code"] == row.expected, answer
     elif row.expected == ABSENT:
-        assert answer == {"jsonrpc": "2.0", "id": 1}
+        assert answer == {"jsonrpc": "2.0", "id": 1, "result": None}
     else:
         assert "result" in answer, answer
         held = row.expected(answer["result"]) if callable(row.expected) else answer["result"] == row.expected

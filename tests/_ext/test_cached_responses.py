@@ -54,6 +54,7 @@ def ask(results: Any, name: str, params: bytes | None, view: Any) -> bytes | Non
         depth_max=8,
         batch_calls_max=5,
         coded_bytes_min=1 << 20,
+        omits_absent=False,
         results=results,
         source=lambda: view,
         renew=lambda view: None,

@@ -27,6 +27,7 @@ def make_reader(**options: Any) -> Any:
             "depth_max": 8,
             "batch_calls_max": 5,
             "coded_bytes_min": 1024,
+            "omits_absent": False,
             "source": lambda: None,
             "renew": lambda view: None,
             "choose_coding": lambda accepted: "gzip" if b"gzip" in accepted else None,
@@ -81,6 +82,24 @@ def test_a_cached_response_is_sent_packed_to_who_accepts_gzip() -> None:
         assert gzip.decompress(packed) == body
     for_another = post(b'{"id":"a","method":"node_getNodeInfo"}', "Accept-Encoding: br")
     assert reader.answer(for_another, 0, 5000).startswith(b"HEAD ")
+
+
+@pytest.mark.parametrize(("omits_absent", "member"), [(False, b',"result":null'), (True, b"")])
+def test_an_absent_result_is_null_or_left_out(omits_absent: bool, member: bytes) -> None:
+    results = results_of()
+    reader = make_reader(results=results, omits_absent=omits_absent)
+    results.keep("node_getVersion", None, b"")
+    single = b'{"jsonrpc":"2.0","id":1%b}' % member
+    assert reader.answer(post(ASKED), 0, 5000) == b"HEAD %d END %b" % (len(single), single)
+    batch = b"[" + b",".join([single] * 3) + b"]"
+    assert reader.answer(post(b"[" + b",".join([ASKED] * 3) + b"]"), 0, 5000) == b"HEAD %d END %b" % (len(batch), batch)
+    mixed = b'[%b,{"id":"a","method":"node_getNodeInfo"}]' % ASKED
+    head, _, packed = reader.answer(post(mixed, "Accept-Encoding: gzip"), 0, 5000).partition(b" END ")
+    assert head == b"GZIP %d" % len(packed)
+    assert gzip.decompress(packed) == b'[%b,{"jsonrpc":"2.0","id":"a","result":%b}]' % (
+        single,
+        RESULTS["node_getNodeInfo"],
+    )
 
 
 def test_a_body_in_a_coding_that_is_not_to_be_had_is_left_to_the_caller() -> None:

@@ -147,8 +147,8 @@ def test_block_0_is_the_genesis_block(clients: dict[str, Any]) -> None:
 
 
 def test_the_genesis_archive_names_no_block_in_the_release_methods(release: Any) -> None:
-    assert "result" not in release.call("node_getBlockByArchive", GENESIS_ARCHIVE)
-    assert "result" not in release.call("node_getBlockHeaderByArchive", GENESIS_ARCHIVE)
+    assert release.call("node_getBlockByArchive", GENESIS_ARCHIVE)["result"] is None
+    assert release.call("node_getBlockHeaderByArchive", GENESIS_ARCHIVE)["result"] is None
 
 
 def test_a_block_is_found_by_the_archive_after_it(clients: dict[str, Any]) -> None:
@@ -165,13 +165,13 @@ def test_a_block_is_found_by_the_archive_after_it(clients: dict[str, Any]) -> No
 def test_what_the_chain_does_not_have_is_absent(clients: dict[str, Any]) -> None:
     for client in clients.values():
         for block in (TIP + 1, 10**30, UNKNOWN, TIPS_GENESIS_HASH, "1"):
-            assert client.call("node_getBlock", block) == {"jsonrpc": "2.0", "id": 1}
-        assert "result" not in client.call("node_getTxEffect", UNKNOWN)
+            assert client.call("node_getBlock", block) == {"jsonrpc": "2.0", "id": 1, "result": None}
+        assert client.call("node_getTxEffect", UNKNOWN)["result"] is None
     development = clients["development"]
     for checkpoint in (0, 42, {"slot": 0}, {"slot": 2**40}, {"number": 10**30}):
-        assert "result" not in development.call("node_getCheckpoint", checkpoint)
+        assert development.call("node_getCheckpoint", checkpoint)["result"] is None
     for block in ({"number": 107}, {"hash": UNKNOWN}, {"archive": UNKNOWN}):
-        assert "result" not in development.call("node_getBlockData", block)
+        assert development.call("node_getBlockData", block)["result"] is None
 
 
 def test_ranges_end_where_the_chain_ends(clients: dict[str, Any]) -> None:
@@ -401,13 +401,17 @@ def test_a_message_of_a_transaction_must_be_named_without_doubt(development: Any
     assert len(set(places)) == 3
     mismatch = development.error(name, tx_hash, message, 3)
     assert mismatch["message"] == f"Message at index 3 in tx does not match the expected message {message}"
-    assert development.call(name, tx_hash, UNKNOWN) == {"jsonrpc": "2.0", "id": 1}
+    assert development.call(name, tx_hash, UNKNOWN) == {"jsonrpc": "2.0", "id": 1, "result": None}
 
 
 def test_there_is_no_witness_before_the_epoch_is_proven_that_far(development: Any, release: Any) -> None:
     newest = release.result("node_getBlock", TIP)["body"]["txEffects"][0]["txHash"]
     for tx_hash in (newest, UNKNOWN):
-        assert development.call("node_getL2ToL1MembershipWitness", tx_hash, UNKNOWN) == {"jsonrpc": "2.0", "id": 1}
+        assert development.call("node_getL2ToL1MembershipWitness", tx_hash, UNKNOWN) == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": None,
+        }
 
 
 def test_messages_to_l1_are_listed_by_checkpoint_block_and_transaction(both: Any, release: Any) -> None:

@@ -239,9 +239,6 @@ def test_every_answer_is_as_its_schema_says_whatever_is_asked(five: Made, client
                 assert answer["error"]["code"] in REFUSED, (name, parameters, answer)
                 continue
             answered.add(name)
-            if "result" not in answer:
-                assert not method["result"]["required"], (name, parameters)
-                continue
             flaw = described.flaw_of_result(name, answer["result"])
             assert flaw is None, (parameters, flaw)
     silent = names - answered
@@ -489,7 +486,7 @@ def test_the_production_of_blocks_is_held_where_there_is_one(make_client: Callab
     production = Production()
     client = make_client(sequencer.methods(production), method_set="5.x")
     for name, is_held in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
-        assert client.call(f"aztecAdmin_{name}Sequencer") == {"jsonrpc": "2.0", "id": 1}
+        assert client.call(f"aztecAdmin_{name}Sequencer") == {"jsonrpc": "2.0", "id": 1, "result": None}
         assert production.is_held == is_held
     without = make_client(sequencer.methods(None), method_set="5.x")
     for name in ("pause", "resume"):

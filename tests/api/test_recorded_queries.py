@@ -1,8 +1,9 @@
 """Questions that the reference node answered about the sample chain, put to a whole node.
 
 ``tests/data/queries_sample.jsonl.gz`` holds one JSON object a line: ``method``, ``params`` and
-``result`` or ``error`` or neither (nothing found).  FASTNODE_QUERIES=FILE takes a larger file of the
-same form.  Whatever is in the node's method table is compared; nothing has to be registered here.
+``result`` or ``error`` or neither (nothing found).  Each is asked twice: with absent results left out, as they were
+recorded, and as null, which is the default.  FASTNODE_QUERIES=FILE takes a larger file of the same form.
+Whatever is in the node's method table is compared; nothing has to be registered here.
 
     release      the same JSON
     both         every key of the recorded answer with its value, and perhaps more keys
@@ -15,8 +16,10 @@ An error is compared with an error: codes are the standard ones here, texts are 
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +41,10 @@ class Query(NamedTuple):
     method: str
     params: list[Any]
     answer: dict[str, Any]  # ``result`` or ``error`` or empty
+
+    def expected(self, *, omits_absent: bool) -> dict[str, Any]:
+        """The recorded answer in the form that a node gives it."""
+        return self.answer if self.answer or omits_absent else {"result": None}
 
 
 class Difference(NamedTuple):
@@ -230,6 +237,15 @@ def comparison_of(method: str) -> Callable[[Any, Any], bool]:
 # ---- asking -----------------------------------------------------------------------------------
 
 
+@contextmanager
+def answering(engine: Engine, *, omits_absent: bool) -> Iterator[None]:
+    before, engine.omits_absent = engine.omits_absent, omits_absent
+    try:
+        yield
+    finally:
+        engine.omits_absent = before
+
+
 def ask(client: Any, query: Query) -> dict[str, Any]:
     reply = client.send(
         orjson.dumps({"jsonrpc": "2.0", "id": query.line, "method": query.method, "params": query.params})
@@ -253,15 +269,17 @@ QUERIES = read_queries()
 def mismatches(served: Any, method_set: str, queries: list[Query], compare: Callable[[Any, Any], bool]) -> list[str]:
     found = []
     release = served.client("release").engine
-    for query in queries:
-        answer = ask(served.client(method_set), query)
-        if agrees(answer, query.answer, compare):
+    client = served.client(method_set)
+    for query, omits_absent in itertools.product(queries, (False, True)):
+        with answering(client.engine, omits_absent=omits_absent):
+            answer = ask(client, query)
+        if agrees(answer, query.expected(omits_absent=omits_absent), compare):
             continue
         accepted = (one for one in ACCEPTED if method_set in one.method_sets and one.applies(query, release))
         if not any(one.holds(query.answer, answer) for one in accepted):
             found.append(
                 f"line {query.line}: {query.method} {str(query.params)[:200]}\n"
-                f"  recorded {str(query.answer)[:400]}\n  answered {str(answer)[:400]}"
+                f"  recorded {str(query.answer)[:400]}\n  answered {str(answer)[:400]} ({omits_absent=})"
             )
     return found
 

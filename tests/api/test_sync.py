@@ -53,7 +53,7 @@ def test_a_node_can_be_paused_and_resumed_as_often_as_one_likes(start_node: Star
         ("resumeSync", "serving", b"OK"),
         ("resumeSync", "serving", b"OK"),
     ):
-        assert node.call_admin(f"nodeAdmin_{method}") == {"jsonrpc": "2.0", "id": 1}
+        assert node.call_admin(f"nodeAdmin_{method}") == {"jsonrpc": "2.0", "id": 1, "result": None}
         assert tip_of(node) == TIP
         assert node.call("fastnode_getSyncStatus")["result"]["state"] == state
         with urllib.request.urlopen(f"{node.url}/status", timeout=30) as answer:
@@ -100,7 +100,7 @@ def test_a_chain_is_taken_back_by_the_rules_of_its_method_set(
         assert node.call_admin("nodeAdmin_rollbackTo", *wrong)["error"]["code"] == -32602
     assert tip_of(node) == TIP
 
-    assert node.call_admin("nodeAdmin_rollbackTo", first) == {"jsonrpc": "2.0", "id": 1}
+    assert node.call_admin("nodeAdmin_rollbackTo", first) == {"jsonrpc": "2.0", "id": 1, "result": None}
     assert tip_of(node) == first
     node.wait_for_line("sync resumed")
 
@@ -113,7 +113,7 @@ def test_a_chain_is_taken_back_by_the_rules_of_its_method_set(
         assert forced["error"]["code"] in (-32000, -32602)
         assert tip_of(node) == first
     else:
-        assert forced == {"jsonrpc": "2.0", "id": 1}
+        assert forced == {"jsonrpc": "2.0", "id": 1, "result": None}
         assert tip_of(node) == early
         said = [entry["message"] for entry in node.entries()]
         assert "forced rollback: the world state and the pool are cleared" in said

@@ -96,6 +96,25 @@ def test_a_node_is_asked_from_plain_code(url: str) -> None:
         assert refused.value.code == -32602
 
 
+@pytest.mark.parametrize("form", ["null", "omit"])
+def test_both_forms_of_an_absent_result_are_read_alike(
+    start_node: Callable[..., Any], short_chain: Path, form: str
+) -> None:
+    node = start_node("--chain-file", short_chain, "--absent-results", form).wait_until_serving()
+    node.wait_for_line("chain file loaded")
+    with Client(node.url) as client:
+        assert client.get_block(10**6) is None
+        assert client.register_contract_function_signatures([]) is None
+        assert client.call(prepared.get_block_header(10**6).into(BlockHeader)) is None
+        assert client.batch([prepared.get_block(10**6)] * 3) == [None] * 3
+
+    async def ask() -> Any:
+        async with AsyncClient(node.url) as client:
+            return await client.get_block(10**6), await client.batch([prepared.get_block(10**6)])
+
+    assert asyncio.run(ask()) == (None, [None])
+
+
 def test_calls_of_a_batch_come_back_in_order_and_errors_in_their_places(url: str) -> None:
     calls = [prepared.get_block_header(number % 3 + 1) for number in range(250)]  # three requests
     with Client(url) as client:

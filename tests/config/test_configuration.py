@@ -286,7 +286,11 @@ def run(configuration: NodeConfiguration, method: str, *params: Any) -> dict[str
 
 def test_set_config_answers_without_a_result_and_get_config_shows_the_change() -> None:
     configuration = NodeConfiguration(Settings())
-    assert run(configuration, "nodeAdmin_setConfig", {"maxPendingTxCount": 5.0}) == {"jsonrpc": "2.0", "id": 1}
+    assert run(configuration, "nodeAdmin_setConfig", {"maxPendingTxCount": 5.0}) == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": None,
+    }
     assert run(configuration, "nodeAdmin_getConfig")["result"]["maxPendingTxCount"] == 5
 
 

@@ -88,7 +88,7 @@ def test_a_call_is_answered_in_the_exact_form(client: Any) -> None:
 
 
 def test_nothing_found_has_no_result_key(client: Any) -> None:
-    assert client.send(b'{"id":7,"method":"test_nothing"}').text == b'{"jsonrpc":"2.0","id":7}'
+    assert client.send(b'{"id":7,"method":"test_nothing"}').text == b'{"jsonrpc":"2.0","id":7,"result":null}'
 
 
 def test_a_refusal_does_not_hold_on_to_what_was_done_for_the_request() -> None:
@@ -271,7 +271,7 @@ def test_an_id_is_echoed_byte_for_byte(client: Any, text: bytes) -> None:
     )
     answers = client.send(batch).text
     assert answers.startswith(b'[{"jsonrpc":"2.0","id":%b,"error":' % text)
-    assert answers.endswith(b',{"jsonrpc":"2.0","id":%b}]' % text)
+    assert answers.endswith(b',{"jsonrpc":"2.0","id":%b,"result":null}]' % text)
 
 
 json_values = st.recursive(
@@ -309,7 +309,16 @@ def test_a_notification_that_fails_is_not_answered_either(client: Any, method: s
 
 
 def test_an_id_of_null_is_not_a_notification(client: Any) -> None:
-    assert client.send(b'{"id":null,"method":"test_nothing"}').text == b'{"jsonrpc":"2.0","id":null}'
+    assert client.send(b'{"id":null,"method":"test_nothing"}').text == b'{"jsonrpc":"2.0","id":null,"result":null}'
+
+
+def test_an_absent_result_is_null_or_left_out_if_the_engine_omits_it(client: Any) -> None:
+    call, batch = b'{"id":1,"method":"test_nothing"}', b'[{"id":1,"method":"test_nothing"}]'
+    assert client.send(call).text == b'{"jsonrpc":"2.0","id":1,"result":null}'
+    assert client.send(batch).text == b'[{"jsonrpc":"2.0","id":1,"result":null}]'
+    client.engine.omits_absent = True
+    assert client.send(call).text == b'{"jsonrpc":"2.0","id":1}'
+    assert client.send(batch).text == b'[{"jsonrpc":"2.0","id":1}]'
 
 
 def test_an_object_that_is_no_request_is_answered_even_without_an_id(client: Any) -> None:

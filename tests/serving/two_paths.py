@@ -158,12 +158,21 @@ class _Wire:
 class Side:
     """A server without a socket, of one of the paths."""
 
-    def __init__(self, view: View | None, writer: ResponseWriter, table: MethodTable, *, is_fast: bool) -> None:
+    def __init__(
+        self, view: View | None, writer: ResponseWriter, table: MethodTable, *, is_fast: bool, omits_absent: bool
+    ) -> None:
         self.limits = LIMITS
         self.views = simple_request.Published(view)
         self.table = table
         self.meters = CallMeters(method.name for method in self.table)
-        self.engine = Engine(self.table, self.views, limits=LIMITS, executor=_AtOnce(), meters=self.meters)
+        self.engine = Engine(
+            self.table,
+            self.views,
+            limits=LIMITS,
+            executor=_AtOnce(),
+            meters=self.meters,
+            omits_absent=omits_absent,
+        )
         self.traffic = self.engine.traffic
         self.application = RpcApplication(self.engine, headers=[("x-chain", "7")], error_status=400)
         self.application._executor = _AtOnce()
@@ -240,10 +249,16 @@ class Side:
 class TwoPaths:
     """``table``: the methods of each side, of its own."""
 
-    def __init__(self, view: View | None, table: Callable[[], MethodTable] = lambda: MethodTable(METHODS)) -> None:
+    def __init__(
+        self,
+        view: View | None,
+        table: Callable[[], MethodTable] = lambda: MethodTable(METHODS),
+        *,
+        omits_absent: bool = False,
+    ) -> None:
         self.writer = ResponseWriter(65.0)
-        self.fast = Side(view, self.writer, table(), is_fast=True)
-        self.strict = Side(view, self.writer, table(), is_fast=False)
+        self.fast = Side(view, self.writer, table(), is_fast=True, omits_absent=omits_absent)
+        self.strict = Side(view, self.writer, table(), is_fast=False, omits_absent=omits_absent)
 
     def publish(self, view: View | None) -> None:
         self.fast.views.publish(view)

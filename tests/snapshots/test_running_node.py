@@ -38,7 +38,11 @@ def start_with_chain(start_node: Start, directory: Path, *arguments: object) -> 
 
 
 def upload(node: NodeProcess, folder: Path) -> None:
-    assert node.call_admin("nodeAdmin_startSnapshotUpload", f"file://{folder}") == {"jsonrpc": "2.0", "id": 1}
+    assert node.call_admin("nodeAdmin_startSnapshotUpload", f"file://{folder}") == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": None,
+    }
     node.wait_for_line("snapshot uploaded")
 
 

@@ -25,9 +25,11 @@ DOCUMENT_PATH: Final = b"/openrpc.json"
 DOCUMENTS_MAX: Final = 16
 
 
-def discovery(methods: Iterable[Method], url: Callable[[], str] = lambda: PUBLIC_URL) -> Method:
+def discovery(
+    methods: Iterable[Method], url: Callable[[], str] = lambda: PUBLIC_URL, *, omits_absent: bool = False
+) -> Method:
     """The method that answers the document of ``methods``, without those that the client may not call; ``url`` says
-    where they are asked for, once that is known."""
+    where they are asked for, once that is known.  ``omits_absent``: as in ``openrpc.document``."""
     described = list(methods)
 
     @lru_cache(DOCUMENTS_MAX)
@@ -35,7 +37,7 @@ def discovery(methods: Iterable[Method], url: Callable[[], str] = lambda: PUBLIC
         from fastnode.api.openrpc import document
 
         offered = [method for method in described if method.name not in hidden]
-        return orjson.dumps(document(offered, method_set, url=url()))
+        return orjson.dumps(document(offered, method_set, url=url(), omits_absent=omits_absent))
 
     def discover(context: Context) -> bytes:
         return rendered(context.method_set, _hidden_from(context.client, described))

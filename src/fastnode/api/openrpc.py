@@ -36,8 +36,8 @@ OPENRPC_VERSION: Final = "1.2.6"
 
 _TITLE: Final = "fastnode"
 _DESCRIPTION: Final = (
-    "Parameters go by position. An answer without a result means that nothing was found. A wrong parameter is answered "
-    "with the error -32602, which names it."
+    "Parameters go by position. The result is {absent} if nothing is found, and of methods that return nothing. "
+    "A wrong parameter is rejected with the error -32602, which names it."
 )
 
 
@@ -79,11 +79,19 @@ _TAGS: Final = {
 }
 
 
-def document(methods: Sequence[Method], method_set: MethodSet = "both", *, url: str | None = None) -> dict[str, Any]:
-    """The document of the methods that are in a method set; with ``url``, as the port that listens there gives it."""
+def document(
+    methods: Sequence[Method], method_set: MethodSet = "both", *, url: str | None = None, omits_absent: bool = False
+) -> dict[str, Any]:
+    """The document of the methods that are in a method set; with ``url``, as the port that listens there gives it.
+
+    ``omits_absent``: answers with an absent result have no member ``result``; else it is null.
+    """
     offered = [method for method in methods if not method.name.startswith(_RESERVED_PREFIX)]
     served = [method for method in offered if method.signature(method_set) is not None]
-    described = [_method(method, method_set) for method in sorted(served, key=lambda method: method.name)]
+    described = [
+        _method(method, method_set, omits_absent=omits_absent)
+        for method in sorted(served, key=lambda method: method.name)
+    ]
     names = {method.name for method in served}
     replaced = {_shown(method.name, method_set) for method in served if method.replaced_by in names}
     if url is None:
@@ -102,7 +110,7 @@ def document(methods: Sequence[Method], method_set: MethodSet = "both", *, url: 
         "info": {
             "title": _TITLE,
             "version": __version__,
-            "description": _DESCRIPTION,
+            "description": _DESCRIPTION.format(absent="absent" if omits_absent else "null"),
             "license": {"name": "Apache-2.0"},
         },
         "servers": [dict(_PUBLIC_SERVER) if url is None else {"name": "this port", "url": url}],
@@ -121,9 +129,10 @@ def _parameter_components(methods: Iterable[Method], method_set: MethodSet) -> d
     return {name: {"title": name, **named[name]} for name in sorted(named)}
 
 
-def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
+def _method(method: Method, method_set: MethodSet, *, omits_absent: bool) -> dict[str, Any]:
     signature = method.signature(method_set)
     assert signature is not None
+    is_nullable = signature.may_be_absent and not omits_absent
     described: dict[str, Any] = {
         "name": _shown(method.name, method_set),
         "summary": method.summary,
@@ -137,11 +146,15 @@ def _method(method: Method, method_set: MethodSet) -> dict[str, Any]:
             }
             for parameter in signature.parameters
         ],
-        "result": {"name": "result", "required": not signature.may_be_absent, "schema": _result(method, method_set)},
+        "result": {
+            "name": "result",
+            "required": is_nullable or not signature.may_be_absent,
+            "schema": _or_null(_result(method, method_set), nullable=is_nullable and signature.result != "void"),
+        },
         "errors": errors_of(method.name, takes_parameters=bool(signature.parameters)),
     }
     names = [parameter.name for parameter in signature.parameters]
-    examples = [_pairing(example, names) for example in _examples(method.name, method_set)]
+    examples = [_pairing(example, names, omits_absent=omits_absent) for example in _examples(method.name, method_set)]
     return described | ({"examples": examples} if examples else {})
 
 
@@ -168,9 +181,9 @@ def _or_null(schema: Schema, *, nullable: bool) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]} if nullable else schema
 
 
-def _pairing(example: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _pairing(example: dict[str, Any], names: Sequence[str], *, omits_absent: bool) -> dict[str, Any]:
     result = {"name": "result", "value": example.get("result")}
-    if "result" not in example:
+    if "result" not in example and omits_absent:
         # A pairing without a result would be one of a notification.
         result["description"] = "The answer has no result."
     return {

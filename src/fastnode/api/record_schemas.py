@@ -60,7 +60,7 @@ SCALARS: Final[dict[str, Schema]] = {
     "boolean": {"type": "boolean"},
     "string": {"type": "string"},
     "float": {"type": "number"},
-    "void": {"type": "null", "description": "Nothing: the answer has no result."},
+    "void": {"type": "null", "description": "Nothing is returned."},
     "any": {},
     "bytes": {**_BASE64, "description": "Bytes in base64."},
     "SiblingPath": {**_BASE64, "description": "In base64: the length as u32 big-endian, then 32 bytes for each level."},

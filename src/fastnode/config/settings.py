@@ -454,6 +454,13 @@ class Settings(
         RPC,
         "HTTP status of a JSON-RPC error answer to a single call.",
     )
+    absent_results: str = setting(
+        "null",
+        Choice(("null", "omit")),
+        RPC,
+        "Member result of an answer that finds or returns nothing: null, as JSON-RPC 2.0 requires, or omit it, as "
+        "the published node does.",
+    )
     rpc_limits: Path | None = setting(
         None,
         FilePath(metavar="FILE"),

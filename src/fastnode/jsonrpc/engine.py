@@ -88,6 +88,7 @@ class Engine:
     ``executor`` runs the methods that wait for something, and ``busy_executor`` those that keep a processor busy: of
     these few at a time, as they keep the interpreter from the loop (default of both: the event loop's).  ``block_wait``
     lets calls wait for a block that is not there yet.  ``meters`` counts and times every call; None: no counts.
+    ``omits_absent``: the answer to a call with an absent result has no member ``result``; else it is null.
     """
 
     def __init__(
@@ -100,8 +101,10 @@ class Engine:
         busy_executor: Executor | None = None,
         block_wait: BlockWait | None = None,
         meters: CallMeters | None = None,
+        omits_absent: bool = False,
     ) -> None:
         self.table = table
+        self.omits_absent = omits_absent
         self._methods = table.by_wire_name()
         #: Called when :attr:`meters` are replaced.
         self.on_change: Callable[[], None] = _do_nothing
@@ -243,7 +246,9 @@ class Engine:
                 pending = self._fill(asked, outcomes, context)
         except NodeBusy as error:
             return busy_reply(error)
-        return render(asked, outcomes) if pending is None else self._answer_later(pending, asked, outcomes, context)
+        if pending is not None:
+            return self._answer_later(pending, asked, outcomes, context)
+        return render(asked, outcomes, omits_absent=self.omits_absent)
 
     async def _answer_later(
         self, pending: Awaitable[None] | None, asked: calls.Calls, outcomes: calls.Outcomes, context: Context
@@ -256,7 +261,7 @@ class Engine:
                 pending = self._fill(asked, outcomes, context)
         except NodeBusy as error:
             return busy_reply(error)
-        return render(asked, outcomes)
+        return render(asked, outcomes, omits_absent=self.omits_absent)
 
     def _note_batch(self, count: int) -> None:
         if self._meters is not None:

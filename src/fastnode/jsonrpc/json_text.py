@@ -222,9 +222,9 @@ class Reply(NamedTuple):
 SILENCE: Final = Reply(None)
 
 
-def render(asked: calls.Calls, outcomes: calls.Outcomes) -> Reply:
+def render(asked: calls.Calls, outcomes: calls.Outcomes, *, omits_absent: bool = False) -> Reply:
     """The answer to calls that all have an outcome."""
-    body, errors = calls.render(asked, outcomes), outcomes.errors
+    body, errors = calls.render(asked, outcomes, omits_absent=omits_absent), outcomes.errors
     if errors is None:
         return Reply(body)
     waits = [error.wait_s for error in errors if isinstance(error, RateLimited)]

@@ -61,6 +61,7 @@ class FastPath:
             depth_max=limits.json_depth_max,
             batch_calls_max=limits.batch_calls_max,
             coded_bytes_min=COMPRESSED_BYTES_MIN,
+            omits_absent=engine.omits_absent,
             results=self.results,
             source=engine.view_source,
             renew=self._renew,

@@ -70,6 +70,7 @@ cdef class Buffer:
         Py_ssize_t flushed          # bytes of the chunks
         Py_ssize_t copied_bytes_max # a larger value is a chunk of its own
         Py_ssize_t text_bytes_max   # a chunk of anything else is not longer, unless it is a whole id
+        bint omits_absent           # an absent result has no member; else it is null
         # of a body in gzip
         Member member               # None: it is sent as it is
         object pack                 # pack(value, is_kept) -> Packed
@@ -85,5 +86,5 @@ cdef class Buffer:
     cdef object take(self)
 
 
-cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes) noexcept
+cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes, bint omits_absent) noexcept
 cdef int render_into(Buffer out, Calls calls, Outcomes outcomes) except -1

@@ -79,11 +79,12 @@ class Outcomes:
     def errors(self) -> list[RpcError] | None: ...
     def __len__(self) -> int: ...
 
-def render(calls: Calls, outcomes: Outcomes) -> list[bytes] | None:
+def render(calls: Calls, outcomes: Outcomes, *, omits_absent: bool = False) -> list[bytes] | None:
     """The body of the answer in pieces, each value by itself.  None: there is nothing to say.
 
-    {"jsonrpc":"2.0","id":<id text>,"result":<result>}      no "result" when nothing was found
+    {"jsonrpc":"2.0","id":<id text>,"result":<result>}      null for an absent result
     {"jsonrpc":"2.0","id":<id text>,"error":<error>}
 
-    Those of a batch are in brackets; a notification is not answered.  ValueError if a call has no outcome.
+    With ``omits_absent`` the answer to a call with an absent result has no member ``result``.  Answers to a batch are
+    in brackets; a notification is not answered.  ValueError if a call has no outcome.
     """

@@ -20,10 +20,12 @@ cdef enum:
     BEFORE_ID_BYTES = 22
     BEFORE_RESULT_BYTES = 10
     BEFORE_ERROR_BYTES = 9
+    ABSENT_RESULT_BYTES = 14
 
 cdef const char *BEFORE_ID = b'{"jsonrpc":"2.0","id":'
 cdef const char *BEFORE_RESULT = b',"result":'
 cdef const char *BEFORE_ERROR = b',"error":'
+cdef const char *ABSENT_RESULT = b',"result":null'
 
 
 @cython.final
@@ -246,9 +248,10 @@ cdef class Outcomes:
 
 @cython.final
 cdef class Buffer:
-    def __cinit__(self, Py_ssize_t copied_bytes_max, Py_ssize_t text_bytes_max, pack=None):
+    def __cinit__(self, Py_ssize_t copied_bytes_max, Py_ssize_t text_bytes_max, bint omits_absent, pack=None):
         self.copied_bytes_max = copied_bytes_max
         self.text_bytes_max = text_bytes_max
+        self.omits_absent = omits_absent
         self.pack = pack
         self.member = None if pack is None else Member()
 
@@ -336,7 +339,7 @@ cdef class Buffer:
         return 0
 
 
-cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes) noexcept:
+cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes, bint omits_absent) noexcept:
     """Bytes of the body; no call is a notification."""
     cdef Py_ssize_t length = calls.count + 1 if calls.is_batch else 0  # brackets and commas
     cdef Py_ssize_t index, size
@@ -345,6 +348,8 @@ cdef Py_ssize_t rendered_length(Calls calls, Outcomes outcomes) noexcept:
         length += BEFORE_ID_BYTES + calls.each[index].text.id_length + 1
         if size:
             length += size + (BEFORE_ERROR_BYTES if outcomes.each[index].is_error else BEFORE_RESULT_BYTES)
+        elif not omits_absent:
+            length += ABSENT_RESULT_BYTES
     return length
 
 
@@ -378,15 +383,17 @@ cdef int render_into(Buffer out, Calls calls, Outcomes outcomes) except -1:
             else:
                 _put(out, BEFORE_RESULT, BEFORE_RESULT_BYTES)
             out.put_value(<bytes>value, outcomes.each[index].is_kept)
+        elif not out.omits_absent:
+            _put(out, ABSENT_RESULT, ABSENT_RESULT_BYTES)
         _put(out, b"}", 1)
     if calls.is_batch and not is_first:
         _put(out, b"]", 1)
     return 0
 
 
-def render(Calls calls not None, Outcomes outcomes not None):
+def render(Calls calls not None, Outcomes outcomes not None, *, bint omits_absent=False):
     # Around the values there are pieces that are too short to be compressed apart.
-    cdef Buffer out = Buffer.__new__(Buffer, 0, APART_BYTES_MIN - 1)
+    cdef Buffer out = Buffer.__new__(Buffer, 0, APART_BYTES_MIN - 1, omits_absent)
     cdef object taken
     if outcomes.count != calls.count or outcomes.next_pending() != calls.count:
         raise ValueError("calls without an outcome")

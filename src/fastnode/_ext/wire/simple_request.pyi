@@ -42,6 +42,8 @@ class SimpleRequests:
     sent in the one that ``choose_coding`` gives for them (None: plain): here if that is gzip, where results that are
     kept are compressed once for all, unless more than 256 KiB have to be compressed anew; by the caller otherwise.
 
+    An absent result is null, or no member with ``omits_absent``.
+
     ``results`` has the methods, and what is kept or made of them.  ``source`` gives what is answered from, the view:
     a :class:`Published`, or a callable.  ``renew`` is called with the view before it is answered from, if it may be
     another one than before.
@@ -56,6 +58,7 @@ class SimpleRequests:
         depth_max: int,
         batch_calls_max: int,
         coded_bytes_min: int,
+        omits_absent: bool,
         results: CachedResponses,
         source: Callable[[], object],
         renew: Callable[..., None],

@@ -62,6 +62,7 @@ cdef class SimpleRequests:
         Py_ssize_t depth_max,
         Py_ssize_t batch_calls_max,
         Py_ssize_t coded_bytes_min,
+        bint omits_absent,
         CachedResponses results not None,
         source,
         renew,
@@ -82,7 +83,7 @@ cdef class SimpleRequests:
         self._seen = -1
         self._calls = Calls.__new__(Calls)
         self._outcomes = Outcomes.__new__(Outcomes)
-        self.out = Buffer.__new__(Buffer, COPIED_BYTES_MAX, PY_SSIZE_T_MAX, (<object>results).pack)
+        self.out = Buffer.__new__(Buffer, COPIED_BYTES_MAX, PY_SSIZE_T_MAX, omits_absent, (<object>results).pack)
         self._known_head = self._head_plain = self._head_packed = self._end = b""
         self.is_open = True
         self.leaves_origin = False
@@ -206,10 +207,10 @@ cdef class SimpleRequests:
         """Answer calls that have their outcomes, and count them.  False: the body has to be coded elsewhere."""
         cdef Calls calls = self._calls
         cdef Outcomes outcomes = self._outcomes
-        cdef Py_ssize_t length = rendered_length(calls, outcomes)
+        cdef Buffer out = self.out
+        cdef Py_ssize_t length = rendered_length(calls, outcomes, out.omits_absent)
         cdef Py_ssize_t index
         cdef int coding = PLAIN
-        cdef Buffer out = self.out
         if self._accepted is not None and length > self._coded_bytes_min:
             coding = self._coding() if self._accepted_coding == UNKNOWN_CODING else self._accepted_coding
         if coding == PLAIN:

@@ -22,8 +22,9 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m fastnode.app.ground.documentation`; change the tables in src/fastnode/api instead. -->
 
-Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing*: the answer has no `result` key
-when nothing is found. `release` and `development` are two generations of the same interface, served together unless
+Parameters go by position; `?` marks one that may be left out or be `null`. *or nothing*: the result is `null`
+if nothing is found, or if the method returns nothing (`--absent-results omit` leaves the member out, as the published
+node does). `release` and `development` are two generations of the same interface, served together unless
 `--method-set` narrows them; of a method with two forms that of the development set holds then, which takes everything
 that the release set takes ([compatibility](compatibility.md#method-sets)). A chain of 5.x is answered with
 [methods of its own](methods-5.md).

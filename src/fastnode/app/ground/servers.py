@@ -64,8 +64,9 @@ def rpc_server(
 ) -> RpcServer:
     """Not listening yet."""
     settings = parts.settings
+    omits_absent = settings.absent_results == "omit"
     table = MethodTable(
-        [*methods, discovery(methods, lambda: server.client_url)],
+        [*methods, discovery(methods, lambda: server.client_url, omits_absent=omits_absent)],
         method_set_of(settings, parts.release),
         namespaces=cast(Namespaces, settings.namespaces),
     )
@@ -80,6 +81,7 @@ def rpc_server(
         meters=CallMeters((method.name for method in table), aliases)
         if settings.metrics_port or settings.metrics_collector_url or settings.local_network
         else None,
+        omits_absent=omits_absent,
     )
     server = RpcServer(
         engine,
