@@ -313,7 +313,7 @@ def test_every_recorded_result_is_as_its_schema_says(release: Described) -> None
 def test_every_recorded_parameter_that_was_accepted_is_as_its_schema_says(release: Described) -> None:
     flaws = []
     for query in recorded():
-        if "error" in query:
+        if "error" in query or any(isinstance(value, dict) and "unknown" in value for value in query["params"]):
             continue
         for validator, value in zip(release.parameters[query["method"]], query["params"], strict=False):
             flaws.extend(f"{query['method']}: {error.message[:200]}" for error in validator.iter_errors(value))

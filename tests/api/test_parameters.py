@@ -135,10 +135,19 @@ def test_a_tree_is_named_by_its_number() -> None:
             chain.MERKLE_TREE_ID.from_json(wrong)
 
 
-def test_options_are_real_booleans_and_unknown_ones_are_ignored() -> None:
+def test_options_are_real_booleans_and_unknown_ones_are_rejected_with_the_nearest_name() -> None:
     kind = chain.BLOCK_INCLUDE_OPTIONS
-    chosen = kind.from_json({"includeTransactions": True, "includeAttestations": False, "other": "x"})
+    chosen = kind.from_json({"includeTransactions": True, "includeAttestations": False})
     assert chosen == {"includeTransactions"}
+    for misspelt in ("includeTransaction", "includetransactions", "include_transactions"):
+        with pytest.raises(Reject) as caught:
+            kind.from_json({misspelt: True})
+        assert caught.value.reason == (
+            f'has no member "{misspelt}", only includeTransactions, includeL1PublishInfo, includeAttestations '
+            "(did you mean includeTransactions?)"
+        )
+    with pytest.raises(Reject, match=r'has no member "x", only [^()]*$'):
+        kind.from_json({"x": True})
     with pytest.raises(Reject) as caught:
         kind.from_json({"includeTransactions": "true"})
     assert caught.value.path == ".includeTransactions"
@@ -240,7 +249,7 @@ def test_checkpoints_are_a_range_or_an_epoch() -> None:
 
 def test_a_log_filter_reads_what_is_there() -> None:
     log_id = {"blockNumber": 1, "blockHash": HASH, "txHash": HASH, "txIndex": 0, "logIndex": "3"}
-    read = chain.LOG_FILTER.from_json({"fromBlock": "-5", "afterLog": log_id, "tag": "1", "other": None})
+    read = chain.LOG_FILTER.from_json({"fromBlock": "-5", "afterLog": log_id, "tag": "1"})
     assert (read.from_block, read.to_block, read.tag) == (-5, None, (1).to_bytes(32, "big"))
     assert read.after_log == (1, HASH_BYTES, HASH_BYTES, 0, 3)
     with pytest.raises(Reject) as caught:

@@ -111,6 +111,10 @@ def resumes_after_a_log(query: Query, engine: Engine) -> bool:
     return is_range_query and bool(query.params) and "afterLog" in (query.params[0] or {})
 
 
+def has_a_misspelt_member(query: Query, engine: Engine) -> bool:
+    return any(isinstance(each, dict) and "unknown" in each for each in query.params)
+
+
 def is_refused(recorded: dict[str, Any], answer: dict[str, Any]) -> bool:
     return bool(answer["error"]["code"] == -32602)
 
@@ -159,6 +163,7 @@ def has_every_recorded_log(recorded: dict[str, Any], answer: dict[str, Any]) -> 
 
 ACCEPTED = [
     Difference("Too many parameters", has_too_many_parameters, is_refused),
+    Difference("Misspelt members of parameters", has_a_misspelt_member, is_refused),
     Difference("Fractions where whole numbers are meant", has_a_fraction, is_refused),
     Difference("State of block 0", is_about_the_state_of_block_0, is_answered),
     Difference("Archive before the first blocks", is_about_the_archive_before_block_0_or_1, is_answered),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import http.client
 import json
 import logging
@@ -95,10 +96,13 @@ def test_the_ports_are_open_while_the_first_upstream_is_awaited(
     question = b'{"jsonrpc":"2.0","id":1,"method":"node_getBlockNumber"}'
     status, text, headers = ask(listening["port"], "/", question)
     assert (status, headers["Retry-After"]) == (503, "1")
-    error = json.loads(text)["error"]
+    answer = json.loads(text)
+    error = answer.pop("error")
+    assert answer == {"jsonrpc": "2.0", "id": 1}
     assert (error["code"], error["data"]) == (-32000, {"code": "STARTING"})
     assert reason in error["message"]
     assert "127.0.0.1" not in error["message"]
+    require_one_envelope(listening["port"], question)
     upstream.start()
     try:
         node.wait_until_serving()
@@ -108,6 +112,34 @@ def test_the_ports_are_open_while_the_first_upstream_is_awaited(
         assert node.stop() == 0
     finally:
         upstream.stop()
+
+
+def require_one_envelope(port: int, question: bytes) -> None:
+    """A node that starts answers calls one by one, in the envelope that they have later."""
+
+    def codes(body: bytes, **headers: str) -> list[tuple[Any, Any]]:
+        status, text, fields = ask(port, "/", body, **headers)
+        assert (status, fields["Retry-After"]) == (503, "1")
+        answers = json.loads(text)
+        assert isinstance(answers, list) is body.startswith(b"[{")
+        every = answers if isinstance(answers, list) else [answers]
+        return [(each["id"], each["error"].get("data", {}).get("code", each["error"]["code"])) for each in every]
+
+    notification = b'{"jsonrpc":"2.0","method":"node_getBlockNumber"}'
+    assert codes(question) == [(1, "STARTING")]
+    assert codes(question.replace(b'"id":1', b'"id":"\\u0061\\n"')) == [("a\n", "STARTING")]
+    assert codes(b"[%b,%b,7]" % (question, notification)) == [(1, "STARTING"), (None, -32600)]
+    assert codes(b"[%b]" % b",".join([question] * 100)) == [(1, "STARTING")] * 100
+    assert codes(b"[]")[0] == (None, -32600)
+    assert codes(b"{", **{"Content-Type": "application/json"})[0] == (None, -32700)
+    assert codes(b'{"jsonrpc":"1.0","id":1,"method":"x"}') == [(1, -32600)]
+    long = question.replace(b'"id":1', b'"id":2,"params":["\\n%b"]' % random.Random(0).randbytes(60_000).hex().encode())
+    assert codes(long) == [(2, "STARTING")]
+    assert codes(gzip.compress(question), **{"Content-Encoding": "gzip"}) == [(1, "STARTING")]
+    assert codes(gzip.compress(long), **{"Content-Encoding": "gzip"}) == [(2, "STARTING")]
+    for body in (notification, b"[%b,%b]" % (notification, notification)):
+        status, text, fields = ask(port, "/", body)
+        assert (status, text, fields["Content-Length"]) == (204, "", None)
 
 
 def test_a_connection_that_was_opened_before_the_node_serves_is_kept_by_it(

@@ -207,10 +207,21 @@ def test_a_byte_order_mark_is_skipped(client: Any) -> None:
     assert answer_of(client, b'\xef\xbb\xbf{"id":1,"method":"test_double","params":[1]}')["result"] == 2
 
 
-@pytest.mark.parametrize("version", [b'"1.0"', b'"2.0"', b'"3"'])
-def test_any_version_text_is_taken_and_2_0_is_answered(client: Any, version: bytes) -> None:
-    answer = answer_of(client, b'{"jsonrpc":%b,"id":1,"method":"test_double","params":[1]}' % version)
+@pytest.mark.parametrize("member", [b"", b'"jsonrpc":"2.0",', b'"jsonrpc":"2\\u002e0",'])
+def test_calls_of_version_2_0_and_without_a_version_are_answered(client: Any, member: bytes) -> None:
+    answer = answer_of(client, b'{%b"id":1,"method":"test_double","params":[1]}' % member)
     assert answer == {"jsonrpc": "2.0", "id": 1, "result": 2}
+
+
+@pytest.mark.parametrize("version", [b'"1.0"', b'"3"', b'"2"', b'""', b'"2.00"', b"2.0", b"2", b"null", b"[]", b"true"])
+def test_calls_of_another_version_are_rejected(client: Any, version: bytes) -> None:
+    call = b'{"jsonrpc":%b,"id":1,"method":"test_double","params":[1]}' % version
+    error = answer_of(client, call)["error"]
+    assert error["code"] == INVALID_REQUEST
+    assert error["message"].startswith('Invalid request: jsonrpc must be "2.0" or missing, got ')
+    right = b'{"id":2,"method":"test_double","params":[1]}'
+    answers = orjson.loads(client.send(b"[%b,%b]" % (call, right)).text)
+    assert [each.get("result", each.get("error", {}).get("code")) for each in answers] == [INVALID_REQUEST, 2]
 
 
 def test_of_equal_keys_the_last_one_counts(client: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from tests.conftest import PATIENCE_S
 from tests.mempool.made import hash_of, made_txs
 from tests.p2p.nodes import FakeHost, running
+from tests.ports import free_port
 
 from fastnode.p2p.discovery.enr import NodeRecord
 from fastnode.p2p.gossip.topics import Topic
@@ -79,6 +80,20 @@ def test_a_transaction_sent_to_one_node_is_pending_at_all(
     assert first.stop() == 0
     again = start("first", f"--peer-id-private-key-path={tmp_path / 'first' / KEY_FILE}")
     assert NodeRecord.from_text(again.call("node_getEncodedEnr")["result"]).peer_id == found.peer_id
+
+
+def test_the_record_of_a_node_without_an_announced_address_has_none_and_is_there_from_the_first_answer_on(
+    start_node: Start, short_chain: Path, tmp_path: Path
+) -> None:
+    flags = ("--p2p-enabled", "--p2p-listen-addr=127.0.0.1", f"--p2p-port={free_port()}")
+    node = start_node(f"--data-directory={tmp_path / 'node'}", f"--chain-file={short_chain}", *flags)
+    node.wait_until_serving()
+    record = NodeRecord.from_text(node.call("node_getEncodedEnr")["result"])
+    node.wait_for_line("on the peer-to-peer network")
+    assert set(record.values) == {"aztec", "id", "secp256k1", "ver"}
+    assert record.peer_id == Identity.from_text((tmp_path / "node" / KEY_FILE).read_text()).peer_id
+    assert NodeRecord.from_text(node.call("node_getEncodedEnr")["result"]) == record
+    assert node.stop() == 0
 
 
 def test_a_transaction_that_published_nodes_take_is_handed_on_as_it_came(

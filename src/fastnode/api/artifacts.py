@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from fastnode.api.chain_parameters import EVENT_FILTER, LogFilter
+from fastnode.api.chain_parameters import LOG_FILTER, LogFilter
 from fastnode.api.logs import span_of_filter
 from fastnode.artifacts.naming import Naming
 from fastnode.errors import DecodeError, InvalidParams, Refused
@@ -136,6 +136,6 @@ def event_methods(store: ArtifactStore, logs_max: int = EVENTS_MAX) -> list[Meth
             summary="Public logs as `node_getPublicLogs` gives them, with the names of contracts, events and values.",
             handler=get_events,
             in_thread=True,
-            **common("GetPublicEventsResponse", Parameter("filter", EVENT_FILTER)),
+            **common("GetPublicEventsResponse", Parameter("filter", LOG_FILTER)),
         )
     ]

@@ -35,7 +35,6 @@ __all__ = [
     "CHECKPOINT_TIP",
     "CONFIRMED_CHECKPOINT",
     "DEVELOPMENT_BLOCK",
-    "EVENT_FILTER",
     "LOG_FILTER",
     "MERKLE_TREE_ID",
     "RELEASE_BLOCK",
@@ -159,7 +158,8 @@ class DevelopmentBlock(NamedType):
         return _read_block_number(self, value)
 
     def _read_object(self, value: dict[str, object]) -> BlockReference:
-        if len(value) != 1 or next(iter(value)) not in _BLOCK_OBJECT_TYPES:
+        refuse_other_members(value, _BLOCK_OBJECT_TYPES)
+        if len(value) != 1:
             raise Reject("must be an object with exactly one of the keys number, hash, archive, tag")
         [(key, content)] = value.items()
         try:
@@ -229,7 +229,8 @@ class CheckpointParameter(NamedType):
 
     def from_json(self, value: object) -> CheckpointReference:
         if isinstance(value, dict):
-            if len(value) != 1 or next(iter(value)) not in ("number", "slot"):
+            refuse_other_members(value, ("number", "slot"))
+            if len(value) != 1:
                 raise Reject("must be an object with exactly one of the keys number, slot")
             [(key, content)] = value.items()
             return CheckpointReference(CheckpointReferenceKind(key), read_member(_CHECKPOINT_NUMBER, content, key))
@@ -292,6 +293,7 @@ class CheckpointsQuery(NamedType):
     def from_json(self, value: object) -> CheckpointRange | EpochQuery:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, ("from", "limit", "epoch"))
         keys = set(value)
         if keys == {"epoch"}:
             return EpochQuery(read_member(_EPOCH, value["epoch"], "epoch"))
@@ -325,6 +327,7 @@ class AnyCheckpointsQuery(NamedType):
     def from_json(self, value: object) -> CheckpointRange | EpochQuery | CheckpointsFromSlot:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, ("from", "fromSlot", "limit", "reverse", "epoch"))
         keys = set(value)
         if keys - {"reverse"} == {"fromSlot", "limit"}:
             return CheckpointsFromSlot(
@@ -394,6 +397,7 @@ class LogIdParameter(NamedType):
     def from_json(self, value: object) -> LogId:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, _LOG_ID_TYPES)
         for key in _LOG_ID_TYPES:
             if key not in value:
                 raise Reject("is required", f".{key}")
@@ -401,7 +405,7 @@ class LogIdParameter(NamedType):
 
     def definition(self) -> Schema:
         members = {key: kind.schema() for key, kind in _LOG_ID_TYPES.items()}
-        return object_of(members, required=members)
+        return object_of(members, required=members, closed=True)
 
     def parts(self) -> Iterable[ValueType]:
         return _LOG_ID_TYPES.values()
@@ -418,69 +422,32 @@ _LOG_FILTER_TYPES: Final[Mapping[str, ValueType]] = {
 
 
 class LogFilterParameter(NamedType):
-    """A LogFilter: every member may be left out, none may be null; unknown keys are ignored."""
+    """A LogFilter: every member may be left out, none may be null."""
 
     __slots__ = ()
 
     component = "LogFilter"
     name = "LogFilter"
     expects = "an object with any of fromBlock, toBlock, txHash, afterLog, contractAddress, tag"
-    members: ClassVar[Mapping[str, ValueType]] = _LOG_FILTER_TYPES
 
     def from_json(self, value: object) -> LogFilter:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, _LOG_FILTER_TYPES)
         return LogFilter(
-            *(read_member(kind, value[key], key) if key in value else None for key, kind in self.members.items())
+            *(read_member(kind, value[key], key) if key in value else None for key, kind in _LOG_FILTER_TYPES.items())
         )
 
     def definition(self) -> Schema:
-        members = {key: kind.schema() for key, kind in self.members.items()}
+        members = {key: kind.schema() for key, kind in _LOG_FILTER_TYPES.items()}
         members["toBlock"] = {**members["toBlock"], "description": "Exclusive."}
-        return object_of(members)
+        return object_of(members, closed=True)
 
     def parts(self) -> Iterable[ValueType]:
-        return self.members.values()
-
-
-class OnlyLogIdParameter(LogIdParameter):
-    """A LogId in a parameter of our own: it has no other members."""
-
-    __slots__ = ()
-
-    component = "EventId"
-
-    def from_json(self, value: object) -> LogId:
-        if isinstance(value, dict):
-            refuse_other_members(value, _LOG_ID_TYPES)
-        return LogIdParameter.from_json(self, value)
-
-    def definition(self) -> Schema:
-        return LogIdParameter.definition(self) | {"additionalProperties": False}
-
-
-_EVENT_FILTER_TYPES: Final[Mapping[str, ValueType]] = {**_LOG_FILTER_TYPES, "afterLog": OnlyLogIdParameter()}
-
-
-class EventFilterParameter(LogFilterParameter):
-    """A LogFilter in a method of our own: a member that nobody reads is misspelt, and refused."""
-
-    __slots__ = ()
-
-    component = "EventFilter"
-    members = _EVENT_FILTER_TYPES
-
-    def from_json(self, value: object) -> LogFilter:
-        if isinstance(value, dict):
-            refuse_other_members(value, self.members)
-        return LogFilterParameter.from_json(self, value)
-
-    def definition(self) -> Schema:
-        return LogFilterParameter.definition(self) | {"additionalProperties": False}
+        return _LOG_FILTER_TYPES.values()
 
 
 LOG_FILTER: Final = LogFilterParameter()
-EVENT_FILTER: Final = EventFilterParameter()
 MERKLE_TREE_ID: Final = NumberChoice(
     "MerkleTreeId",
     {0: "nullifier", 1: "note hash", 2: "public data", 3: "L1 to L2 message", 4: "archive"},

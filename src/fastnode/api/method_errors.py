@@ -1,4 +1,5 @@
-"""Errors that a method may answer, for the OpenRPC document: the codes of JSON-RPC, and the values of ``data.code``.
+"""Errors that a method may answer, for the OpenRPC document and the page of methods: the codes of JSON-RPC, and the
+values of ``data.code``.
 
 The request as a whole can also be answered -32700, -32600 and -32601; those belong to no method.
 """
@@ -7,9 +8,75 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastnode.errors import InternalError, InvalidParams, RateLimited, ServerError
+from fastnode.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ParseError,
+    RateLimited,
+    ServerError,
+)
 
-__all__ = ["error_components", "errors_of"]
+__all__ = ["CODES", "REASONS", "error_components", "errors_of"]
+
+#: Codes of JSON-RPC, and when each is answered.
+CODES: Final[dict[int, str]] = {
+    ParseError.code: "The body is not JSON, or has more arrays, objects, values or levels than are allowed. The id is "
+    "`null`.",
+    InvalidRequest.code: 'A call is not an object, has no `method`, or has a `jsonrpc` other than `"2.0"`; a batch '
+    "is empty or too large; the body is too large (HTTP 413) or in an unknown coding (415).",
+    MethodNotFound.code: "This port does not have the method; the text names the port or the name that has it.",
+    InvalidParams.code: "A parameter is missing, of a wrong type, out of range, too long, or has a member that does "
+    "not exist; the text names it.",
+    InternalError.code: "A bug in the node; its log has the traceback.",
+    ServerError.code: "The request is well formed and cannot be answered; the text says why, and so does `data.code` "
+    "where there is one. Without a valid API key with HTTP 401, for a page that may not use the port with 403.",
+    RateLimited.code: "The client's budget does not suffice (HTTP 429 if that holds for every call).",
+}
+#: Values of ``data.code``, and what each means for a client.
+REASONS: Final[dict[str, str]] = {
+    "BLOCK_PRUNED": "The node does not retain the body or the logs of the block (`--keep-blocks`): query a node "
+    "that does. `data.oldestBlock` is the oldest one retained.",
+    "BUSY": "The node has no memory, thread or process for the request now (HTTP 503 if that holds for all of it): "
+    "retry after a second.",
+    "BUS_UNAVAILABLE": "The bus of the fleet is unreachable, so the transaction was not accepted: retry.",
+    "DATABASE_DAMAGED": "The node cannot read its database: query another node; the operator repairs it.",
+    "DISK_FAILS": "The disk refused the write: retry later.",
+    "DISK_FULL": "The disk of the node is full; nothing was stored: retry later.",
+    "FOREIGN_PAGE": "A page of another site called a method of a local network that changes the chain.",
+    "FORK_FAILED": "The network to fork from cannot be read; the local network is unchanged.",
+    "FORK_NOT_ALLOWED": "`--fork-sources` does not have the source to fork from.",
+    "INSUFFICIENT_FEE_PAYER_BALANCE": "The fee payer cannot pay for the transaction beside its pending ones; `data` "
+    "has the amounts.",
+    "INVALID_TX": "The transaction is invalid; `data.reasons` has every reason.",
+    "L1_UNAVAILABLE": "L1 does not answer: retry.",
+    "LOW_PRIORITY_FEE": "The pool is full and the priority fee too low; `data.minimumPriorityFee` is enough.",
+    "NOT_KEPT": "The node does not retain messages of peers (`--untried-peers`).",
+    "NO_OVERRIDES": "The simulation runs on a followed node, which takes no overrides.",
+    "NO_SEQUENCER": "No sequencer runs in the node.",
+    "NO_SLASH_PAYLOADS": "L1 tallies votes per validator; there are no payloads.",
+    "NO_TRANSACTIONS": "A transaction could go nowhere from this node; the text says why.",
+    "NO_UPSTREAM": "No followed node answers: retry.",
+    "NULLIFIER_CONFLICT": "A pending transaction has the same nullifier and pays as much; "
+    "`data.conflictingTxHash` is its hash.",
+    "OTHER_CLASS": "The artifact is of another contract class than the one named; `data.classId` is its class.",
+    "RATE_LIMITED": "The client's budget does not suffice: retry after `data.retryAfterMs`.",
+    "RESPONSE_TOO_LARGE": "The result exceeds `data.limit` bytes (`--rpc-max-response-size`): ask for less at once.",
+    "ROLLBACK_IMPOSSIBLE": "The chain cannot be rolled back to the block.",
+    "ROLLBACK_REFUSED": "The block is not a target that a rollback may have; the text names one that is.",
+    "ROLLBACK_RUNNING": "The chain is being rolled back: retry when that has ended.",
+    "SIMULATION_FAILED": "No block can include the transaction; the text has the reason.",
+    "SLASHER_NOT_ENABLED": "The node reads neither L1 nor a node that does: it knows no offenses.",
+    "SNAPSHOT_IN_PROGRESS": "A snapshot is being uploaded: retry when that has ended.",
+    "SNAPSHOT_RUNNING": "The databases are being copied for a snapshot: retry when that has ended.",
+    "STARTING": "The node is starting (HTTP 503); the text says what it waits for: retry after `Retry-After`.",
+    "STILL_PAUSING": "A block is still being ingested: retry.",
+    "TOO_MANY_ARTIFACTS": "The node has as many artifacts as it stores.",
+    "TX_TOO_LARGE": "The transaction is larger than a message on the bus of the fleet may be.",
+    "UNKNOWN_CLASS": "No contract class on the chain has the artifact; `data.classId` is the class that it has.",
+    "UPSTREAM_REJECTED": "The followed node rejected the call; the text is its own, `data.upstreamCode` its code.",
+}
 
 _INVALID_PARAMS: Final = "InvalidParams"
 _INTERNAL_ERROR: Final = "InternalError"

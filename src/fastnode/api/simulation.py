@@ -16,7 +16,7 @@ from fastnode.public_execution.overrides import Overrides, StorageOverride
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import BOOLEAN
 from fastnode.values.field_elements import ADDRESS, FIELD
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.refusal import Reject, describe, refuse_other_members
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.value_type import ValueType, read_member
 
@@ -44,6 +44,7 @@ class StorageOverrideParameter(ValueType):
     def from_json(self, value: object) -> StorageOverride:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, self.members)
         for key in self.members:
             if key not in value:
                 raise Reject("is required", f".{key}")
@@ -51,7 +52,7 @@ class StorageOverrideParameter(ValueType):
 
     def schema(self) -> Schema:
         members = {key: kind.schema() for key, kind in self.members.items()}
-        return object_of(members, required=members)
+        return object_of(members, required=members, closed=True)
 
     def definitions(self) -> Mapping[str, Schema]:
         return {**ADDRESS.definitions(), **FIELD.definitions()}
@@ -73,7 +74,7 @@ class ContractOverridesParameter(ValueType):
         return tuple([_read_instance(address, content) for address, content in value.items()])
 
     def schema(self) -> Schema:
-        instance = object_of({"instance": {"type": "object"}}, required=("instance",))
+        instance = object_of({"instance": {"type": "object"}}, required=("instance",), closed=True)
         return {"type": "object", "additionalProperties": instance, "maxProperties": CONTRACT_OVERRIDES_MAX}
 
 
@@ -85,6 +86,7 @@ def _read_instance(key: str, content: object) -> ContractInstance:
     place = f".{hex_text(address)}"
     if not isinstance(content, dict) or "instance" not in content:
         raise Reject(f"must be an object with an instance, got {describe(content)}", place)
+    refuse_other_members(content, ("instance",), place)
     try:
         instance = ContractInstance.from_json(content["instance"])
     except DecodeError as error:
@@ -110,6 +112,7 @@ class OverridesParameter(ValueType):
     def from_json(self, value: object) -> Overrides | None:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, self.members)
         given = [value.get(key) for key in self.members]
         read = [
             () if content is None else read_member(kind, content, key)
@@ -118,7 +121,8 @@ class OverridesParameter(ValueType):
         return Overrides(*read) if any(read) else None
 
     def schema(self) -> Schema:
-        return object_of({key: {"anyOf": [kind.schema(), {"type": "null"}]} for key, kind in self.members.items()})
+        members = {key: {"anyOf": [kind.schema(), {"type": "null"}]} for key, kind in self.members.items()}
+        return object_of(members, closed=True)
 
     def definitions(self) -> Mapping[str, Schema]:
         return StorageOverrideParameter().definitions()

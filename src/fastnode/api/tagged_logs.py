@@ -18,7 +18,7 @@ from fastnode.records import dataclass
 from fastnode.values.choices import BOOLEAN
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
 from fastnode.values.numbers import Integer
-from fastnode.values.refusal import Reject
+from fastnode.values.refusal import Reject, refuse_other_members
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.value_type import NamedType, ValueType, definitions_of, read_member
 
@@ -67,6 +67,7 @@ class LogCursor(NamedType):
     def from_json(self, value: object) -> Position:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, _CURSOR_TYPES)
         for key in _CURSOR_TYPES:
             if key not in value:
                 raise Reject("is required", f".{key}")
@@ -75,7 +76,7 @@ class LogCursor(NamedType):
 
     def definition(self) -> Schema:
         members = {key: kind.schema() for key, kind in _CURSOR_TYPES.items()}
-        return object_of(members, required=members)
+        return object_of(members, required=members, closed=True)
 
 
 _CURSOR: Final = LogCursor()
@@ -94,7 +95,7 @@ _MEMBERS: Final[Mapping[str, ValueType]] = {
 @dataclass(frozen=True, slots=True)
 class LogsQueryParameter(ValueType):
     """A query for private logs, or with ``is_public`` for those of a contract.  Members may be left out, none may be
-    null; unknown ones are passed over."""
+    null."""
 
     name: str = field()
     tags_max: int
@@ -108,7 +109,9 @@ class LogsQueryParameter(ValueType):
     def from_json(self, value: object) -> LogsQuery:
         if not isinstance(value, dict):
             raise self.refuse(value)
-        for key in ("contractAddress", "tags") if self.is_public else ("tags",):
+        needed = ("contractAddress", "tags") if self.is_public else ("tags",)
+        refuse_other_members(value, (*needed, *_MEMBERS))
+        for key in needed:
             if key not in value:
                 raise Reject("is required", f".{key}")
         contract = read_member(ADDRESS, value["contractAddress"], "contractAddress") if self.is_public else b""
@@ -153,11 +156,12 @@ class LogsQueryParameter(ValueType):
         members = {key: kind.schema() for key, kind in _MEMBERS.items()}
         members["toBlock"] = {**members["toBlock"], "description": "Exclusive."}
         placed = {"tag": FIELD.schema(), "afterLog": _CURSOR.schema()}
-        tag = {"anyOf": [FIELD.schema(), object_of(placed, required=["tag"])]}
+        tag = {"anyOf": [FIELD.schema(), object_of(placed, required=["tag"], closed=True)]}
         members["tags"] = {"type": "array", "items": tag, "minItems": 1, "maxItems": self.tags_max}
         if self.is_public:
             members["contractAddress"] = ADDRESS.schema()
-        return object_of(members, required=[key for key in ("contractAddress", "tags") if key in members])
+        needed = [key for key in ("contractAddress", "tags") if key in members]
+        return object_of(members, required=needed, closed=True)
 
     def definitions(self) -> Mapping[str, Schema]:
         kinds: Iterable[ValueType] = (*_MEMBERS.values(), FIELD, ADDRESS, _CURSOR)
@@ -165,6 +169,7 @@ class LogsQueryParameter(ValueType):
 
 
 def _read_tag_with_place(item: dict[str, Any]) -> tuple[bytes, Position | None]:
+    refuse_other_members(item, ("tag", "afterLog"))
     if "tag" not in item:
         raise Reject("is required", ".tag")
     tag = read_member(FIELD, item["tag"], "tag")

@@ -46,7 +46,8 @@ class _UpstreamMethods:
         """This node's own on the peer-to-peer network.  Else that of the followed one, as it is now or as it was when
         the chain was learned."""
         if self._own_record is not None:
-            return orjson.dumps(self._own_record())
+            record = self._own_record()
+            return None if record is None else orjson.dumps(record)
         enr = context.view.chain.chain.node_info.get("enr")
         if self._questions is not None:
             with suppress(Refused):  # no upstream answers: the stored value is used

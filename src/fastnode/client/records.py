@@ -44,6 +44,8 @@ class BlockHeader(TypedDict):
     state: StateReference
     #: Hash of the data that the checkpoint has published up to this block.
     spongeBlobHash: Fr
+    #: Root over the effects of its transactions, from release 6.x on.
+    txEffectsTreeRoot: NotRequired[Fr]
     globalVariables: GlobalVariables
     #: Sum of the fees of its transactions.
     totalFees: Fr

@@ -10,8 +10,8 @@ A call waits as an outcome that is pending, and those behind it with it: calls t
 A request stays within its allowance (http/allowance.py): its memory is asked for before it is taken; a batch lets
 others have their turn between its calls; and when the client has gone, what is left of the batch is not done.
 
-Differences from the specification's letter, both lenient: ``jsonrpc`` may be absent or name another
-version, and an id of any JSON type is echoed.
+Differences from the specification's letter, both lenient: ``jsonrpc`` may be absent, and an id of any JSON type is
+echoed.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class Engine:
             else:
                 pending = self._fill(asked, outcomes, context)
         except NodeBusy as error:
-            return busy_reply(error)
+            return busy_reply(error, asked)
         if pending is not None:
             return self._answer_later(pending, asked, outcomes, context)
         return render(asked, outcomes, omits_absent=self.omits_absent)
@@ -260,7 +260,7 @@ class Engine:
                     return SILENCE
                 pending = self._fill(asked, outcomes, context)
         except NodeBusy as error:
-            return busy_reply(error)
+            return busy_reply(error, asked)
         return render(asked, outcomes, omits_absent=self.omits_absent)
 
     def _note_batch(self, count: int) -> None:

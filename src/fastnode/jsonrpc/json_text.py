@@ -52,6 +52,8 @@ VALUE_BYTES: Final = 64
 NAME_LENGTH_MAX: Final = 1024
 NO_PARAMETERS: Final[list[Any]] = []
 NULL_ID: Final = b"null"
+#: What the member ``jsonrpc`` of a call has, if it is there.
+VERSION: Final = "2.0"
 #: Texts with fewer values, that are shorter, are not worth asking.
 UNASKED_VALUES_MAX: Final = 256
 UNASKED_BYTES_MAX: Final = 16 * 1024
@@ -190,8 +192,8 @@ def _entry_of(request: Any, ids: IdTexts, index: int) -> calls.Entry:
         flaw = "method must be a string" if "method" in request else "method is missing"
     elif not name:
         flaw = "method must not be empty"
-    elif type(request.get("jsonrpc", "")) is not str:
-        flaw = "jsonrpc must be a string"
+    elif request.get("jsonrpc", VERSION) != VERSION:
+        flaw = f'jsonrpc must be "{VERSION}" or missing, got {describe(request["jsonrpc"])}'
     else:
         return name[:NAME_LENGTH_MAX], request.get("params", NO_PARAMETERS), id_text
     return None, InvalidRequest(f"Invalid request: {flaw}"), id_text or NULL_ID
@@ -205,7 +207,7 @@ class Reply(NamedTuple):
     there is nothing to say.  ``error_code`` is set if the whole body is one error object.
 
     ``retry_after_s`` is set if nothing of the request was answered because its client has no budget left, ``busy`` if
-    it was not answered because there is no memory for it.
+    it was not answered because there is no memory for it: each call that has been read is rejected in ``body``.
     """
 
     body: list[bytes] | None
@@ -253,6 +255,12 @@ def error_text(code: int, message: str, data: object = None) -> bytes:
     return error_reply(RpcError(message, data=data, code=code)).text
 
 
-def busy_reply(error: NodeBusy) -> Reply:
-    """The reply when there is no memory for a request."""
-    return Reply(None, error.code, busy=error.with_traceback(None))
+def busy_reply(error: NodeBusy, asked: calls.Calls | None = None) -> Reply:
+    """The reply when there is no memory for a request; ``asked``: its calls, if they have been read."""
+    body = None
+    if asked is not None:
+        outcomes, text = calls.Outcomes(len(asked)), error_value(error)
+        for index in range(len(asked)):
+            outcomes.set_error(index, error, text)
+        body = calls.render(asked, outcomes)
+    return Reply(body, error.code, busy=error.with_traceback(None))

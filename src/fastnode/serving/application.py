@@ -194,7 +194,7 @@ class RpcApplication:
             return self._guard.refusal
         # Fast path: a POST to the root can only be a call.
         if method == b"POST" and target == b"/":
-            return self._on_call(headers, body, client, allowance)
+            return self.on_call(headers, body, client, allowance)
         path = self._without_prefix(path_of(target))
         if self.pages is not None and method in (b"GET", b"HEAD"):
             page = self.pages.on_get(path, target, headers)
@@ -202,7 +202,7 @@ class RpcApplication:
                 return page
         if path == b"/":
             if method == b"POST":
-                return self._on_call(headers, body, client, allowance)
+                return self.on_call(headers, body, client, allowance)
             return self._on_other_verb(method, headers, "POST" if self.pages is None else "GET, HEAD, POST")
         if path in PROBE_PATHS:
             if method in (b"GET", b"HEAD"):
@@ -317,9 +317,10 @@ class RpcApplication:
 
     # ---- JSON-RPC ----------------------------------------------------------------------------
 
-    def _on_call(
+    def on_call(
         self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
     ) -> Response | Coroutine[Any, Any, Response]:
+        """The answer to a POST of calls."""
         if self._spans is not None or not trace.NAMES.isdisjoint(headers):
             return self._on_named_call(headers, body, client, allowance)
         return self._read_call(headers, body, client, allowance)
@@ -385,11 +386,11 @@ class RpcApplication:
         self._count_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return self._rpc_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
 
-    def _refuse_busy(self, error: NodeBusy) -> Response:
-        """503 for want of memory."""
+    def _refuse_busy(self, error: NodeBusy, body: list[bytes] | None = None) -> Response:
+        """503 for want of memory.  ``body`` has the error of each call; None: no call was read, or none has an id."""
         self.count_rejected("memory")
-        body = error_text(error.code, error.message, error.data)
-        return Response(HTTPStatus.SERVICE_UNAVAILABLE, self._json_fields + _RETRY, body)
+        text = error_text(error.code, error.message, error.data) if body is None else b"".join(body)
+        return Response(HTTPStatus.SERVICE_UNAVAILABLE, self._json_fields + _RETRY, text)
 
     def _answer(
         self, headers: dict[bytes, bytes], body: bytes, client: Client | None, allowance: Allowance
@@ -445,7 +446,7 @@ class RpcApplication:
     ) -> Response | Coroutine[Any, Any, Response]:
         body = reply.body
         if reply.busy is not None:
-            return self._refuse_busy(reply.busy)
+            return self._refuse_busy(reply.busy, body)
         if reply.retry_after_s is not None:
             return self._refuse_later(body, reply.retry_after_s, client)
         if body is None:

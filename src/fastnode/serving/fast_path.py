@@ -140,7 +140,7 @@ class FastPath:
                 allowance.give_back()
                 break
             except NodeBusy as error:
-                response = self.application.respond(busy_reply(error), None, allowance)
+                response = self.application.respond(busy_reply(error, asked), None, allowance)
             else:
                 client = None if requests.payer is None else requests.payer.client
                 reply = self._engine.go_on(asked, outcomes, view, client, allowance)

@@ -31,7 +31,7 @@ from fastnode.log_index.range_queries import AnswerLimits, find_public_logs, req
 from fastnode.serving.events import block_told
 from fastnode.serving.seen_blocks import Cursor, block_id
 from fastnode.values.field_elements import ADDRESS, FIELD, TX_HASH
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.refusal import Reject, describe, nearest
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -263,6 +263,7 @@ def feed_of(wanted: dict[str, Any]) -> Feed:
         if name not in ("topic", "from", *takes):
             raise InvalidParams(
                 f"Invalid params: {topic} has no {describe(name)}; it takes {', '.join((*takes, 'from'))}"
+                f"{nearest(name, (*takes, 'from'))}"
             )
     if topic == "receipts":
         return Receipts(_values_of(wanted, "txHashes", TX_HASH))

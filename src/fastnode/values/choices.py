@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Final
 
 from fastnode.records import dataclass
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.refusal import Reject, describe, refuse_other_members
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.value_type import ValueType
 
@@ -125,7 +125,7 @@ class NumberChoice(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class Options(ValueType):
-    """An object of flags.  Gives the set of the flags that are true; unknown keys are ignored, as in the reference."""
+    """An object of flags.  Gives the set of the flags that are true."""
 
     name: str = field()
     flags: tuple[str, ...]
@@ -137,6 +137,7 @@ class Options(ValueType):
     def from_json(self, value: object) -> frozenset[str]:
         if not isinstance(value, dict):
             raise self.refuse(value)
+        refuse_other_members(value, self.flags)
         chosen = set()
         for flag in self.flags:
             if flag not in value:
@@ -151,4 +152,4 @@ class Options(ValueType):
         return {flag: True for flag in self.flags if flag in value}
 
     def schema(self) -> Schema:
-        return object_of({flag: {"type": "boolean"} for flag in self.flags})
+        return object_of({flag: {"type": "boolean"} for flag in self.flags}, closed=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-__all__ = ["Reject", "describe", "refuse_other_members"]
+__all__ = ["Reject", "describe", "nearest", "refuse_other_members"]
 
 #: A value quoted in an error text is cut to this many characters.
 QUOTED_LENGTH_MAX: Final = 60
@@ -46,9 +46,16 @@ def describe(value: object) -> str:
 
 
 def refuse_other_members(value: dict[str, Any], known: Collection[str], path: str = "") -> None:
-    """Reject for a member of the object at ``path`` that has none but ``known`` ones: one that is misspelt would be
-    passed over.
-    """
+    """Reject a member of the object at ``path`` that is not a ``known`` one: a misspelt one would be ignored."""
     for name in value:
         if name not in known:
-            raise Reject(f"has no member {describe(name)}, only {', '.join(known)}", path)
+            raise Reject(f"has no member {describe(name)}, only {', '.join(known)}{nearest(name, known)}", path)
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """The known name that a wrong one may stand for, in words to follow an error's text; empty: none is near."""
+    import difflib
+
+    in_one_case = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name[:QUOTED_LENGTH_MAX].lower(), in_one_case, n=1)
+    return f" (did you mean {in_one_case[close[0]]}?)" if close else ""

@@ -282,6 +282,8 @@ cdef inline const char *read_call(const char *at, const char *end, Py_ssize_t de
             elif member == MEMBER_ID:
                 call.id = start
                 call.id_length = at - start
+            elif at - start != 5 or memcmp(start, b'"2.0"', 5) != 0:
+                return NULL
         elif member == MEMBER_ID:
             at = skip_plain_id(start, end)
             if at == NULL:

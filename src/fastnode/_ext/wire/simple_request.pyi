@@ -4,7 +4,7 @@ A request is simple if it is
 
     POST / HTTP/1.1, with a Host and a Content-Length, without anything that changes the framing, the coding of the
         body or the connection; names and values of headers of plain characters
-    {"jsonrpc": <text>, "method": <text>, "params": [...], "id": <text, small integer or null>}, the members in any
+    {"jsonrpc": "2.0", "method": <text>, "params": [...], "id": <text, small integer or null>}, the members in any
         order with any blanks, each at most once, ``method`` and ``id`` present, no escapes outside of ``params``;
         or an array of those
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from fastnode.api.method_errors import CODES, REASONS
 from fastnode.api.record_schemas import DOCS, RECORDS
 from fastnode.app.ground.method_documentation import STATES_OF_FIVE, all_methods, state_of
 from fastnode.jsonrpc.methods import Method, Parameter, Signature
@@ -32,9 +33,12 @@ that the release set takes ([compatibility](compatibility.md#method-sets)). A ch
 Methods that begin with `nodeAdmin_`, and `fastnode_registerArtifact`, are on the admin port, all others on the public
 one.
 
-A wrong parameter is answered with the error -32602, which names the parameter, its position and what is allowed.
-Objects in the parameters of `fastnode_` methods have no members but those that are named: one that is misspelt is
-refused. Those of the network's own methods, transactions and artifacts may have more, as on its other nodes.
+A wrong parameter is rejected with the error -32602, which names the parameter, its position and what is allowed.
+Objects in parameters have no members but those that are named: a misspelt one is rejected with the nearest name.
+Transactions and artifacts may have more members, which are ignored.
+
+A call has `method`, and perhaps `params`, `id` and `jsonrpc`, which is `"2.0"` if it is there. A call without an `id`
+is a notification: it is executed and not answered (HTTP 204). [Errors](#errors) are listed below.
 
 Answers come from what this node has verified itself, unless the last column says otherwise.
 
@@ -78,6 +82,24 @@ _RECORDS: Final = """\
 `bigint` decimal text, `number` a JSON number, `bytes`, `SiblingPath` and `MembershipWitness` base64.
 """
 
+_ERRORS: Final = """\
+## Errors
+
+The answer to each call has its id and one of `result` and `error`, also while the node starts. The id is `null` where
+no call was read.
+
+| `error.code` | when |
+|---|---|
+"""
+
+_REASONS: Final = """\
+
+An error -32000 or -32005 may have an object `error.data`, whose `code` is for programs:
+
+| `error.data.code` | what it means |
+|---|---|
+"""
+
 _EXAMPLES: Final = """\
 ## Examples
 
@@ -114,6 +136,10 @@ def render(methods: Sequence[Method]) -> str:
     parts.extend(_row(method.name, "; ".join(_forms(method)), method, state_of(method)) for method in methods)
     parts.append("\n" + _TYPES)
     parts.extend(f"| {name} | {accepted} |\n" for name, accepted in _type_rows(methods))
+    parts.append("\n" + _ERRORS)
+    parts.extend(f"| {code} | {meaning} |\n" for code, meaning in CODES.items())
+    parts.append(_REASONS)
+    parts.extend(f"| `{reason}` | {meaning} |\n" for reason, meaning in sorted(REASONS.items()))
     parts.append("\n" + _EXAMPLES)
     names = {method.name for method in methods} | {"rpc.discover"}
     parts.extend(f"- `{name}`: {reason}\n" for name, reason in WITHOUT_EXAMPLE.items() if name in names)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastnode.app.ground.heap import resident_bytes, settle_memory, trim_after_bursts
 from fastnode.app.ground.method_tables import Services, public_methods
-from fastnode.app.ground.node_settings import memory_budget_of
+from fastnode.app.ground.node_settings import limits_of, memory_budget_of
 from fastnode.app.ground.priorities import repeat_soon
 from fastnode.app.ground.rate_limits import limit_clients, reload_limits
 from fastnode.app.ground.servers import ServerParts, rpc_server, tell_events
@@ -33,7 +33,6 @@ from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.health import Health
 from fastnode.http.limited_threads import LimitedThreads
-from fastnode.http.limits import Limits
 from fastnode.http.turns import Turns
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.kernels import hash_threads
@@ -197,13 +196,17 @@ class Worker:
 
     async def _listen(self) -> HttpServer:
         settings = self._settings
+        limits = replace(limits_of(settings), connections_max=_STARTING_CONNECTIONS_MAX)
         server = HttpServer(
             StartingApplication(
-                lambda: "its primary", settings.api_prefix, lambda: [OWN_VERSION, (LINEAGE_HEADER, self._seat.instance)]
+                lambda: "its primary",
+                settings.api_prefix,
+                lambda: [OWN_VERSION, (LINEAGE_HEADER, self._seat.instance)],
+                limits,
             ),
             host=settings.host,
             port=settings.port,
-            limits=Limits(connections_max=_STARTING_CONNECTIONS_MAX),
+            limits=limits,
         )
         await server.start(self._seat.listening)
         self._stack.push_async_callback(server.stop, grace_seconds=0.0)

@@ -10,10 +10,11 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fastnode.app.ground.node_settings import memory_budget_of
+from fastnode.app.ground.node_settings import limits_of, memory_budget_of
 from fastnode.app.ground.reset_files import settle
 from fastnode.app.ground.sample import has_source
 from fastnode.app.ground.seat import OwnSeat
@@ -26,7 +27,6 @@ from fastnode.errors import SettingError, StartError
 from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.limited_threads import LimitedThreads
-from fastnode.http.limits import Limits
 from fastnode.http.turns import Turns
 from fastnode.log import log_facts
 from fastnode.proofs.options import checks_at_once
@@ -158,8 +158,10 @@ async def open_node(
 async def _open_ports(
     settings: Settings, start_wait: StartWait, lineage: Lineage, stack: AsyncExitStack, seat: OwnSeat | PrimarySeat
 ) -> Ports:
-    application = StartingApplication(start_wait.reason, settings.api_prefix, lambda: [OWN_VERSION, lineage.header])
-    limits = Limits(connections_max=_STARTING_CONNECTIONS_MAX)
+    limits = replace(limits_of(settings), connections_max=_STARTING_CONNECTIONS_MAX)
+    application = StartingApplication(
+        start_wait.reason, settings.api_prefix, lambda: [OWN_VERSION, lineage.header], limits
+    )
     ports = Ports(
         HttpServer(application, host=settings.host, port=settings.port, limits=limits),
         HttpServer(application, host=settings.admin_host, port=settings.admin_port, limits=limits),

@@ -25,6 +25,7 @@ from fastnode.p2p.judging.host import Host
 from fastnode.p2p.node.options import PeerOptions
 from fastnode.p2p.node.overlay import Overlay
 from fastnode.p2p.node.snapshot import NetworkSnapshot
+from fastnode.p2p.node.swarm import own_record
 from fastnode.p2p.transport.identity import Identity
 from fastnode.p2p.transport.limits import Budget
 
@@ -84,7 +85,15 @@ class PeerNetwork:
         self._stopping: asyncio.Event | None = None
         self._started: Future[None] = Future()
         #: As of the last ``snapshot_s``.
-        self.snapshot = NetworkSnapshot(peer_id=identity.peer_id, version=version, port=0)
+        self.snapshot = NetworkSnapshot(
+            peer_id=identity.peer_id,
+            version=version,
+            port=0,
+            # Without a port of its own the record is not known before the system has chosen one.
+            enr=own_record(identity, version, options, options.listen_port).record.to_text()
+            if options.listen_port
+            else None,
+        )
 
     # ---- start and stop ----------------------------------------------------------------------
 

@@ -133,6 +133,18 @@ class Chores:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+def own_record(identity: Identity, version: str, options: PeerOptions, port: int) -> OwnRecord:
+    """The record of a node that listens on ``port``."""
+    return OwnRecord(
+        identity,
+        version,
+        ip=options.announced_ip,
+        port=options.announced_port or port,
+        client=options.client or options.release.usual_version,
+        folder=options.folder,
+    )
+
+
 class Swarm:
     """``on_peer`` is told of peers that can gossip, ``on_gone`` of those that left; ``on_gossip`` serves streams.
 
@@ -203,14 +215,7 @@ class Swarm:
         bound = await self._listen()
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
-        self.own = OwnRecord(
-            self.identity,
-            self._version,
-            ip=options.announced_ip,
-            port=options.announced_port or port,
-            client=options.client or options.release.usual_version,
-            folder=options.folder,
-        )
+        self.own = own_record(self.identity, self._version, options, port)
         records, dialled = self._known.load()
         for record in records:
             self._offer(record)
