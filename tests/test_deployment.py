@@ -76,7 +76,7 @@ def test_the_image_does_not_run_as_root_and_has_no_compiler() -> None:
         if name in ("ENTRYPOINT", "CMD"):
             assert isinstance(json.loads(rest), list)
     for name, rest in lines:
-        assert name != "FROM" or re.search(r":[\w.-]+( AS \w+)?$", rest), "an image without a tag"
+        assert name != "FROM" or re.search(r":[\w.-]+@sha256:[0-9a-f]{64}( AS \w+)?$", rest), "no digest"
         if name == "RUN" and "apt-get install" in rest:
             assert "--no-install-recommends" in rest
             assert "rm -rf /var/lib/apt/lists" in rest
@@ -287,6 +287,11 @@ def test_the_chart_asks_for_no_admin_key_by_default_and_for_one_in_production() 
     assert [each["SVC_ADMIN_HOST"]["value"] for each in environments] == ["127.0.0.1", "127.0.0.1"]
     assert "SVC_ADMIN_API_KEY_HASH" not in environments[0]
     assert environments[1]["SVC_ADMIN_API_KEY_HASH"]["valueFrom"]["secretKeyRef"]["name"] == "fastnode-admin"
+
+
+def test_a_pod_of_the_chart_has_no_token_of_the_cluster() -> None:
+    [pod] = [each["spec"]["template"]["spec"] for (kind, _), each in rendered({}).items() if kind == "StatefulSet"]
+    assert pod["automountServiceAccountToken"] is False
 
 
 def test_the_charts_objects_belong_together() -> None:

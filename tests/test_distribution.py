@@ -327,6 +327,14 @@ def test_a_tag_publishes_wheels_an_image_the_chart_and_the_document() -> None:
         assert set([needed] if isinstance(needed, str) else needed) <= set(jobs)
 
 
+@pytest.mark.parametrize("file", sorted((PROJECT / ".github" / "workflows").iterdir()), ids=lambda file: file.name)
+def test_every_action_of_a_workflow_is_one_commit(file: Path) -> None:
+    jobs = yaml.safe_load(file.read_text())["jobs"]
+    used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", action)] == []
+
+
 def test_wheels_are_built_for_every_platform_that_is_promised() -> None:
     wanted = metadata()["tool"]["cibuildwheel"]
     assert wanted["build"].split() == ["cp311-*", "cp312-*"]

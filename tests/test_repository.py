@@ -7,6 +7,7 @@ import functools
 import gc
 import importlib.util
 import io
+import json
 import os
 import re
 import subprocess
@@ -405,6 +406,35 @@ def test_the_pinned_releases_are_in_the_ranges_of_the_package(
             assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
     entries = re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]
     assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_no_range_and_no_pinned_release_has_a_known_advisory() -> None:
+    """deploy/advisories.json names releases from ``first`` up to, but not including, ``fixed``."""
+    import tomllib
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+    from packaging.version import Version
+
+    metadata = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    texts = [*metadata["build-system"]["requires"], *metadata["project"]["dependencies"]]
+    texts += [text for extra in metadata["project"]["optional-dependencies"].values() for text in extra]
+    admitted: list[tuple[str, Version, Version | None]] = []  # a name, the first release and the one behind the last
+    for requirement in map(Requirement, texts):
+        bounds = {each.operator: Version(each.version) for each in requirement.specifier}
+        admitted.append((canonicalize_name(requirement.name), bounds.get(">=", Version("0")), bounds.get("<")))
+    for file in ("tests/constraints.txt", *(f"deploy/docker/{name}constraints.txt" for name in ("", "build-"))):
+        for name, release in re.findall(r"^([\w.-]+)==([^ ;]+)", (PROJECT / file).read_text(), re.MULTILINE):
+            admitted.append((canonicalize_name(name), Version(release), Version(f"{release}+end")))
+    advisories = json.loads((PROJECT / "deploy" / "advisories.json").read_text())["advisories"]
+    assert {each["package"] for each in advisories} <= {name for name, _, _ in admitted}, "a package that is not used"
+    affected = [
+        f"{name} from {lowest} on: {each['id']}, fixed in {each['fixed']}"
+        for each in advisories
+        for name, lowest, end in admitted
+        if name == each["package"] and lowest < Version(each["fixed"]) and (end is None or Version(each["first"]) < end)
+    ]
+    assert affected == []
 
 
 def test_the_page_of_dependencies_lists_those_of_the_package() -> None:

@@ -24,6 +24,19 @@ def test_a_data_directory_is_made_with_its_parents(tmp_path: Path) -> None:
         assert (directory.path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
 
 
+def test_a_data_directory_is_not_for_other_users(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with DataDirectory.open(tmp_path / "data", create=True) as directory:
+            assert directory.path.stat().st_mode & 0o777 == 0o750
+    finally:
+        os.umask(before)
+    (tmp_path / "chosen").mkdir(mode=0o755)
+    (tmp_path / "chosen").chmod(0o755)
+    with DataDirectory.open(tmp_path / "chosen", create=True) as directory:
+        assert directory.path.stat().st_mode & 0o777 == 0o755
+
+
 def test_a_missing_data_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataDirectoryError, match=f"there is no data directory {tmp_path}/a"):
         DataDirectory.open(tmp_path / "a", create=False)

@@ -69,7 +69,7 @@ class DataDirectory:
         """Lock ``path``.  DataDirectoryError: not there (unless ``create``), unusable, or in use."""
         try:
             if create:
-                path.mkdir(parents=True, exist_ok=True)
+                path.mkdir(mode=0o750, parents=True, exist_ok=True)
             elif not path.is_dir():
                 raise DataDirectoryError(f"there is no data directory {path}")
             return cls(path, _lock(path), temporary=False)
