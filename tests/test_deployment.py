@@ -290,8 +290,7 @@ def test_the_chart_asks_for_no_admin_key_by_default_and_for_one_in_production() 
 
 
 def test_a_pod_of_the_chart_has_no_token_of_the_cluster() -> None:
-    [pod] = [each["spec"]["template"]["spec"] for (kind, _), each in rendered({}).items() if kind == "StatefulSet"]
-    assert pod["automountServiceAccountToken"] is False
+    assert pod_of(rendered(values_of("values.yaml")))["automountServiceAccountToken"] is False
 
 
 def test_the_charts_objects_belong_together() -> None:
