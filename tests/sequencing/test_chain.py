@@ -42,3 +42,19 @@ def test_blocks_of_the_slot_that_was_begun_before_a_restart_are_dropped_first_of
     chain.work()
     assert ingestor.view.tip_number == newest.number, "once, not again"
     ingestor.undo_above(published)
+
+
+def test_blocks_from_before_a_restart_stay_until_it_is_known_that_l1_does_not_have_them(recorded: Proposal) -> None:
+    ingestor = recorded.builder.ingestor
+    assert recorded.builder.data.state is not None
+    store(recorded)
+    newest, published = recorded.blocks[-1], ingestor.view.tips.checkpointed.block.number
+    chain = ProposedChain(ingestor, recorded.builder.data.state, lambda: None)
+    is_settled = False
+    chain.leave(newest.header.global_variables.slot_number, lambda: is_settled)
+    for _ in range(3):
+        chain.work()
+        assert ingestor.view.tip_number == newest.number
+    is_settled = True
+    chain.work()
+    assert ingestor.view.tip_number == published

@@ -46,24 +46,29 @@ class ProposedChain:
         #: Archive root after the newest block that was stored here.
         self._own_root: bytes | None = None
         self._begun_slot: int | None = None
+        self._is_settled: Callable[[], bool] = lambda: True
 
     # ---- the thread that ingests ---------------------------------------------------------------
 
     def work(self) -> None:
         """Do what waits.  What it raises is the proposer's."""
         if self._begun_slot is not None:
-            self._drop(self._begun_slot)
-            self._begun_slot = None
+            self._discard(self._begun_slot)
         self._jobs.work()
 
-    def _drop(self, slot: int) -> None:
+    def _discard(self, slot: int) -> None:
+        """Discard unpublished blocks of the slot once it is known that L1 does not have them."""
         here = self._ingestor.view
-        for number in range(here.tips.checkpointed.block.number + 1, here.tip_number + 1):
-            info = here.block_info(number)
-            if info is not None and info.slot_number == slot:
-                count = self._ingestor.undo_above(number - 1)
-                logger.warning("blocks of before the start are dropped", extra=log_facts(slot=slot, blocks=count))
-                return
+        unpublished = range(here.tips.checkpointed.block.number + 1, here.tip_number + 1)
+        slots = {number: info.slot_number for number in unpublished if (info := here.block_info(number)) is not None}
+        first = next((number for number, found in slots.items() if found == slot), None)
+        if first is None:
+            self._begun_slot = None
+        elif self._is_settled():
+            self._begun_slot = None
+            count = self._ingestor.undo_above(first - 1)
+            shown = log_facts(slot=slot, blocks=count)
+            logger.warning("unpublished blocks from before the restart discarded", extra=shown)
 
     def close(self) -> None:
         """Nothing waits any longer."""
@@ -71,12 +76,13 @@ class ProposedChain:
 
     # ---- before both threads are started -------------------------------------------------------
 
-    def leave(self, slot: int) -> None:
-        """Before anything else is done, drop blocks of a slot that was begun before a restart and L1 does not have.
+    def leave(self, slot: int, is_settled: Callable[[], bool] = lambda: True) -> None:
+        """Discard blocks of a slot that was begun before a restart, unless L1 has them.
 
-        Nothing is signed for it again, so they are never published unless that was under way: then L1 brings them.
+        Nothing is signed for it again, so they are never published unless that was under way.  ``is_settled``: true
+        once L1 was read up to now and nothing of this node is on its way there; asked by the thread that ingests.
         """
-        self._begun_slot = slot
+        self._begun_slot, self._is_settled = slot, is_settled
 
     # ---- the proposer's thread -----------------------------------------------------------------
 

@@ -114,6 +114,7 @@ class Sequencer:
         self._waited: dict[int, str] = {}
         #: The L1 block that has our newest checkpoint.
         self._published_in = 0
+        self._published_slot = -1
         self._time: L1Time | None = None
         self.loop = Loop(
             "fastnode-sequencer",
@@ -159,6 +160,10 @@ class Sequencer:
     def describe(self) -> dict[str, Any]:
         """For status reports."""
         return {"state": self.state, **self.record.describe()}
+
+    def is_published(self, slot: int) -> bool:
+        """True if the newest checkpoint that L1 took from this node is of this slot."""
+        return slot == self._published_slot
 
     def summary(self) -> str:
         counts = self.record.counts
@@ -318,7 +323,7 @@ class Sequencer:
         try:
             outcome, drafted = attempt.run()
             if drafted is not None:
-                self._published_in = attempt.published_in
+                self._published_in, self._published_slot = attempt.published_in, slot
             reason = attempt.reason
             self._signing_trouble = None
         except DutyError as error:

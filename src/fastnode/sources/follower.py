@@ -117,7 +117,8 @@ class Follower:
 
     ``on_pass`` is called after each complete pass, with the upstream it was made with.  ``begin`` is called once,
     before the first pass; what it raises ends the follower.  ``open_l1`` gives the chain from L1 as soon as L1 answers,
-    None until then.  ``proposals`` are asked between L1 and upstreams, once the chain has caught up.
+    None until then.  ``proposals`` are asked between L1 and upstreams, once the chain has caught up.  ``is_past``: true
+    if L1 has, by the local clock, a block later than a time.
 
         NEW ── begin ──► CATCHING_UP ── a complete pass ends at the newest block ──► CAUGHT_UP
 
@@ -139,6 +140,7 @@ class Follower:
         l1: L1Source | None = None,
         open_l1: Callable[[], L1Source | None] | None = None,
         proposals: ProposalSource | None = None,
+        is_past: Callable[[float], bool] = lambda at: False,
         begin: Callable[[], None] = lambda: None,
         options: FollowerOptions | None = None,
         on_pass: Callable[[Upstream], None] = lambda upstream: None,
@@ -152,6 +154,9 @@ class Follower:
         self._l1 = l1
         self._open_l1 = open_l1
         self._proposals = proposals
+        self._is_past = is_past
+        #: True for a slot whose checkpoint is on L1, as this node knows before it has read it there.
+        self.is_published: Callable[[int], bool] = lambda slot: False
         self._begin = begin
         self._confirmation = None if authority is None else Confirmation(authority)
         self._sources = {
@@ -206,6 +211,12 @@ class Follower:
         """Blocks by which the newest one known to exist is ahead; None before any upstream has answered."""
         tip = self.source_tip
         return None if tip is None else max(0, tip - self._ingestor.view.tip_number)
+
+    @property
+    def has_read_l1(self) -> bool:
+        """True if every checkpoint that L1 had when it was read last is stored."""
+        l1 = self._l1
+        return self.has_caught_up and l1 is not None and l1.checkpoints_behind(self._ingestor.view) == 0
 
     @property
     def invalid_checkpoint(self) -> InvalidCheckpoint | None:
@@ -292,6 +303,8 @@ class Follower:
         l1_outcome = self._l1_outcome()
         if l1_outcome is not None:
             outcomes.add(l1_outcome)
+        if l1_outcome is not None:
+            self._withdraw_expired()
         if self._proposals is not None and self.has_caught_up:
             self._proposals.apply(self._ingestor)
         if self._confirmation is not None:
@@ -308,6 +321,25 @@ class Follower:
             return None
         self._on_early("L1 does not answer")
         return _Outcome.UNAVAILABLE
+
+    def _withdraw_expired(self) -> None:
+        """Withdraw proposed blocks whose slot is over by the local clock: L1, which may be silent, has none for it.
+
+        Where upstreams answer, theirs is the chain while L1 is silent.
+        """
+        view = self._ingestor.view
+        first = view.block_info(view.tips.checkpointed.block.number + 1)
+        if first is None or self._upstreams.healthy():
+            return
+        is_behind = self._l1 is not None and self._l1.checkpoints_behind(view) > 0
+        end = view.chain.l1_genesis_time + (first.slot_number + 1) * view.chain.slot_duration
+        if is_behind or not self._is_past(end) or self.is_published(first.slot_number):
+            return
+        self.reorg_count += 1
+        back_to = view.tips.checkpointed.block.number
+        shown = log_facts(tip=view.tip_number, back_to=back_to, slot=first.slot_number)
+        logger.warning("proposed blocks withdrawn: their slot is over and L1 has not been read since", extra=shown)
+        self._ingestor.undo_above(back_to)
 
     def _hold_against_l1(self, confirmation: Confirmation) -> None:
         """Mend what was stored as others say while L1 did not answer."""

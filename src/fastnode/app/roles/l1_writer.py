@@ -69,6 +69,8 @@ class L1Writer(Part):
         self._locks = _open_locks(settings)
         self.door = SigningDoor(self._signers, rollup, self._network, self._locks)
         self.keys = KeyDoor(self.door, self.keystore)
+        #: True once what was in flight at the last stop is watched.
+        self._is_resumed = False
         directory = foundation.data.directory.path / _DIRECTORY
         make_folder(directory)
         self.guard = SlotGuard(directory / "slot")
@@ -167,8 +169,15 @@ class L1Writer(Part):
         if sidecar_form_of(self._chain_id, int(time.time())) is SidecarForm.EIP_7594:
             threading.Thread(target=load_setup, name="fastnode-kzg-setup", daemon=True).start()
         count = self.publishers.start()
+        self._is_resumed = True
         if count:
             logger.info("transactions are in flight since before the start", extra=log_facts(count=count))
+
+    def is_settled(self) -> bool:
+        """True if nothing is in flight, and L1 was read up to the newest transaction of this node that it has."""
+        read_at = self.reader.newest_timestamp
+        accounts = self.publishers.all
+        return self._is_resumed and not any(each.in_flight or each.mined_at > read_at for each in accounts)
 
     def tidy(self) -> None:
         """Free duties of this node that were begun and never finished, and forget those that are old enough."""

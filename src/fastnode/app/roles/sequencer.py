@@ -96,7 +96,10 @@ class SequencerPart(Part):
         options = SequencerOptions.of(settings, chain)
         candidates = Candidates(mempool.pool, age_s=options.pool_age_s)
         proposed = ProposedChain(core.ingestor, foundation.data.state, foundation.control.wake)
-        proposed.leave(writer.guard.newest)
+        proposed.leave(
+            writer.guard.newest,
+            lambda: follower.has_read_l1 and writer.reader.is_current and writer.is_settled(),
+        )
         follower.chores = proposed.work
         self._validator: Validator | NoValidator = NoValidator()
         attestations = None
@@ -123,6 +126,7 @@ class SequencerPart(Part):
         )
         self._sequencer: Sequencer = Sequencer(parts, options)
         sequencer = self._sequencer
+        follower.is_published = sequencer.is_published
         if not settings.fisherman_mode:
             mempool.watch_accepted(candidates.on_accepted)
 

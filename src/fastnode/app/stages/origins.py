@@ -355,6 +355,7 @@ class Origins:
             l1=source,
             open_l1=(lambda: self._open_source(ingestor.view)) if self._on_l1.is_derived else None,
             proposals=proposals,
+            is_past=(lambda at: False) if reader is None else reader.is_past,
             begin=lambda: self._begin(lambda: ingestor.view),
             options=FollowerOptions(
                 poll_interval_s=settings.archiver_polling_interval_ms / 1000,

@@ -48,6 +48,8 @@ T = TypeVar("T")
 
 #: Seconds between two blocks of most L1 networks.
 USUAL_SLOT_S: Final = 12
+#: L1's newest block is at most so many slots old, unless blocks are missing.
+CURRENT_SLOTS: Final = 4
 #: Time a caller waits for messages from L1, in seconds.
 MESSAGE_WAIT_S: Final = 5.0
 #: A second question for the same messages within this time means that the first answer could not be used.
@@ -241,6 +243,16 @@ class L1Reader:
         newest = float(self.newest_timestamp)
         has_own_time = self.newest_block_may_be_old and self._silence is None
         return newest if has_own_time else max(newest, self.clock.time())
+
+    def is_past(self, at: float) -> bool:
+        """True if L1 has a later block than this time, by the local clock; never where L1 has a time of its own."""
+        return not self.newest_block_may_be_old and self.clock.time() >= at + self.slot_duration
+
+    @property
+    def is_current(self) -> bool:
+        """True if L1 answers, and its newest block is not older than it may be."""
+        is_old = self.clock.time() - self.newest_timestamp > CURRENT_SLOTS * self.slot_duration
+        return self._silence is None and (self.newest_block_may_be_old or not is_old)
 
     def seen(self) -> tuple[RollupFacts, L1State]:
         """The rollup, and what L1 said at the newest block that was looked at.  UpstreamUnavailable."""

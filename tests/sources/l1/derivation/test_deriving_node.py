@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.sources.made_chain import MadeChain, made_chain
 from tests.sources.scripted_upstream import RejectionError, ScriptedUpstream, scripted_upstream
 
 from fastnode.errors import SettingError, StartError
+from fastnode.loop import Clock
 from fastnode.protocol.releases import Release
 
 
@@ -96,6 +98,65 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path, chain: MadeChain, l1: Pu
     with deriving(tmp_path / "node", l1) as node:
         wait_for(node, chain)
     assert sum("/blobs/" in path for path in l1.beacon.requests) == 1
+
+
+class LocalTime(Clock):
+    """Stands until it is moved; waits as usual."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def time(self) -> float:
+        return self.now
+
+
+def in_ingestion(node: FollowingNode, work: Callable[[], object]) -> None:
+    """Do it in the thread that changes the chain."""
+    done = threading.Event()
+
+    def once() -> None:
+        if not done.is_set():
+            work()
+            done.set()
+
+    node.follower.chores = once
+    node.wait(done.is_set)
+
+
+@pytest.mark.parametrize("is_published", [False, True], ids=["proposed", "published by this node"])
+def test_a_proposed_block_is_withdrawn_by_the_local_clock_while_l1_is_silent(
+    tmp_path: Path, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch, is_published: bool
+) -> None:
+    with deriving(tmp_path / "node", l1) as node:
+        wait_for(node, chain)
+        reader = node.origins.l1
+        assert reader is not None
+        chain.propose(2)
+        unit = chain.units[-1]
+        block, published = unit.blocks[0], unit.blocks[0].number - 1
+        slot = block.header.global_variables.slot_number
+        constants = node.ingestor.view.chain
+        end = constants.l1_genesis_time + (slot + 1) * constants.slot_duration
+        clock = LocalTime(end + reader.slot_duration - 1)
+        # Not an L1 that may stand still: it goes by the clock.
+        monkeypatch.setattr(type(reader), "newest_block_may_be_old", property(lambda _: False))
+        reader.clock = clock
+        node.follower.is_published = lambda of: is_published and of == slot
+        messages = tuple(bytes.fromhex(text[2:]) for text in unit.messages)
+        in_ingestion(node, lambda: node.ingestor.add_block(block, messages))
+        with l1.lock:  # it gives no answers
+            reorgs = node.follower.reorg_count
+            for _ in range(3):
+                in_ingestion(node, lambda: None)
+            assert node.tips.proposed.number == block.number, "its slot may not be over on L1"
+            clock.now += 1
+            if is_published:
+                for _ in range(3):
+                    in_ingestion(node, lambda: None)
+                assert node.tips.proposed.number == block.number
+            else:
+                node.wait(lambda: node.tips.proposed.number == published)
+                assert node.follower.reorg_count == reorgs + 1
 
 
 @pytest.mark.parametrize("comes_again", [True, False], ids=["again", "given up"])
