@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fastnode.errors import CallReverted, SlotLost
+from fastnode.publishing.envelope import BlobBundle, SidecarForm
 from fastnode.publishing.multicall import Call
 from fastnode.publishing.requests import Outcome, OutcomeKind, Request, Success
 from fastnode.sequencing.l1_publication import L1Publication
@@ -21,16 +22,18 @@ BLOBS, COMMITMENTS = [b"\1" * 131_072], (b"\2" * 48,)
 class Way:
     """To an L1 that takes everything; what was done, in its order."""
 
-    def __init__(self, forwarder: bytes | None = None, **options: Any) -> None:
+    def __init__(
+        self, forwarder: bytes | None = None, *, form: SidecarForm = SidecarForm.EIP_4844, **options: Any
+    ) -> None:
         self.done: list[str] = []
         self.sent: list[Request] = []
         self.keeper: threading.Thread | None = None
         self.failure: OSError | None = None
         self.may_keep, self.is_refused = threading.Event(), False
         self.may_keep.set()
-        account = SimpleNamespace(address=bytes(20), publish=self._publish)
+        account = SimpleNamespace(address=bytes(20), publish=self._publish, sidecar_form=lambda: form)
         simulator = SimpleNamespace(simulate=self._simulate, blob_gas=lambda *_: 1)
-        publishers: Any = SimpleNamespace(choose=lambda _allowed: account, simulator=simulator)
+        publishers: Any = SimpleNamespace(choose=lambda _allowed: account, simulator=simulator, all=(account,))
         facts: Any = SimpleNamespace(rollup=bytes(20), start_of_slot=lambda slot: 36 * slot)
         self.publication = L1Publication(
             publishers,
@@ -84,6 +87,21 @@ def test_blobs_are_kept_by_a_thread_of_its_own_before_they_are_sent() -> None:
     assert way.done[-1] == "sent"
     assert sorted(way.done[:-1]) == ["handed on 1", "kept"]
     assert way.keeper is not threading.current_thread()
+
+
+@pytest.mark.parametrize("form", list(SidecarForm))
+def test_proofs_of_cells_are_made_while_attestations_are_waited_for(
+    form: SidecarForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way, proven = Way(form=form), threading.Event()
+    monkeypatch.setattr(BlobBundle, "proofs", lambda *_: proven.set())
+    way.publication.prepare(BLOBS, COMMITMENTS)
+    assert proven.wait(PATIENCE_S if form is SidecarForm.EIP_7594 else 0) is (form is SidecarForm.EIP_7594)
+    prepared = way.publication._prepared
+    way.propose()
+    assert prepared is None or way.sent[0].bundle is prepared
+    way.propose()  # another one, which was not prepared
+    assert way.sent[1].bundle is not way.sent[0].bundle
 
 
 def test_what_cannot_be_kept_is_not_sent() -> None:

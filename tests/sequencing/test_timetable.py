@@ -37,8 +37,10 @@ def test_a_slot_is_given_up_when_no_block_could_be_built_and_checked_any_more() 
     assert not replace(MAINNET, is_enforced=False).is_too_late(latest + 0.1)
 
 
-def test_attestations_must_leave_the_time_of_publishing() -> None:
-    assert MAINNET.attestations_end_s == 72 - 12
+def test_attestations_are_collected_until_the_last_l1_block_of_the_slot_can_just_have_them() -> None:
+    # That block's time is 72 s after the build start.  Blocks end as if publishing took a whole slot of L1.
+    assert MAINNET.attestations_end_s == 72 - 4
+    assert MAINNET.end_s == 1 + 2 * 2 + 12
     assert SHORT.attestations_end_s == 36 - 1
     asked = replace(Settings(), l1_publishing_time=20)
     assert Timetable.of(asked, slot_s=72, l1_slot_s=12, chain_id=1).attestations_end_s == 52

@@ -27,7 +27,7 @@ from fastnode.errors import FastnodeError, NotTaken, SigningError, UpstreamUnava
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.publishing.account import BUSY, AccountState, WatchLimits
-from fastnode.publishing.envelope import BlobBundle, SignedTransaction, Transaction
+from fastnode.publishing.envelope import BlobBundle, SidecarForm, SignedTransaction, Transaction
 from fastnode.publishing.fees import FeeLimits, Price
 from fastnode.publishing.kept import Earlier, InFlight, KeptTransactions, price_of
 from fastnode.publishing.requests import Outcome, OutcomeKind, Request
@@ -224,6 +224,10 @@ class L1Publisher:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+    def sidecar_form(self) -> SidecarForm:
+        """The form of blobs that L1 should want next."""
+        return self._wire.sidecar_form()
 
     # ---- one request -------------------------------------------------------------------------
 

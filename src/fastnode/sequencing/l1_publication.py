@@ -22,7 +22,7 @@ from fastnode.kernels import encode
 from fastnode.protocol.ethereum import keccak_256
 from fastnode.protocol.kzg_proofs import load_setup
 from fastnode.publishing import digests
-from fastnode.publishing.envelope import BlobBundle
+from fastnode.publishing.envelope import BlobBundle, SidecarForm
 from fastnode.publishing.fees import gas_limit
 from fastnode.publishing.forwarding import forwarded
 from fastnode.publishing.multicall import Call
@@ -156,6 +156,7 @@ class L1Publication:
         self._sign = sign
         self._keep = keep
         self._forwarder = forwarder
+        self._prepared: BlobBundle | None = None
 
     @property
     def simulator(self) -> Simulator:
@@ -182,6 +183,21 @@ class L1Publication:
         except SigningError:
             return _NO_SIGNATURE
 
+    def prepare(self, blobs: Sequence[bytes], commitments: Sequence[bytes]) -> None:
+        """Make the proofs of a checkpoint's blobs in a thread, while attestations are waited for, where that takes
+        long: those of cells."""
+        if not any(each.sidecar_form() is SidecarForm.EIP_7594 for each in self._publishers.all):
+            return
+        bundle = self._prepared = BlobBundle(blobs, commitments)
+        work = partial(bundle.proofs, SidecarForm.EIP_7594)
+        threading.Thread(target=work, name="fastnode-blob-proofs", daemon=True).start()
+
+    def _bundle(self, blobs: Sequence[bytes], commitments: Sequence[bytes]) -> BlobBundle:
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared.commitments == tuple(commitments):
+            return prepared
+        return BlobBundle(blobs, commitments)
+
     def propose(
         self,
         call: ProposeCall,
@@ -206,7 +222,7 @@ class L1Publication:
         """
         facts = self._facts()
         account = self._choose(attester)
-        bundle = BlobBundle(blobs, call.commitments)
+        bundle = self._bundle(blobs, call.commitments)
         inner = Call(facts.rollup, call.call_data())
         what = f"checkpoint {checkpoint} of slot {slot}"
         slot_end = facts.start_of_slot(slot + 1)

@@ -529,8 +529,10 @@ class _Attempt:
         refusal = self._options.acceptance.refusal(checkpoint.blocks)
         if turn.proposer is not None and refusal is not None:
             raise SlotLost(f"it is not attested to: {refusal}")
+        if parts.peers is not None:
+            parts.publisher.prepare(draft.blobs, draft.commitments)
         attested = attest(turn, checkpoint, parts.door, parts.peers, self._may_wait)
-        if timetable.is_enforced and self._elapsed() > timetable.attestations_end_s:
+        if timetable.is_enforced and self._elapsed() >= timetable.slot_s:
             raise SlotLost("the attestations came too late to be published in this slot")
         call = propose_call(turn, checkpoint, draft.commitments, attested, parts.door, parts.publisher.unsigned())
         votes = [] if self._ballot is None else self._ballot.take()

@@ -3,6 +3,9 @@
     build start      slot start - one slot of L1: what is sent then can be in the first L1 block of the slot
     | init | block 1 | block 2 | ... | assemble | proposals out, attestations back | publishing | next build start
 
+Blocks end early enough for the whole of ``publishing``.  Attestations that come later are waited for longer: until what
+is sent can just be in the last L1 block of the slot, whose time is the next build start.
+
 All times are seconds after the build start.
 """
 
@@ -23,6 +26,8 @@ _SHORT_L1_SLOT_S: Final = 8
 #: The shortest time in which a block can be built.
 _SHORTEST_BLOCK_S: Final = 2.0
 _SHORTEST_BLOCK_ON_SHORT_S: Final = 1.0
+#: Signing, simulating and sending a checkpoint, and its way to who builds the next L1 block.
+_SENDING_S: Final = 4.0
 _STEP_S: Final = 1.0
 _STEP_ON_SHORT_S: Final = 0.5
 #: Seconds that publishing takes on a development chain, and its chain id.
@@ -36,6 +41,8 @@ class Timetable:
 
     slot_s: float
     publishing_s: float
+    #: From the last attestation to the L1 block that has the checkpoint; None: ``publishing_s``.
+    sending_s: float | None = None
     propagation_s: float = 2.0
     #: Looking around at the begin, and putting the checkpoint together at the end; each takes so long.
     step_s: float = _STEP_S
@@ -54,6 +61,7 @@ class Timetable:
         return cls(
             slot_s=slot_s,
             publishing_s=usual_s if publishing is None else float(publishing),
+            sending_s=min(usual_s, _SENDING_S) if publishing is None else None,
             propagation_s=0.0 if is_short else settings.attestation_propagation_time,
             step_s=_STEP_ON_SHORT_S if is_short else _STEP_S,
             shortest_block_s=shortest if block is None else min(shortest, block),
@@ -86,8 +94,8 @@ class Timetable:
 
     @property
     def attestations_end_s(self) -> float:
-        """Attestations that come later are of no use: nothing is published without them."""
-        return self.slot_s - self.publishing_s
+        """Attestations that come later are of no use: no L1 block of the slot would have the checkpoint."""
+        return self.slot_s - (self.publishing_s if self.sending_s is None else self.sending_s)
 
     def is_too_late(self, elapsed_s: float) -> bool:
         """True if a slot that is first looked at now is given up."""
