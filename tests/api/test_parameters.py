@@ -16,7 +16,7 @@ from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
 from fastnode.values.numbers import Integer, read_integer_text
 from fastnode.values.refusal import Reject
-from fastnode.values.texts import Text
+from fastnode.values.texts import ETH_ADDRESS, Text
 
 MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617
 HASH = "0x" + "0a" * 32
@@ -65,7 +65,7 @@ def accepts(kind: Any, value: object) -> bool:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("0x1", 1), ("0X0A", 10), ("0x" + "0" * 63 + "1", 1), ("10", 10), ("0", 0), ("0xabc", 0xABC), ("007", 7)],
+    [("0x1", 1), ("0x0A", 10), ("0x" + "0" * 63 + "1", 1), ("10", 10), ("0", 0), ("0xabc", 0xABC), ("007", 7)],
 )
 def test_a_field_is_hex_with_0x_or_decimal_digits(text: str, number: int) -> None:
     assert FIELD.from_json(text) == number.to_bytes(32, "big")
@@ -82,7 +82,7 @@ def test_every_field_is_read_in_every_form(number: int) -> None:
     expected = number.to_bytes(32, "big")
     for text in (hex(number), f"0x{number:064X}", str(number)):
         assert FIELD.from_json(text) == expected
-    for text in (f"0x{number:064x}", f"{number:064x}", f"0X{number:064X}"):
+    for text in (f"0x{number:064x}", f"{number:064x}", f"0x{number:064X}"):
         assert TX_HASH.from_json(text) == expected
         assert ADDRESS.from_json(text) == expected
 
@@ -91,6 +91,22 @@ def test_every_field_is_read_in_every_form(number: int) -> None:
 def test_hashes_of_transactions_and_addresses_need_all_64_digits(value: object) -> None:
     assert not accepts(TX_HASH, value)
     assert not accepts(ADDRESS, value)
+
+
+#: As hashes, addresses, block parameters and numbers: ``0X``, blanks, and more digits than a field element has.
+BADLY_WRITTEN = [
+    form
+    for text in ("0x5", "0x" + "0" * 63 + "5", "0x" + "12" * 20)
+    for form in (text.replace("0x", "0X"), f" {text}", f"{text} ", f"{text}\n", text.replace("0x", "0x "))
+] + ["0x" + "0" * 64 + "5", "0x" + "0" * 66 + "05", "0x٥"]
+
+
+@pytest.mark.parametrize("text", BADLY_WRITTEN)
+def test_hex_that_is_badly_written_is_refused_whatever_it_is_for(text: str) -> None:
+    kinds = [FIELD, BLOCK_HASH, TX_HASH, ADDRESS, ETH_ADDRESS, chain.RELEASE_BLOCK, chain.DEVELOPMENT_BLOCK]
+    kinds += [Integer(accepts_text=True), chain.BLOCK_NUMBER]
+    assert [kind for kind in kinds if accepts(kind, text)] == []
+    assert read_integer_text(text) is None
 
 
 # ---- numbers ------------------------------------------------------------------------------------

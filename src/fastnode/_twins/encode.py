@@ -30,7 +30,7 @@ __all__ = [
 FIELD_BYTES: Final = 32
 FIELD_HEX_DIGITS: Final = 2 * FIELD_BYTES
 
-_PREFIX: Final = re.compile(rb"0[xX]")
+_PREFIX: Final = re.compile(rb"0x")
 _HEX: Final = re.compile(rb"[0-9a-fA-F]*")
 _DECIMAL: Final = re.compile(rb"[0-9]+")
 _BASE64: Final = re.compile(rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")

@@ -201,7 +201,7 @@ class _State:
 
     def load(self, _context: Context, text: str) -> bytes:
         try:
-            content = bytes.fromhex(text.removeprefix("0x"))
+            content = encode.from_hex(text)
         except ValueError:
             raise InvalidParams("Invalid params: state (parameter 1) is no hex text") from None
         load_chain(self._network, content)

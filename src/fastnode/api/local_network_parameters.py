@@ -59,12 +59,12 @@ class PaddedEthAddress(HexText):
 
     def from_json(self, value: object) -> bytes:
         if isinstance(value, str):
-            digits = value[2:] if value[:2].lower() == "0x" else value
+            digits = value.removeprefix("0x")
             value = digits.removeprefix(_PADDING) if len(digits) > 2 * self.byte_count else value
         return bytes.fromhex(HexText.from_json(self, value)[2:])
 
     def schema(self) -> Schema:
-        return {"type": "string", "pattern": "^(0[xX])?(0{24})?[0-9a-fA-F]{40}$"}
+        return {"type": "string", "pattern": "^(0x)?(0{24})?[0-9a-fA-F]{40}$"}
 
 
 _PADDING: Final = "0" * 24

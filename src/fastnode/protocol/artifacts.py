@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from fastnode.errors import DecodeError
-from fastnode.kernels import poseidon2
+from fastnode.kernels import encode, poseidon2
 from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.protocol.contracts import (
     PUBLIC_BYTECODE_BYTES_MAX,
@@ -569,7 +569,7 @@ def _base64(text: str, path: str) -> bytes:
 def _hex(value: object, path: str, size: int) -> bytes:
     text = _text(value, path, 2 + 2 * size)
     try:
-        found = bytes.fromhex(text.removeprefix("0x"))
+        found = encode.from_hex(text)
     except ValueError:
         found = b""
     if len(found) != size:

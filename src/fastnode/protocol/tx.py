@@ -205,7 +205,7 @@ class Tx:
 def _buffer(value: object, path: str, maximum: int) -> bytes:
     """Bytes written as base64, ``0x`` hex or a Node.js buffer object; at most ``maximum`` of them."""
     if isinstance(value, str):
-        is_hex = value[:2] in ("0x", "0X")
+        is_hex = value.startswith("0x")
         text_maximum = 2 + 2 * maximum if is_hex else (maximum + 2) // 3 * 4
         if len(value) <= text_maximum:
             try:

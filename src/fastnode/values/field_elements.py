@@ -54,12 +54,12 @@ class Field(_FieldType):
     def definition(self) -> Schema:
         return {
             "type": "string",
-            "pattern": "^(0[xX][0-9a-fA-F]{1,64}|[0-9]+)$",
+            "pattern": "^(0x[0-9a-fA-F]{1,64}|[0-9]+)$",
             "description": "A field element: 0x and 1 to 64 hex digits, or decimal digits.",
         }
 
 
-_FULL_HASH: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})", re.ASCII)
+_FULL_HASH: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{64})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class FullHash(_FieldType):
         return self._read("0x" + match[1], value)
 
     def definition(self) -> Schema:
-        return {"type": "string", "pattern": "^(0[xX])?[0-9a-fA-F]{64}$", "description": "All 64 hex digits."}
+        return {"type": "string", "pattern": "^(0x)?[0-9a-fA-F]{64}$", "description": "All 64 hex digits."}
 
 
 FIELD: Final = Field()

@@ -14,6 +14,8 @@ __all__ = ["Amount", "Integer", "Number", "Seconds", "Size", "read_integer_text"
 
 #: No number that is in any range needs more digits.
 NUMBER_TEXT_LENGTH_MAX: Final = 80
+#: Digits of a field element.
+HEX_DIGITS_MAX: Final = 64
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PREFIXED: Final = {"0x": 16, "0o": 8, "0b": 2}
@@ -22,16 +24,18 @@ _PREFIXED: Final = {"0x": 16, "0o": 8, "0b": 2}
 def read_integer_text(text: str) -> int | None:
     """The integer that JavaScript's ``Number(text)`` gives, or None if it is not an integer.
 
-    Blanks around the number, a sign, ``1e3``, ``2.0`` and the prefixes 0x, 0o, 0b are read; the
-    empty string, which JavaScript reads as 0, is not.
+    Blanks around a decimal number, a sign, ``1e3``, ``2.0`` and the prefixes 0x, 0o, 0b are read.  Not read are the
+    empty string, which JavaScript takes for 0, and what may be a hash that was written wrongly: ``0X``, blanks around
+    hex, and more than 64 digits of it.
     """
-    text = text.strip()
-    if not text or len(text) > NUMBER_TEXT_LENGTH_MAX:
-        return None
-    base = _PREFIXED.get(text[:2].lower())
+    base = _PREFIXED.get(text[:2])
     try:
         if base is not None:
-            return int(text[2:], base) if text[2:].isalnum() else None
+            is_read = len(text) <= 2 + HEX_DIGITS_MAX and text.isascii() and text[2:].isalnum()
+            return int(text[2:], base) if is_read else None
+        text = text.strip()
+        if not text or len(text) > NUMBER_TEXT_LENGTH_MAX:
+            return None
         if _DECIMAL.fullmatch(text) is None:
             return None
         if "." not in text and "e" not in text and "E" not in text:

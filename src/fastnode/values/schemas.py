@@ -9,9 +9,9 @@ __all__ = ["NUMBER_TEXT", "Schema", "object_of", "one_key", "reference"]
 
 Schema: TypeAlias = dict[str, Any]
 
-#: Texts that JavaScript's Number() reads: decimal digits with fraction and exponent, or a prefix and digits.
+#: Texts that are read as numbers: decimal digits with fraction and exponent, or a prefix and digits.
 NUMBER_TEXT: Final = (
-    r"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)\s*$"
+    r"^(\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*|0x[0-9a-fA-F]{1,64}|0o[0-7]{1,64}|0b[01]{1,64})$"
 )
 
 

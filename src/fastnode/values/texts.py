@@ -82,13 +82,13 @@ class HexText(_TextType):
         return f"{self.meaning} ({digits})" if self.meaning else digits
 
     def from_text(self, text: str) -> str:
-        match = re.fullmatch(rf"(?:0[xX])?([0-9a-fA-F]{{{2 * self.byte_count}}})", text, re.ASCII)
+        match = re.fullmatch(rf"(?:0x)?([0-9a-fA-F]{{{2 * self.byte_count}}})", text, re.ASCII)
         if match is None:
             raise self.refuse_text(text)
         return "0x" + match[1].lower()
 
     def schema(self) -> Schema:
-        return {"type": "string", "pattern": f"^(0[xX])?[0-9a-fA-F]{{{2 * self.byte_count}}}$"}
+        return {"type": "string", "pattern": f"^(0x)?[0-9a-fA-F]{{{2 * self.byte_count}}}$"}
 
     def schema_shown(self) -> Schema:
         return {"type": "string", "pattern": f"^0x[0-9a-f]{{{2 * self.byte_count}}}$"}

@@ -203,7 +203,7 @@ cdef Text text_of(text) except *:
 
 
 cdef inline bint has_prefix(Text text) noexcept:
-    return text.length >= PREFIX_LENGTH and text.start[0] == c"0" and (text.start[1] | 0x20) == c"x"
+    return text.length >= PREFIX_LENGTH and text.start[0] == c"0" and text.start[1] == c"x"
 
 
 cdef inline Text without_prefix(Text text) noexcept:
