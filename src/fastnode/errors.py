@@ -406,8 +406,16 @@ class UpstreamUnavailable(UpstreamError):
         self.retry_after_s = retry_after_s
 
 
+class UpstreamRateLimited(UpstreamUnavailable):
+    """It refuses calls because there were too many of them."""
+
+
 class UpstreamFault(UpstreamError):
     """It answers, but the answer is malformed or contradicts verified data."""
+
+
+class UpstreamForbidden(UpstreamFault):
+    """It refuses who asks: a key is missing, wrong or used up."""
 
 
 class OtherNetwork(UpstreamFault):

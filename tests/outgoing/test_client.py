@@ -16,7 +16,7 @@ import pytest
 
 from fastnode.app.stages.derivation import DERIVING_THREADS
 from fastnode.bus.upstream import CACHE_BYTES_MAX
-from fastnode.errors import AnswerTooLarge, UpstreamFault
+from fastnode.errors import AnswerTooLarge, UpstreamFault, UpstreamRateLimited
 from fastnode.outgoing.answer_room import LargeOnesByTurns, ahead_of_use
 from fastnode.outgoing.client import RpcClient, _memory_of
 from fastnode.outgoing.network import Answer, ClientLimits
@@ -173,3 +173,99 @@ def test_no_json_takes_more_than_it_is_taken_to_need(text: str) -> None:
     found = subprocess.run([sys.executable, "-c", GROWTH, text], capture_output=True, text=True, check=True)
     body: bytes = eval(text)
     assert int(found.stdout) <= _memory_of(body) - len(body) + MIB
+
+
+# ---- tolerance, and quoting ------------------------------------------------------------------------
+
+
+def answers_to(body: bytes, status: int = 200, calls: int = 1, url: str = "http://upstream") -> list[Any]:
+    network: Any = Upstream(body, status)
+    return RpcClient(url, network).ask([("eth_blockNumber", [])] * calls).answers
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":0,"result":"0x1","error":null}',
+        b'{"jsonrpc":"2.0","id":"0","result":"0x1"}',
+        b'{"jsonrpc":"2.0","id":0.0,"result":"0x1"}',
+        b'{"jsonrpc":"2.0","id":null,"result":"0x1"}',
+        b'{"result":"0x1"}',
+        b'\xef\xbb\xbf{"jsonrpc":"2.0","id":0,"result":"0x1"}',
+        b'[{"jsonrpc":"2.0","id":0,"result":"0x1"}]',
+        b'  \r\n{"jsonrpc":"2.0","id":0,"result":"0x1"}\r\n',
+    ],
+)
+@pytest.mark.parametrize("status", [200, 201, 202])
+def test_answers_that_other_clients_read_are_read(body: bytes, status: int) -> None:
+    assert answers_to(body, status) == ["0x1"]
+
+
+def test_ids_of_a_batch_may_be_texts_or_floats() -> None:
+    body = b'[{"id":"1","result":"b","error":null},{"id":0.0,"result":"a"}]'
+    assert answers_to(body, calls=2) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"[]",
+        b'{"id":true,"result":1}',
+        b'{"id":7,"result":1}',
+        b'{"id":0.5,"result":1,"jsonrpc":"2.0"}x',
+        b'[{"id":null,"result":1},{"id":null,"result":2}]',
+    ],
+)
+def test_an_answer_that_may_be_to_another_call_is_refused(body: bytes) -> None:
+    with pytest.raises(UpstreamFault):
+        answers_to(body, calls=2 if body.count(b"null") == 2 else 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (b'{"code":-32000,"message":"away"}', -32000, "away"),
+        (b'{"code":"-32005","message":"away"}', -32005, "away"),
+        (b'{"message":"away"}', -32000, "away"),
+        (b'"away"', -32000, "away"),
+        (b'{"code":-32000,"reason":"away"}', -32000, '{"code":-32000,"reason":"away"}'),
+    ],
+)
+def test_errors_of_other_forms_are_errors(error: bytes, code: int, message: str) -> None:
+    [answer] = answers_to(b'{"jsonrpc":"2.0","id":0,"error":%b}' % error)
+    assert (answer.code, answer.message) == (code, message)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"invalid project id"}}',
+        b'{"message":"invalid project id"}',
+        b'{"error":"invalid project id"}',
+    ],
+)
+@pytest.mark.parametrize("calls", [1, 3])
+def test_what_a_provider_says_about_a_wrong_key_is_quoted(body: bytes, status: int, calls: int) -> None:
+    with pytest.raises(UpstreamFault, match=rf"^HTTP status {status}: invalid project id \(check the URL and its API"):
+        answers_to(body, status, calls)
+
+
+def test_the_beginning_of_an_answer_that_cannot_be_read_is_quoted_without_secrets() -> None:
+    url = "https://user:pass-word@rpc.provider.example/v2/0123456789abcdef?token=s3cret"
+    body = b"<html>rpc.provider.example has no key 0123456789abcdef, s3cret, pass-word " + b"x" * 1_000
+    with pytest.raises(UpstreamFault) as caught:
+        answers_to(body, url=url)
+    text = str(caught.value)
+    assert text.startswith("its answer is not JSON: b'<html>(its address) has no key (secret), (secret), (secret) xxx")
+    assert 200 < len(text) < 260
+    with pytest.raises(UpstreamFault, match=r"^HTTP status 404: b'no such route'$"):
+        answers_to(b"no such route", 404)
+
+
+def test_too_many_requests_is_an_error_of_its_own_with_the_reason_of_the_provider() -> None:
+    body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"15/second request limit reached"}}'
+    for status in (429, 503, 403):
+        with pytest.raises(UpstreamRateLimited, match=f"HTTP status {status}: 15/second request limit reached"):
+            answers_to(body, status)

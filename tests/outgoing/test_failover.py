@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.outgoing.failover import Endpoint, Failover
+from fastnode.outgoing.failover import Endpoint, Failover, begin_probe
 from fastnode.outgoing.health import EndpointState, Patience
 from fastnode.outgoing.network import Network
 
@@ -30,17 +31,20 @@ class Scripted(Endpoint):
 
 
 class Later:
-    """An executor that does its work when it is told to."""
+    """Does its work at once, until it is told to keep it."""
 
     def __init__(self) -> None:
-        self.work: list[tuple[Any, ...]] = []
+        self.work: list[Callable[[], None]] = []
+        self.keeps = False
 
-    def submit(self, *work: Any) -> None:
+    def __call__(self, work: Callable[[], None]) -> None:
         self.work.append(work)
+        if not self.keeps:
+            self.run()
 
     def run(self) -> None:
-        for function, *arguments in self.work:
-            function(*arguments)
+        for work in self.work:
+            work()
         self.work.clear()
 
 
@@ -84,9 +88,10 @@ def test_when_none_can_do_it_the_reasons_are_told(both: tuple[Scripted, Scripted
 
 def test_while_one_is_healthy_the_others_are_identified_beside_the_work(both: tuple[Scripted, Scripted]) -> None:
     later = Later()
-    failover = Failover(both, later)  # type: ignore[arg-type]
+    failover = Failover(both, later)
     both[0].failure = UpstreamUnavailable("away")
     assert failover.choose() is both[1]
+    later.keeps = True
     both[0].failure, both[0].health.usable_at = None, 0.0
     assert failover.choose() is both[1]
     assert failover.choose() is both[1]
@@ -189,3 +194,59 @@ def test_an_identity_that_makes_no_sense_puts_one_aside(both: tuple[Scripted, Sc
     both[0].failure = KeyError("result")
     assert Failover(both).choose() is both[1]
     assert both[0].health.state is EndpointState.ASIDE
+
+
+def test_one_that_is_silent_at_the_start_does_not_delay_the_work(both: tuple[Scripted, Scripted]) -> None:
+    answers = threading.Event()
+
+    class Silent(Scripted):
+        def identify(self) -> None:
+            answers.wait(60)
+            raise UpstreamUnavailable("no complete answer")
+
+    silent = Silent("silent")
+    failover = Failover([silent, both[1]], begin_probe)
+    try:
+        for _ in range(3):
+            assert failover.run(lambda thing: thing.name) == "two"
+        assert silent.health.state is EndpointState.UNKNOWN, "it is still being identified"
+    finally:
+        answers.set()
+
+
+def test_when_all_are_silent_the_work_waits_for_the_first_that_answers(both: tuple[Scripted, Scripted]) -> None:
+    both[0].failure = UpstreamUnavailable("away")
+    failover = Failover(both, begin_probe)
+    assert failover.run(lambda thing: thing.name) == "two"
+    both[1].on_error(UpstreamUnavailable("away"))
+    both[1].failure = UpstreamUnavailable("away")
+    with pytest.raises(UpstreamUnavailable, match="one is unavailable: away; two is unavailable: away"):
+        failover.run(lambda thing: thing.name)
+
+
+def test_one_that_fails_at_work_again_and_again_comes_behind_the_others(both: tuple[Scripted, Scripted]) -> None:
+    """It says who it is at once, and each piece of work with it ends after a timeout."""
+    asked: list[str] = []
+
+    def work(thing: Scripted) -> str:
+        asked.append(thing.name)
+        if thing is both[0]:
+            raise UpstreamUnavailable("no complete answer within 15 s")
+        return "done"
+
+    failover = Failover(both, Later())
+    for _ in range(20):
+        assert failover.run(work) == "done"
+        no_pauses(failover)
+        both[0].make_healthy()
+    assert asked.count("one") == 2
+
+
+def test_a_reason_with_other_numbers_is_no_news(
+    both: tuple[Scripted, Scripted], caplog: pytest.LogCaptureFixture
+) -> None:
+    one, _ = both
+    for number in range(5):
+        one.put_aside(f"its answer is not JSON: b'request {number} at 0x{number:x}{number:x}'")
+        one.health.end_pause()
+    assert caplog.messages == ["thing put aside"]

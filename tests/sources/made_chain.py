@@ -28,6 +28,10 @@ from fastnode.world_state.state import WorldState
 Json = dict[str, Any]
 
 SHAPE = ChainShape(blocks=1_000_000, txs=2, nullifiers=2, writes=2, l1_to_l2=2, vary=True)
+#: Checkpoints of 1, 2 and 4 such blocks take 2, 3 and 6 blobs: the least, a usual number, and as many as L1 takes.
+LARGE_SHAPE = ChainShape(blocks=1_000_000, txs=1, nullifiers=2, writes=2, l1_to_l2=2, private_logs=64, public_logs=682)
+BLOCKS_OF_LARGE = (1, 2, 4)
+BLOBS_OF_LARGE = (2, 3, 6)
 
 
 @dataclass

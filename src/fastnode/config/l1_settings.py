@@ -54,6 +54,21 @@ class L1Settings:
         "How long a node of L1 may take for one complete answer.",
         needs=needs.L1_READING,
     )
+    l1_calls_per_second: int | None = setting(
+        None,
+        Integer(1, 1_000_000),
+        L1,
+        "Calls that each node of L1 grants per second, each call of a batch counted; not set: learned from what it "
+        "refuses.",
+        needs=needs.L1_READING,
+    )
+    l1_batch_calls: int = setting(
+        50,
+        Integer(1, 1_000),
+        L1,
+        "Calls of one request to a node of L1, at most; fewer where it refuses so many.",
+        needs=needs.L1_READING,
+    )
     ethereum_slot_duration: int | None = setting(
         None,
         Integer(1, 3600),

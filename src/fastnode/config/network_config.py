@@ -102,15 +102,19 @@ def _read(path: Path) -> bytes:
 
 
 def _fetch(url: str, shown: str) -> bytes:
+    from fastnode.outgoing.client import decoded
     from fastnode.outgoing.network import ClientLimits, Network
+    from fastnode.outgoing.quoting import described
 
     try:
         with Network() as network:
-            answer = network.get(url, ClientLimits(request_time_s=_FETCH_TIME_S, response_bytes_max=_BYTES_MAX))
+            limits = ClientLimits(request_time_s=_FETCH_TIME_S, response_bytes_max=_BYTES_MAX)
+            answer = network.get(url, limits)
     except UpstreamError as error:
         raise SettingError(f"network configuration {shown} cannot be fetched: {error}") from None
-    if answer.status != HTTPStatus.OK:
-        raise SettingError(f"network configuration {shown} cannot be fetched: HTTP status {answer.status}")
+    if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        reason = described(answer.status, decoded(answer.body, limits.memory_bytes_max), answer.body, url)
+        raise SettingError(f"network configuration {shown} cannot be fetched: {reason}")
     return answer.body
 
 

@@ -16,6 +16,13 @@ _NODE_COUNTS: Final = (
     ("l1_answer_bytes", "Bytes of its answers.", "bytes"),
     ("l1_waits", "Times that it was not asked for a while: it failed, or said that it is asked too fast.", "waits"),
     ("l1_wait_seconds", "How long it was not asked because of that.", "waitedSeconds"),
+    ("l1_refused_calls", "Calls that it refused because of a limit of its own.", "refusedCalls"),
+)
+#: The same for gauges, left out where no limit is known.
+_NODE_LIMITS: Final = (
+    ("l1_batch_calls", "Calls of one request to a node of L1, at most, as far as it grants them.", "batchCalls"),
+    ("l1_calls_per_second", "Calls per second that a node of L1 grants, once it has refused some.", "callsPerSecond"),
+    ("l1_log_blocks", "Blocks of one log query that a node of L1 grants, once it has refused some.", "logBlocks"),
 )
 #: Metrics of each source of blobs.
 _SOURCE_COUNTS: Final = (
@@ -39,6 +46,12 @@ def _reading(l1: Mapping[str, Any]) -> Iterator[Metric]:
         yield _gauge("l1_block", "Newest L1 block that was read.", l1["block"])
         yield _gauge("l1_messages", "Messages that were ever sent from L1.", l1["messages"])
     yield from _counts(_NODE_COUNTS, "node", l1["nodes"])
+    for name, text, key in _NODE_LIMITS:
+        family = GaugeMetricFamily(f"fastnode_{name}", text, labels=["node"])
+        for node in l1["nodes"]:
+            if node[key] is not None:
+                family.add_metric([node["name"]], node[key])
+        yield family
 
 
 def _deriving(derivation: Mapping[str, Any]) -> Iterator[Metric]:

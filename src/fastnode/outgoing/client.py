@@ -5,7 +5,6 @@ Nothing here tries again: whether and when to is decided once, by the endpoint's
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from http import HTTPStatus
@@ -14,11 +13,19 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from fastnode import trace
-from fastnode.errors import AnswerTooLarge, UpstreamFault, UpstreamRejection, UpstreamUnavailable
+from fastnode.errors import (
+    AnswerTooLarge,
+    UpstreamFault,
+    UpstreamForbidden,
+    UpstreamRateLimited,
+    UpstreamRejection,
+    UpstreamUnavailable,
+)
 from fastnode.kernels import json_shape
 from fastnode.outgoing.network import Answer, ClientLimits, Network
+from fastnode.outgoing.provider_limits import is_rate_text
+from fastnode.outgoing.quoting import FORBIDDEN, described, message_in, quoted, without_secrets_of
 from fastnode.records import dataclass
-from fastnode.values.urls import host_of
 
 __all__ = ["BUSY", "METHOD_NOT_FOUND", "ClientLimits", "Reply", "RpcCall", "RpcClient", "decoded"]
 
@@ -36,8 +43,9 @@ _WIDE: Final = 5
 _UNMEASURED_BYTES_MAX: Final = 1 << 19
 
 _ERROR_TEXT_MAX: Final = 2000
-_QUOTED_BYTES: Final = 40
-_QUOTED_TEXT_MAX: Final = 80
+#: Of an error that has no code, or one that is no number.
+_NO_CODE: Final = -32000
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 #: Statuses of a busy server.
 BUSY: Final = frozenset(
     {
@@ -85,7 +93,6 @@ class RpcClient:
     ) -> None:
         self._url = url
         self._on_headers = on_headers
-        self._address = host_of(url)
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._network = network
         self._limits = limits or ClientLimits()
@@ -103,25 +110,40 @@ class RpcClient:
         answer = self._network.post(self._url, _encode(calls), limits, headers)
         self._on_headers(answer.headers)
         document = decoded(answer.body, limits.memory_bytes_max)
-        if answer.status in BUSY or answer.status > HTTPStatus.NOT_IMPLEMENTED or answer.status == 500:
-            raise UpstreamUnavailable(self._describe_busy(answer, document), retry_after_s=answer.retry_after_s)
-        if HTTPStatus.MULTIPLE_CHOICES <= answer.status < HTTPStatus.BAD_REQUEST:
-            raise UpstreamFault(f"HTTP status {answer.status}: it redirects; name the address that it redirects to")
+        self._check_status(answer, document)
         # Any other status may come with an answer: the reference node's errors have status 400.
         if not isinstance(document, dict | list):
-            what = "its answer is not JSON" if answer.status == HTTPStatus.OK else f"HTTP status {answer.status}"
-            quoted = repr(answer.body[: _QUOTED_BYTES + len(self._address)])
-            raise UpstreamFault(f"{what}: {_anonymous(quoted, self._address)[:_QUOTED_TEXT_MAX]}")
-        return Reply(_in_order(document, calls, self._address), len(answer.body), answer.headers)
+            if answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                text = quoted(answer.body, self._url) or "it is empty"
+                raise UpstreamFault(f"its answer is not JSON: {text}")
+            raise UpstreamFault(self._describe(answer, document))
+        answers = _in_order(document, calls, self._without_secrets)
+        if answers is None:
+            raise UpstreamFault(f"its answer is not a JSON-RPC answer: {quoted(answer.body, self._url)}")
+        return Reply(answers, len(answer.body), answer.headers)
 
-    def _describe_busy(self, answer: Answer, document: Any) -> str:
-        """With the reason, if the server gives one."""
-        error = document.get("error") if isinstance(document, dict) else None
-        message = error.get("message") if isinstance(error, dict) else None
-        status = f"HTTP status {answer.status}"
-        if not isinstance(message, str):
-            return status
-        return f"{status}: {_anonymous(message[:_ERROR_TEXT_MAX], self._address)}"
+    def _check_status(self, answer: Answer, document: Any) -> None:
+        """Raise the error that a status means whatever comes with it."""
+        status = answer.status
+        if status in FORBIDDEN:
+            text = self._describe(answer, document)
+            if is_rate_text(text):
+                raise UpstreamRateLimited(text, retry_after_s=answer.retry_after_s)
+            raise UpstreamForbidden(f"{text} (check the URL and its API key)")
+        if status in BUSY or status > HTTPStatus.NOT_IMPLEMENTED or status == 500:
+            text = self._describe(answer, document)
+            is_rate = status == HTTPStatus.TOO_MANY_REQUESTS or is_rate_text(message_in(document) or "")
+            kind = UpstreamRateLimited if is_rate else UpstreamUnavailable
+            raise kind(text, retry_after_s=answer.retry_after_s)
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+            raise UpstreamFault(f"HTTP status {status}: it redirects; name the address that it redirects to")
+
+    def _describe(self, answer: Answer, document: Any) -> str:
+        """With the reason that the server gives."""
+        return described(answer.status, document, answer.body, self._url)
+
+    def _without_secrets(self, text: str) -> str:
+        return without_secrets_of(self._url, text)
 
 
 def decoded(body: bytes, memory_bytes_max: int) -> Any:
@@ -129,7 +151,7 @@ def decoded(body: bytes, memory_bytes_max: int) -> Any:
     if len(body) > _UNMEASURED_BYTES_MAX and _memory_of(body) > memory_bytes_max:
         raise AnswerTooLarge(f"its answer of {len(body)} bytes would take more than {memory_bytes_max} bytes to read")
     try:
-        return orjson.loads(body)
+        return orjson.loads(body.removeprefix(_BYTE_ORDER_MARK))
     except orjson.JSONDecodeError:
         return None
 
@@ -142,11 +164,6 @@ def _memory_of(body: bytes) -> int:
     return size + containers * _CONTAINER_BYTES + (values - containers) * _VALUE_BYTES + size * width
 
 
-def _anonymous(text: str, address: str) -> str:
-    """Without the address: the text may be seen by clients."""
-    return re.sub(re.escape(address) + r"(:[0-9]+)?", "(its address)", text, flags=re.IGNORECASE) if address else text
-
-
 def _encode(calls: Sequence[RpcCall]) -> bytes:
     requests = [
         {"jsonrpc": "2.0", "id": index, "method": method, "params": parameters}
@@ -155,27 +172,54 @@ def _encode(calls: Sequence[RpcCall]) -> bytes:
     return orjson.dumps(requests[0] if len(requests) == 1 else requests)
 
 
-def _in_order(answer: dict[str, Any] | list[Any], calls: Sequence[RpcCall], address: str) -> list[Any]:
-    if isinstance(answer, dict):
-        if "error" in answer and len(calls) > 1:
-            raise _rejection(answer["error"], address)
-        answer = [answer]
-    by_id: dict[Any, dict[str, Any]] = {}
-    for entry in answer:
-        if not isinstance(entry, dict) or not isinstance(entry.get("id"), int):
-            raise UpstreamFault("its answer is no JSON-RPC answer")
-        by_id[entry["id"]] = entry
+def _in_order(
+    answer: dict[str, Any] | list[Any], calls: Sequence[RpcCall], shown: Callable[[str], str]
+) -> list[Any] | None:
+    """Answers in the order of the calls; None for what is not a JSON-RPC answer.
+
+    Tolerant where there is no doubt: some servers send ids as texts or floats, leave out the only one, or add an error
+    that is null.
+    """
+    entries = answer if isinstance(answer, list) else [answer]
+    by_id: dict[int, dict[str, Any]] = {}
+    for entry in entries:
+        if not isinstance(entry, dict):
+            return None
+        number = _number_of(entry.get("id"))
+        if entry.get("id") is None and len(calls) == len(entries) == 1 and entry.keys() & {"result", "error"}:
+            number = 0
+        if number is None or (isinstance(answer, dict) and len(calls) > 1):
+            if entry.get("error") is None:
+                return None
+            raise _rejection(entry["error"], shown)
+        by_id[number] = entry
     answers: list[Any] = []
     for index, (method, _) in enumerate(calls):
         if index not in by_id:
             raise UpstreamFault(f"it left {method} without an answer")
-        entry = by_id[index]
-        answers.append(_rejection(entry["error"], address) if "error" in entry else entry.get("result"))
+        error = by_id[index].get("error")
+        answers.append(by_id[index].get("result") if error is None else _rejection(error, shown))
     return answers
 
 
-def _rejection(error: Any, address: str) -> UpstreamRejection:
-    if not isinstance(error, dict) or not isinstance(error.get("code"), int):
-        raise UpstreamFault("its answer is no JSON-RPC answer")
-    message = _anonymous(str(error.get("message", ""))[:_ERROR_TEXT_MAX], address)
-    return UpstreamRejection(error["code"], message, error.get("data"))
+def _number_of(value: Any) -> int | None:
+    """The number that was sent as an id: ``0``, ``0.0``, ``"0"``."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+def _rejection(error: Any, shown: Callable[[str], str]) -> UpstreamRejection:
+    record = error if isinstance(error, dict) else {"message": error}
+    message = record.get("message")
+    text = message if isinstance(message, str) else orjson.dumps(error).decode()
+    return UpstreamRejection(_code_of(record.get("code")), shown(text[:_ERROR_TEXT_MAX]), record.get("data"))
+
+
+def _code_of(value: Any) -> int:
+    try:
+        return _NO_CODE if isinstance(value, bool) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        return _NO_CODE

@@ -7,22 +7,34 @@ is not asked for a growing pause, one with wrong answers for longer (:mod:`fastn
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from fastnode.errors import DecodeError, FastnodeError, UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.errors import (
+    DecodeError,
+    FastnodeError,
+    UpstreamError,
+    UpstreamFault,
+    UpstreamRateLimited,
+    UpstreamRejection,
+    UpstreamUnavailable,
+)
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.outgoing.client import ClientLimits, Reply, RpcCall, RpcClient
 from fastnode.outgoing.health import EndpointHealth, EndpointState, Patience
 from fastnode.outgoing.network import Network
+from fastnode.outgoing.provider_limits import ProviderLimits, is_rate_refusal
 from fastnode.values.urls import without_secrets
 
-__all__ = ["Endpoint", "Failover"]
+__all__ = ["Endpoint", "Failover", "begin_probe"]
 
 logger = logging.getLogger("fastnode.outgoing")
+
+#: Seconds by which an endpoint may answer before the next one is asked as well, while none is healthy.
+_HEAD_START_S: Final = 1.0
 
 T = TypeVar("T")
 E = TypeVar("E", bound="Endpoint")
@@ -37,6 +49,8 @@ class Endpoint:
 
     #: Name of an endpoint of this kind in the log: ``upstream unavailable``.
     kind: ClassVar[str] = "endpoint"
+    #: True if its limits are counted in calls, false if in requests, which may have several.
+    counts_calls: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -46,23 +60,54 @@ class Endpoint:
         *,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
+        provider_limits: ProviderLimits | None = None,
     ) -> None:
         self.name = name
         self._url_shown = without_secrets(url)
         self._network = network
         self._client = RpcClient(url, network, limits, on_headers=self.on_headers)
         self.health = EndpointHealth(patience or Patience())
+        #: What it grants, as far as it is known.
+        self.provider_limits = provider_limits or ProviderLimits()
         self._setbacks = Setbacks(f"{self.kind} {name}: its answers make no sense")
 
     # ---- asking ------------------------------------------------------------------------------
 
     def ask(self, calls: Sequence[RpcCall]) -> Reply:
-        """As ``RpcClient.ask``; an endpoint that gives no answer is not chosen again for a while."""
+        """As ``RpcClient.ask``, when its limits allow that; an endpoint that gives no answer is not chosen again for a
+        while."""
         try:
-            return self._client.ask(calls)
+            return self.ask_within_limits(calls)
         except UpstreamUnavailable as error:
             self.on_error(error)
             raise
+
+    def ask_within_limits(self, calls: Sequence[RpcCall]) -> Reply:
+        """As :meth:`ask`, without a consequence for its health: UpstreamRateLimited if all calls are refused for their
+        number, some may be refused alone."""
+        limits = self.provider_limits
+        count = len(calls) if self.counts_calls else 1
+        pause = limits.reserve(count)
+        if pause > 0:
+            self._network.wait(pause)
+        sent_at = time.monotonic()
+        try:
+            reply = self._client.ask(calls)
+        except UpstreamRateLimited as error:
+            limits.refuse_rate(sent_at, count, error.retry_after_s)
+            raise
+        except UpstreamRejection as error:
+            if not is_rate_refusal(error, calls[0][0] if len(calls) == 1 else ""):
+                raise
+            limits.refuse_rate(sent_at, count)
+            raise UpstreamRateLimited(f"it limits requests: {error.message}") from error
+        pairs = zip(calls, reply.answers, strict=True)
+        refused = [answer for (method, _), answer in pairs if is_rate_refusal(answer, method)]
+        if refused:
+            limits.refuse_rate(sent_at, min(count, len(refused)))
+            if len(refused) == len(calls):
+                raise UpstreamRateLimited(f"it limits requests: {refused[0].message}")
+        return reply
 
     def call(self, method: str, *parameters: Any) -> Any:
         """The result of one call, None for nothing found; UpstreamError."""
@@ -105,8 +150,10 @@ class Endpoint:
 
     def put_aside(self, reason: str) -> None:
         """Its answers are wrong, or contradict what is certain: do not ask it for a while."""
+        is_news = self.health.is_news(reason)
         self.health.put_aside(reason)
-        self._log_put_aside()
+        if is_news:
+            self._log_put_aside()
 
     def describe(self) -> dict[str, Any]:
         """For status reports."""
@@ -133,17 +180,24 @@ class Endpoint:
         return {"endpoint": self.name, "url": self._url_shown}
 
 
+def begin_probe(work: Callable[[], None]) -> None:
+    """Identify an endpoint in a thread of its own, which ends with the request: closing the network ends that."""
+    threading.Thread(target=work, name="fastnode-probe", daemon=True).start()
+
+
 class Failover(Generic[E]):
     """All of them, in the order of preference.  Usable from any thread.
 
-    With an ``executor`` those that are not healthy are identified there as long as another one is healthy, so that
-    one that never answers does not delay the work.
+    ``begin`` starts work in another thread: endpoints that are not healthy are identified there, so that one that never
+    answers does not delay the work.  The healthy ones are asked meanwhile; where there is none, the first that answers,
+    each a moment after the one before it.  None: they are identified by the thread that asks for one.
     """
 
-    def __init__(self, endpoints: Sequence[E], executor: Executor | None = None) -> None:
+    def __init__(self, endpoints: Sequence[E], begin: Callable[[Callable[[], None]], object] | None = None) -> None:
         self.all = tuple(endpoints)
-        self._executor = executor
+        self._begin = begin
         self._probed: set[E] = set()  # being identified
+        self._changed = threading.Condition()
 
     def choose(self) -> E | None:
         """The first that can be asked; None when there is none just now."""
@@ -151,15 +205,35 @@ class Failover(Generic[E]):
 
     def usable(self) -> Iterator[E]:
         """Endpoints that can be asked, each identified by the time it is given."""
-        healthy = self.healthy()
-        if self._executor is None or not healthy:
+        if self._begin is None or len(self.all) == 1:
             yield from (each for each in self.all if each.health.is_healthy or self._is_back(each))
             return
-        for each in self.all:
-            if each not in healthy:
-                self._probe_later(each)
+        given: set[E] = set()
         # One by one, as an endpoint may be put aside while those before it are asked.
-        yield from (each for each in healthy if each.health.is_healthy)
+        while healthy := self._new_healthy(given) or self._first_to_answer(given):
+            for each in self.all:
+                if each not in healthy and each not in given:
+                    self._probe_later(each)
+            first = min(healthy, key=lambda each: each.health.is_last_resort)
+            given.add(first)
+            yield first
+
+    def _new_healthy(self, given: set[E]) -> list[E]:
+        return [each for each in self.healthy() if each not in given]
+
+    def _first_to_answer(self, given: set[E]) -> list[E]:
+        """Identify all others that may be asked, in their order, until one is healthy."""
+        others = [each for each in self.all if each not in given]
+        for each in others:
+            if not self._rests(each):
+                self._probe_later(each)
+            with self._changed:
+                self._changed.wait_for(lambda: self._new_healthy(given) or each not in self._probed, _HEAD_START_S)  # noqa: B023
+            if self._new_healthy(given):
+                break
+        with self._changed:
+            self._changed.wait_for(lambda: self._new_healthy(given) or not self._probed.intersection(others))
+        return self._new_healthy(given)
 
     def run(self, work: Callable[[E], T]) -> T:
         """The result of ``work`` with the first endpoint that can do it; it starts over with each.
@@ -206,20 +280,26 @@ class Failover(Generic[E]):
         return [each.describe() for each in self.all]
 
     def _probe_later(self, each: E) -> None:
-        if each in self._probed or each.health.is_resting:
-            return
-        assert self._executor is not None
-        self._probed.add(each)
+        with self._changed:
+            if each in self._probed or each.health.is_resting:
+                return
+            self._probed.add(each)
+        assert self._begin is not None
         try:
-            self._executor.submit(self._probe, each)
-        except RuntimeError:  # the node is stopping
-            self._probed.discard(each)
+            self._begin(lambda: self._probe(each))
+        except RuntimeError:  # no further thread can be started
+            self._end_probe(each)
 
     def _probe(self, each: E) -> None:
         try:
             self._is_back(each)
         finally:
+            self._end_probe(each)
+
+    def _end_probe(self, each: E) -> None:
+        with self._changed:
             self._probed.discard(each)
+            self._changed.notify_all()
 
     def _is_back(self, each: E) -> bool:
         if self._rests(each):

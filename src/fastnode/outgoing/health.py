@@ -16,6 +16,7 @@ import time
 from typing import Final
 
 from fastnode.errors import UpstreamRejection, UpstreamUnavailable
+from fastnode.outgoing.quoting import is_same_reason
 from fastnode.records import dataclass
 
 __all__ = ["EndpointHealth", "EndpointState", "Patience"]
@@ -38,6 +39,9 @@ class Patience:
     aside_max_s: float = 600.0
     #: The longest pause while nothing else can be asked: who waits for the only one has nothing to lose by asking.
     alone_s: float = 5.0
+    #: For how long one that answers, but has failed at work twice in a row, comes behind others.
+    trial_s: float = 15.0
+    trial_max_s: float = 600.0
 
 
 class EndpointState(enum.Enum):
@@ -55,6 +59,8 @@ class EndpointHealth:
         self._lock = threading.Lock()
         self._failures = 0  # one after the other
         self._times_aside = 0
+        self._times_useless = 0
+        self._trial_at = 0.0
         #: Reason why the last work with it failed; None when it was of use since.
         self._unproven: str | None = None
         self.state = EndpointState.UNKNOWN
@@ -88,6 +94,15 @@ class EndpointHealth:
         """True if it must not be asked yet."""
         return self.usable_at > time.monotonic()
 
+    @property
+    def is_last_resort(self) -> bool:
+        """True if others come before it: it answers, and has failed at work again and again."""
+        return self._unproven is not None and self._trial_at > time.monotonic()
+
+    def is_news(self, reason: str) -> bool:
+        """True for another reason than that of its state, or of work that failed; numbers in it do not matter."""
+        return not is_same_reason(reason, self.reason) and not is_same_reason(reason, self._unproven)
+
     def end_pause(self) -> None:
         """Let it be asked now."""
         with self._lock:
@@ -105,15 +120,20 @@ class EndpointHealth:
 
     def on_useless(self, error: Exception) -> None:
         """Work with it has failed, after :meth:`on_error`: pauses grow, and the same is no news, until it is of use."""
+        patience = self._patience
         with self._lock:
             self._unproven = str(error)
+            if self._times_useless:
+                pause = _pause(patience.trial_s, patience.trial_max_s, self._times_useless - 1)
+                self._trial_at = time.monotonic() + pause
+            self._times_useless += 1
 
     def on_useful(self) -> bool:
         """Its answers could be used: the next pause is a short one again."""
         with self._lock:
             is_news = self._unproven is not None and self.is_healthy
             self._unproven = None
-            self._failures = self._times_aside = 0
+            self._failures = self._times_aside = self._times_useless = 0
         return is_news
 
     def on_unavailable(self, reason: str, retry_after_s: float | None = None) -> bool:
@@ -126,7 +146,7 @@ class EndpointHealth:
             if retry_after_s is not None:
                 pause = max(pause, min(retry_after_s, patience.retry_after_max_s))
             self._failures += 1
-            is_news = self.state is not EndpointState.UNAVAILABLE and reason != self._unproven
+            is_news = self.state is not EndpointState.UNAVAILABLE and not is_same_reason(reason, self._unproven)
             self._enter(EndpointState.UNAVAILABLE, reason, pause)
         return is_news
 
@@ -145,7 +165,7 @@ class EndpointHealth:
             return self.on_unavailable(str(error), error.retry_after_s)
         if isinstance(error, UpstreamRejection):  # what it refuses now it may grant later
             return self.on_unavailable(str(error))
-        is_news = str(error) not in (self.reason, self._unproven)
+        is_news = self.is_news(str(error))
         self.put_aside(str(error))
         return is_news
 

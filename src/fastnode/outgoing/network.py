@@ -148,7 +148,7 @@ class Network:
         #: Connections with a request under way, and their sockets once there is one.
         self._busy: dict[http.client.HTTPConnection, socket.socket | None] = {}
         self._tls: ssl.SSLContext | None = None
-        self._is_closed = False
+        self._closed = threading.Event()
         self.times = ExchangeTimes()
         self._setbacks = Setbacks("an exchange with another server makes no sense")
 
@@ -162,12 +162,17 @@ class Network:
 
     @property
     def is_closed(self) -> bool:
-        return self._is_closed
+        return self._closed.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait before a request; UpstreamUnavailable if the network is closed meanwhile."""
+        if self._closed.wait(seconds):
+            raise UpstreamUnavailable(STOPPING)
 
     def close(self) -> None:
         """End every exchange that is under way.  May be called from any thread, and more than once."""
         with self._lock:
-            self._is_closed = True
+            self._closed.set()
             busy, idle = tuple(self._busy.values()), [each for kept in self._idle.values() for each in kept]
             self._idle.clear()
         for sock in busy:
@@ -282,11 +287,11 @@ class Network:
             raise UpstreamUnavailable(f"no complete answer within {limits.request_time_s:g} s") from None
         except OSError as error:
             reason = _describe("the connection broke", error)
-            raise UpstreamUnavailable(STOPPING if self._is_closed else reason) from error
+            raise UpstreamUnavailable(STOPPING if self.is_closed else reason) from error
         except http.client.IncompleteRead as error:
-            raise UpstreamUnavailable(STOPPING if self._is_closed else "the connection broke") from error
+            raise UpstreamUnavailable(STOPPING if self.is_closed else "the connection broke") from error
         except http.client.HTTPException as error:
-            if self._is_closed:
+            if self.is_closed:
                 raise UpstreamUnavailable(STOPPING) from error
             raise UpstreamFault(f"its answer is no HTTP ({type(error).__name__})") from error
         except FastnodeError:
@@ -303,7 +308,7 @@ class Network:
                 return self._talk(kept, parts, request, limits, deadline)
             except (http.client.RemoteDisconnected, ConnectionError):
                 # The server has closed the idle connection meanwhile.
-                if self._is_closed or not request.is_repeatable:
+                if self.is_closed or not request.is_repeatable:
                     raise
         return self._talk(self._new(parts, limits), parts, request, limits, deadline)
 
@@ -360,7 +365,7 @@ class Network:
 
     def _note_busy(self, connection: http.client.HTTPConnection, sock: socket.socket | None) -> None:
         with self._lock:
-            if self._is_closed:
+            if self.is_closed:
                 raise UpstreamUnavailable(STOPPING)
             self._busy[connection] = sock
 
@@ -379,7 +384,7 @@ class Network:
         with self._lock:
             self._busy.pop(connection, None)
             kept = self._idle[parts.scheme, _server_of(parts)]
-            if is_reusable and not self._is_closed and len(kept) < _IDLE_PER_SERVER_MAX:
+            if is_reusable and not self.is_closed and len(kept) < _IDLE_PER_SERVER_MAX:
                 kept.append(connection)
                 return
         connection.close()

@@ -10,9 +10,10 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from fastnode.errors import UpstreamFault, UpstreamUnavailable
-from fastnode.outgoing.client import BUSY
+from fastnode.errors import UpstreamError, UpstreamFault, UpstreamUnavailable
+from fastnode.outgoing.client import BUSY, decoded
 from fastnode.outgoing.network import ClientLimits, Network
+from fastnode.outgoing.quoting import described
 
 __all__ = ["WebFolder"]
 
@@ -37,8 +38,8 @@ class WebFolder:
     def read(self, path: str, bytes_max: int) -> bytes:
         """A whole file; UpstreamFault for one that is larger."""
         answer = self._network.get(self._url_of(path), replace(self._limits, response_bytes_max=bytes_max))
-        if answer.status != HTTPStatus.OK:
-            raise _error_of(answer.status, path)
+        if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+            raise self._error_of(answer.status, path, answer.body)
         return answer.body
 
     def stream(self, path: str) -> Iterator[bytes]:
@@ -65,13 +66,30 @@ class WebFolder:
                 yield from _without(start, parts)
                 return
             if not start or answer.status != HTTPStatus.PARTIAL_CONTENT:
-                raise _error_of(answer.status, path)
+                raise self._error_of(answer.status, path, _beginning(parts))
             if not answer.headers.get("content-range", "").startswith(f"bytes {start}-"):
                 raise UpstreamFault("it gives another part of the file than was asked for")
             yield from parts
 
     def _url_of(self, path: str) -> str:
         return self._url._replace(path=f"{self._url.path.rstrip('/')}/{quote(path)}", fragment="").geturl()
+
+    def _error_of(self, status: int, path: str, body: bytes) -> Exception:
+        """With what the server says, whatever the status of its answer."""
+        if status in _GONE:
+            return FileNotFoundError(path)
+        text = described(status, decoded(body, self._limits.memory_bytes_max), body, self._url.geturl())
+        if status in BUSY or status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            return UpstreamUnavailable(text)
+        return UpstreamFault(text)
+
+
+def _beginning(parts: Iterator[bytes]) -> bytes:
+    """As much of a refusal as can be read."""
+    try:
+        return next(parts, b"")
+    except UpstreamError:
+        return b""
 
 
 def _without(count: int, parts: Iterator[bytes]) -> Iterator[bytes]:
@@ -81,11 +99,3 @@ def _without(count: int, parts: Iterator[bytes]) -> Iterator[bytes]:
         count -= len(part) - len(kept)
         if kept:
             yield kept
-
-
-def _error_of(status: int, path: str) -> Exception:
-    if status in _GONE:
-        return FileNotFoundError(path)
-    if status in BUSY or status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        return UpstreamUnavailable(f"HTTP status {status}")
-    return UpstreamFault(f"HTTP status {status}")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from fastnode.archiver.queries import ChainInfo
 from fastnode.archiver.source import check_node_info
-from fastnode.errors import DecodeError, OtherNetwork, UpstreamFault, UpstreamRejection
+from fastnode.errors import DecodeError, OtherNetwork, UpstreamFault, UpstreamForbidden, UpstreamRejection
 from fastnode.outgoing.client import METHOD_NOT_FOUND, ClientLimits, Reply, RpcCall
 from fastnode.outgoing.failover import Endpoint, Failover
 from fastnode.outgoing.health import Patience
@@ -123,9 +123,9 @@ class Upstream(Endpoint):
         self._has_newer_names = self.release = None  # another release may answer there by now
         try:
             reply = self.ask(_IDENTITY_CALLS)
-        except UpstreamRejection as refusal:
-            if refusal.message == _KEY_MISSING:
-                raise UpstreamFault(f"{refusal.message}; is it an admin port? give the node's public port") from None
+        except (UpstreamForbidden, UpstreamRejection) as refusal:
+            if _KEY_MISSING in str(refusal):
+                raise UpstreamFault(f"{_KEY_MISSING}; is it an admin port? give the node's public port") from None
             raise
         info, sync = reply.answers
         if isinstance(info, UpstreamRejection):

@@ -23,13 +23,16 @@ from tests.sources.made_chain import Unit
 from fastnode.protocol.blobs import checkpoint_blob_fields
 from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint
 from fastnode.protocol.ethereum import SigningDomain, keccak_256, payload_digest
-from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, blobs_of_fields, versioned_hash
+from fastnode.protocol.kzg import BLOB_BYTES, blobs_of_fields, versioned_hash
+from fastnode.protocol.kzg import blob_commitment as computed_commitment
 from fastnode.sources.l1.abi import hex_data
 from fastnode.sources.l1.proposals import PROPOSE_SELECTOR, PROPOSE_WITH_FEES_SELECTOR, Proposal
 from fastnode.sources.l1.propose_calls import MULTICALL3
 
 Json = dict[str, Any]
 AGGREGATE3 = bytes.fromhex("82ad56cb")
+#: Tests publish the same blobs again and again.
+blob_commitment = functools.lru_cache(maxsize=512)(computed_commitment)
 RECORDED = Path(__file__).parents[2] / "data" / "l1_recorded.json.xz"
 
 
@@ -309,6 +312,11 @@ class ScriptedBeacon:
         self.times: tuple[int, int] | None = None
         self.serves_blobs = True
         self.serves_sidecars = True
+        #: Forms of the hashes in a query; by default that of the specification.
+        self.takes_repeated = True
+        self.takes_joined = False
+        #: Statuses with which it refuses paths: ``blobs``, ``blob_sidecars``, ``headers``.
+        self.refusals: dict[str, int] = {}
         #: Gives blobs as bytes to who takes them.
         self.serves_bytes = False
         #: What it gives in the place of a blob.
@@ -395,9 +403,21 @@ class ScriptedBeacon:
             if slot is None:
                 return 404, {}
             return 200, {"data": {"header": {"message": {"slot": str(slot)}}}}
+        refusal = self.refusals.get(what)
+        if refusal is not None:
+            return refusal, {"code": refusal, "message": f"{what} is not offered"}
         if what == "blobs" and self.serves_blobs:
-            asked = parse_qs(parts.query).get("versioned_hashes", [""])[0].split(",")
-            return self._listed(where, lambda hash_, blob: self._hex(blob) if hex_data(hash_) in asked else None)
+            values = parse_qs(parts.query).get("versioned_hashes", [])
+            if len(values) > 1 and not self.takes_repeated:
+                return 400, {"code": 400, "message": "versioned_hashes is given more than once"}
+            if any("," in value for value in values) and not self.takes_joined:
+                return 400, {"code": 400, "message": "invalid versioned_hashes: not 32 bytes"}
+            if values and not (self.takes_repeated or self.takes_joined):
+                return 400, {"code": 400, "message": "unknown parameter versioned_hashes"}
+            asked = [item for value in values for item in value.split(",")]
+            return self._listed(
+                where, lambda hash_, blob: self._hex(blob) if not asked or hex_data(hash_) in asked else None
+            )
         if what == "blob_sidecars" and self.serves_sidecars:
             return self._listed(where, lambda _, blob: {"blob": self._hex(blob), "kzg_commitment": self.claim(blob)})
         return 404, {}

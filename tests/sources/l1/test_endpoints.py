@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -73,7 +74,7 @@ def _height(endpoint: L1Endpoint) -> int:
 def test_the_first_node_that_answers_is_asked(network: Network, first: ScriptedL1, second: ScriptedL1) -> None:
     client = _client(network, first, second)
     assert client.run(_height) == 3
-    assert second.requests == []
+    assert "eth_getBlockByNumber" not in second.requests
     first.stop()
     assert client.run(_height) == 13
     assert "cannot connect" in client.reasons()
@@ -149,6 +150,8 @@ def test_a_node_that_limits_requests_is_left_alone_for_a_while(
     client = _client(network, first, second)
     first.tamper = _rejecting(code, message)
     assert client.run(_height) == 13
+    with pytest.raises(UpstreamUnavailable, match=re.escape(message)):
+        client.all[0].block("latest")
     assert "it limits requests" in client.reasons()
 
 
@@ -179,6 +182,9 @@ def test_a_node_that_stalls_is_given_up(network: Network, first: ScriptedL1, sec
         with contextlib.suppress(UpstreamUnavailable):  # held up for a second, the other one is not in time either
             heights.append(client.run(_height))
     assert heights == [13]
+    while "unavailable" not in client.reasons():  # it is given up in the background
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert "L1 node 1 is unavailable: no complete answer within 1 s" in client.reasons()
 
 

@@ -160,8 +160,15 @@ class Derivation:
         hosts = self._settings.ethereum_debug_hosts
         if hosts is None:
             return None
-        limits = ClientLimits.of_provider(self._settings.l1_timeout_s)
-        return L1Client(list(dict.fromkeys(hosts)), self._network, limits=limits, patience=self._patience)
+        settings = self._settings
+        return L1Client(
+            list(dict.fromkeys(hosts)),
+            self._network,
+            limits=ClientLimits.of_provider(settings.l1_timeout_s),
+            patience=self._patience,
+            calls_per_second=settings.l1_calls_per_second,
+            batch_calls=settings.l1_batch_calls,
+        )
 
     def _check_traces(self, traces: L1Client | None) -> None:
         run = self._reader.run if traces is None else traces.run
@@ -180,10 +187,10 @@ class Derivation:
     # ---- history -------------------------------------------------------------------------------
 
     def _check_history(self, facts: RollupFacts, need: HistoryNeed) -> None:
-        """Nodes that do not answer now are left out."""
+        """Nodes that are not known to answer now are left out: a silent one must not delay the start."""
         reasons = {}
         endpoints = self._reader.endpoints
-        for endpoint in endpoints:
+        for endpoint in self._reader.client.healthy():
             try:
                 reason = missing_logs(endpoint, facts, need)
                 state_reason = missing_state(endpoint, facts)

@@ -117,6 +117,8 @@ class L1Origin(NoL1):
                 grace_s=grace_s,
                 committee_epochs=_committee_epochs(settings),
                 first_answer_s=math.inf,
+                calls_per_second=settings.l1_calls_per_second,
+                batch_calls=settings.l1_batch_calls,
             ),
             limits=ClientLimits.of_provider(settings.l1_timeout_s),
             patience=patience,

@@ -49,6 +49,7 @@ from fastnode.mempool.service import Mempool
 from fastnode.mempool.simulation import PublicSimulator
 from fastnode.mempool.upstream_terms import UpstreamTerms
 from fastnode.outgoing.client import ClientLimits
+from fastnode.outgoing.failover import begin_probe
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.protocol.header import BlockHeader
@@ -138,13 +139,13 @@ class Origins:
             for number, url in enumerate(urls, 1)
         ]
         #: Upstreams that take transactions and answer questions.
-        self.nodes = Upstreams(nodes, self._carriers)
+        self.nodes = Upstreams(nodes, begin_probe)
         self.bus: BusUpstream | NoBus = NoBus()
         #: All that blocks come from.
         self.upstreams = self.nodes
         if bus is not None:
             self.bus = followed = self._open_bus(bus, limits)
-            self.upstreams = Upstreams([followed, *nodes], self._carriers)
+            self.upstreams = Upstreams([followed, *nodes], begin_probe)
         #: L1 beside other nodes, or as the origin of the chain itself.
         self._on_l1 = open_l1(settings, self._network, self._patience, self._patience.l1_grace_s, directory)
         self._executor = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fastnode-fetch")

@@ -215,6 +215,9 @@ class ChainWithL1(FollowedChain):
     def sync_status(self) -> Mapping[str, Any]:
         return {**super().sync_status(), "l1": self._l1.describe()}
 
+    def troubles(self) -> Mapping[str, str | None]:
+        return {**super().troubles(), **self._l1.troubles()}
+
 
 class LocalChain(Source):
     """This node itself."""

@@ -26,14 +26,14 @@ class BlobArchive:
         self._http = http
 
     def check(self) -> None:
-        newest = {"sort": "desc", "type": "canonical", "p": "1", "ps": "1"}
+        newest = (("sort", "desc"), ("type", "canonical"), ("p", "1"), ("ps", "1"))
         if self._http.json(f"{self._base}/blocks", {}, newest) is None:
             raise BlobSourceError("it has no blocks")
 
     def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
         wanted = {hex_text(item): item for item in request.versioned_hashes}
         url = f"{self._base}/blocks/{hex_text(request.block_hash)}"
-        answer = self._http.json(url, {}, {"type": "canonical", "expand": "blob,blob_data"})
+        answer = self._http.json(url, {}, (("type", "canonical"), ("expand", "blob,blob_data")))
         for transaction in _records(answer, "transactions"):
             for item in _records(transaction, "blobs"):
                 said_to_be = item.get("versionedHash")

@@ -27,12 +27,13 @@ _HEX_LENGTH: Final = 2 + 2 * BLOB_BYTES
 class BlobSourceError(FastnodeError):
     """A source cannot be asked, or answers with something that is not what was asked for.
 
-    ``is_passing``: it may go better in a second, as with a connection that broke.
+    ``is_passing``: it may go better in a second, as with a connection that broke.  ``status``: HTTP status of its
+    answer, None where there is none.
     """
 
-    def __init__(self, reason: str, *, is_passing: bool = False) -> None:
+    def __init__(self, reason: str, *, is_passing: bool = False, status: int | None = None) -> None:
         super().__init__(reason)
-        self.is_passing = is_passing
+        self.is_passing, self.status = is_passing, status
 
 
 class BlobAnswerTooLarge(BlobSourceError, AnswerTooLarge):  # noqa: N818 - as the other one

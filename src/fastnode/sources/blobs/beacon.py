@@ -1,7 +1,12 @@
 """Consensus clients: the blobs of the last weeks, by the slot of the block that carries them.
 
-    GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..      the blobs, joined; or JSON, data: [blob, ..]
-    GET /eth/v1/beacon/blob_sidecars/{slot}                  data: [{blob, kzg_commitment}, ..]; older clients
+    GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..&versioned_hashes=..   the blobs, joined; or JSON: data: [blob]
+    GET /eth/v1/beacon/blobs/{slot}?versioned_hashes=..,..                    as some clients want it
+    GET /eth/v1/beacon/blob_sidecars/{slot}                                   data: [{blob, kzg_commitment}, ..]
+    GET /eth/v1/beacon/blobs/{slot}                                           all of them
+
+Clients and the gateways before them offer some of these.  A form that is refused while another one gives the blobs
+rests for some minutes; a refusal of all of them is an error with the reasons.
 
 A slot follows from the time of the L1 block and what the consensus client says of its own times; without that, from
 the block's parent beacon root: the slot behind it, or one of the next ones where slots were missed.
@@ -9,7 +14,9 @@ the block's parent beacon root: the slot behind it, or one of the next ones wher
 
 from __future__ import annotations
 
+import enum
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -18,7 +25,7 @@ from fastnode.errors import DecodeError
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex, point_from_hex
-from fastnode.sources.blobs.http_get import HttpGet
+from fastnode.sources.blobs.http_get import HttpGet, Parameters
 
 __all__ = ["BeaconNode"]
 
@@ -27,6 +34,20 @@ MISSED_SLOTS_MAX: Final = 10
 #: Blobs in one answer that are looked at; a block of L1 holds fewer.
 _BLOBS_MAX: Final = 4_096
 _NO_ROOT: Final = bytes(32)
+#: Seconds after which what was not offered is asked for again.
+RECHECK_S: Final = 600.0
+#: Statuses of a path, a parameter or a form of answer that a server does not offer; besides 404.
+_NOT_OFFERED: Final = frozenset({400, 403, 405, 406, 410, 415, 422, 501})
+_NOT_AS_BYTES: Final = frozenset({406, 415})
+
+
+class _Form(enum.Enum):
+    """Ways to ask for the blobs of a slot, the best first."""
+
+    REPEATED = "blobs"
+    JOINED = "blobs with joined hashes"
+    SIDECARS = "blob_sidecars"
+    ALL = "blobs without hashes"
 
 
 class BeaconNode:
@@ -48,10 +69,19 @@ class BeaconNode:
         self._lock = threading.Lock()
         #: (time of slot 0, seconds per slot); None until it is asked, () if it does not say.
         self._clock: tuple[int, int] | tuple[()] | None = None
+        self._clock_until = 0.0
+        #: Forms that were refused, and until when they rest.
+        self._rests: dict[_Form, float] = {}
+        #: False once it has refused to give blobs as bytes.
+        self._gives_bytes = True
 
     def check(self) -> None:
-        if self._get("/eth/v1/beacon/headers") is None and self._get("/eth/v1/beacon/genesis") is None:
-            raise BlobSourceError("it answers neither for headers nor for its genesis: is it a consensus client?")
+        refusals: list[str] = []
+        for path in ("/eth/v1/beacon/headers", "/eth/v1/beacon/genesis", "/eth/v1/config/spec"):
+            if self._get(path, refusals) is not None:
+                return
+        reasons = f" ({'; '.join(dict.fromkeys(refusals))})" if refusals else ""
+        raise BlobSourceError(f"it answers neither for headers nor for its genesis: is it a consensus client?{reasons}")
 
     def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
         tried: set[int] = set()
@@ -83,11 +113,12 @@ class BeaconNode:
 
     def _read_clock(self) -> tuple[int, int] | tuple[()]:
         with self._lock:
-            if self._clock is None:
+            if self._clock is None or (not self._clock and time.monotonic() > self._clock_until):
                 genesis = _data(self._get("/eth/v1/beacon/genesis"))
                 spec = _data(self._get("/eth/v1/config/spec"))
                 start, seconds = _number(genesis.get("genesis_time")), _number(spec.get("SECONDS_PER_SLOT"))
                 self._clock = (start, seconds) if start is not None and seconds else ()
+                self._clock_until = time.monotonic() + RECHECK_S
             return self._clock
 
     def _slot_of(self, block: bytes | str) -> int | None:
@@ -99,23 +130,90 @@ class BeaconNode:
     # ---- its blobs -----------------------------------------------------------------------------
 
     def _blobs_of_slot(self, slot: int, request: BlobRequest) -> Iterator[GivenBlob]:
-        query = self._query | {"versioned_hashes": ",".join(map(hex_text, request.versioned_hashes))}
-        answer = self._http.json_or_bytes(f"{self._base}/eth/v1/beacon/blobs/{slot}", self._headers, query)
+        """By one form after the other, as long as the caller takes more."""
+        refusals: dict[_Form, str] = {}
+        has_answered, now, wanted = False, time.monotonic(), len(request.versioned_hashes)
+        resting = {form for form, until in self._rests.items() if until > now}
+        #: True if the usual form does not do: other ways to name the hashes may.
+        is_odd = _Form.REPEATED in resting
+        # Those that rest come last: there may be no other any more.
+        for form in sorted(_Form, key=lambda form: form in resting):
+            if (form is _Form.JOINED and (wanted == 1 or not is_odd)) or (form is _Form.ALL and not is_odd):
+                continue
+            try:
+                blobs = self._ask_by(form, slot, request)
+            except BlobSourceError as error:
+                if error.status not in _NOT_OFFERED:
+                    raise
+                refusals[form] = str(error)
+                is_odd = is_odd or form is _Form.REPEATED
+                continue
+            if blobs is None:
+                continue
+            has_answered = True
+            if blobs:
+                self._rests = {
+                    **{other: until for other, until in self._rests.items() if other is not form},
+                    **dict.fromkeys(refusals, now + RECHECK_S),
+                }
+            yield from blobs
+            if form in (_Form.REPEATED, _Form.JOINED) and len(blobs) >= wanted:
+                return  # it has no others
+            is_odd = is_odd or (form is _Form.REPEATED and len(blobs) > 0)
+        if refusals and not has_answered:
+            reasons = "; ".join(f"{form.value}: {reason}" for form, reason in refusals.items())
+            raise BlobSourceError(f"it offers no way to its blobs: {reasons}")
+
+    def _ask_by(self, form: _Form, slot: int, request: BlobRequest) -> list[GivenBlob] | None:
+        """None where it does not know the slot, or the path."""
+        if form is _Form.SIDECARS:
+            answer = self._http.json(f"{self._base}/eth/v1/beacon/blob_sidecars/{slot}", self._headers, self._pairs())
+            return None if answer is None else list(_sidecars(answer, request))
+        hashes = [hex_text(item) for item in request.versioned_hashes]
+        values = {_Form.REPEATED: hashes, _Form.JOINED: [",".join(hashes)], _Form.ALL: []}[form]
+        query = [*self._pairs(), *(("versioned_hashes", value) for value in values)]
+        answer = self._blobs(f"{self._base}/eth/v1/beacon/blobs/{slot}", query)
+        if answer is None:
+            return None
         blobs = _cut(answer) if isinstance(answer, bytes) else _listed(answer)
         # They come in the order of the block, which is that of the event; others among them would shift it.
-        are_all_wanted = len(blobs) == len(request.versioned_hashes)
-        for place, item in enumerate(blobs):
-            yield GivenBlob(_blob(item), request.versioned_hashes[place] if are_all_wanted else None)
-        for item in _listed(self._get(f"/eth/v1/beacon/blob_sidecars/{slot}")):
-            if not isinstance(item, dict):
-                raise BlobSourceError("blob_sidecars gave something that is no sidecar")
-            # Sidecars whose commitments are not asked for belong to other rollups.
-            commitment = point_from_hex(item.get("kzg_commitment"))
-            if commitment is not None and versioned_hash(commitment) in request.versioned_hashes:
-                yield GivenBlob(_blob(item.get("blob")), versioned_hash(commitment))
+        are_all_wanted = len(blobs) == len(hashes) and form is not _Form.ALL
+        said_to_be = request.versioned_hashes if are_all_wanted else [None] * len(blobs)
+        return [GivenBlob(_blob(item), name) for item, name in zip(blobs, said_to_be, strict=True)]
 
-    def _get(self, path: str, **parameters: str) -> Any:
-        return self._http.json(self._base + path, self._headers, self._query | parameters)
+    def _blobs(self, url: str, query: Parameters) -> Any:
+        if self._gives_bytes:
+            try:
+                return self._http.json_or_bytes(url, self._headers, query)
+            except BlobSourceError as error:
+                if error.status not in _NOT_AS_BYTES:
+                    raise
+                self._gives_bytes = False
+        return self._http.json(url, self._headers, query)
+
+    def _get(self, path: str, refusals: list[str] | None = None) -> Any:
+        """None for a path that is not offered; ``refusals`` gets the reason."""
+        try:
+            return self._http.json(self._base + path, self._headers, self._pairs())
+        except BlobSourceError as error:
+            if error.status not in _NOT_OFFERED:
+                raise
+            if refusals is not None:
+                refusals.append(str(error))
+            return None
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return list(self._query.items())
+
+
+def _sidecars(answer: Any, request: BlobRequest) -> Iterator[GivenBlob]:
+    """Those whose commitments are asked for; others belong to other rollups."""
+    for item in _listed(answer):
+        if not isinstance(item, dict):
+            raise BlobSourceError("blob_sidecars gave something that is no sidecar")
+        commitment = point_from_hex(item.get("kzg_commitment"))
+        if commitment is not None and versioned_hash(commitment) in request.versioned_hashes:
+            yield GivenBlob(_blob(item.get("blob")), versioned_hash(commitment))
 
 
 def _listed(answer: Any) -> list[Any]:

@@ -29,6 +29,7 @@ from fastnode.errors import BlobsUnavailable, FastnodeError
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.outgoing.answer_room import LargeOnesByTurns
+from fastnode.outgoing.quoting import is_same_reason
 from fastnode.protocol.kzg import blob_commitment
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest, BlobSource, BlobSourceError, GivenBlob
@@ -55,6 +56,9 @@ class FetchPatience:
     store_rounds_s: tuple[float, ...] = (1.0, 1.0, 2.0)
     #: For how long a source that gave wrong blobs rests: it may be the only one, and behave again.
     lie_rest_s: float = 5.0
+    #: Between checks of a source that could not be reached; doubled each time.
+    check_s: float = 5.0
+    check_max_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,11 @@ class _Health:
     failures: int = 0
     reason: str | None = None
     usable_at: float = 0.0
+    #: True if it could not be reached: others are asked before it until a check in the background says otherwise.
+    is_unreachable: bool = False
+    is_checked: bool = False
+    check_at: float = 0.0
+    check_pause_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -202,6 +211,7 @@ class BlobFetcher:
                 source.check()
             except BlobSourceError as error:
                 reasons[source.name] = str(error)
+                self._on_unreachable(source, str(error))
             except FastnodeError:
                 raise
             except Exception as error:  # noqa: BLE001 - counted, and logged once
@@ -226,21 +236,62 @@ class BlobFetcher:
     # ---- one source after the other --------------------------------------------------------------
 
     def _ask_all(self, search: _Search, sources: Sequence[BlobSource]) -> None:
-        for source in sources:
+        # Those that cannot be reached come last, so that a silent one delays nothing that others have.
+        reachable = [source for source in sources if not self._health[source.name].is_unreachable]
+        others = [source for source in sources if source not in reachable]
+        for source in others:
+            self._check_later(source)
+        for place, source in enumerate((*reachable, *others)):
             if search.is_complete:
                 return
-            self._ask(search, source)
+            self._ask(search, source, has_others=place < len(reachable) - 1)
 
-    def _ask(self, search: _Search, source: BlobSource) -> None:
+    def _check_later(self, source: BlobSource) -> None:
+        """See in the background whether a source can be reached again."""
+        health, now = self._health[source.name], time.monotonic()
+        with self._lock:
+            if health.is_checked or now < health.check_at:
+                return
+            health.is_checked = True
+        try:
+            self._executor.submit(self._check, source)
+        except RuntimeError:  # the node is stopping
+            health.is_checked = False
+
+    def _check(self, source: BlobSource) -> None:
+        health = self._health[source.name]
+        try:
+            source.check()
+        except BlobSourceError as error:
+            self._on_unreachable(source, str(error))
+        except Exception as error:  # noqa: BLE001 - counted, and logged once
+            self._setbacks.note(error)
+            self._on_unreachable(source, f"its answer makes no sense ({type(error).__name__})")
+        else:
+            health.is_unreachable = False
+        finally:
+            health.is_checked = False
+
+    def _on_unreachable(self, source: BlobSource, reason: str) -> None:
+        health, patience = self._health[source.name], self._patience
+        health.is_unreachable = True
+        health.check_pause_s = min(2 * health.check_pause_s or patience.check_s, patience.check_max_s)
+        health.check_at = time.monotonic() + health.check_pause_s
+        self._note(source, reason)
+
+    def _ask(self, search: _Search, source: BlobSource, *, has_others: bool = False) -> None:
         health = self._health[source.name]
         if time.monotonic() < health.usable_at:
             search.tried.setdefault(source.name, f"rests: {health.reason}")
             return
         try:
-            given, refused = self._with_retries(search, source)
+            given, refused = self._with_retries(search, source, retries=not has_others and not health.is_unreachable)
         except BlobSourceError as error:
             search.tried[source.name] = str(error)
-            self._note(source, str(error))
+            if error.is_passing and error.status is None:
+                self._on_unreachable(source, str(error))
+            else:
+                self._note(source, str(error))
             return
         except FastnodeError:
             raise
@@ -251,6 +302,7 @@ class BlobFetcher:
             self._note(source, search.tried[source.name])
             return
         self._setbacks.end()
+        health.is_unreachable, health.check_pause_s = False, 0.0
         health.given += given
         health.refused += refused
         if given or not refused:
@@ -262,8 +314,8 @@ class BlobFetcher:
         search.tried[source.name] = reason
         self._note(source, reason)
 
-    def _with_retries(self, search: _Search, source: BlobSource) -> tuple[int, int]:
-        """Blobs that were kept, and others."""
+    def _with_retries(self, search: _Search, source: BlobSource, *, retries: bool) -> tuple[int, int]:
+        """Blobs that were kept, and others.  Without ``retries`` there are others to ask before it is asked again."""
         counts = [0, 0]
 
         def take() -> None:
@@ -272,7 +324,7 @@ class BlobFetcher:
                 if search.is_complete:
                     break
 
-        pauses = [*self._patience.retries_s]
+        pauses = [*self._patience.retries_s] if retries else []
         while True:
             try:
                 self.turns.run(take)
@@ -284,7 +336,7 @@ class BlobFetcher:
 
     def _note(self, source: BlobSource, reason: str | None) -> None:
         health = self._health[source.name]
-        if reason != health.reason:
+        if not is_same_reason(reason, health.reason):
             if reason is None:
                 logger.info("blobs are given again", extra=log_facts(source=source.name))
             else:

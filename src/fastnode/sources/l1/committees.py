@@ -88,8 +88,9 @@ def _read(endpoint: L1Endpoint, facts: RollupFacts, epoch: int, *, has_multicall
     first = epoch * facts.epoch_duration
     answer = endpoint.answers([contract_call(facts.rollup, contracts.COMMITTEE_OF_EPOCH, epoch)])[0]
     if isinstance(answer, UpstreamRejection):
-        # Too few validators for a committee: the contract gives up.
-        return _Drawn((), ()) if is_revert(answer) else None
+        if not is_revert(answer):
+            raise answer
+        return _Drawn((), ())  # too few validators for a committee: the contract gives up
     committee: tuple[bytes, ...] = contracts.COMMITTEE_OF_EPOCH.decode(answer)[0]
     if not committee:
         return _Drawn((), ())

@@ -6,21 +6,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Final
 
-from fastnode.errors import DecodeError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.outgoing.client import ClientLimits, RpcCall
-from fastnode.outgoing.failover import Endpoint, Failover
+from fastnode.errors import (
+    DecodeError,
+    UpstreamFault,
+    UpstreamForbidden,
+    UpstreamRateLimited,
+    UpstreamRejection,
+    UpstreamUnavailable,
+)
+from fastnode.outgoing.client import ClientLimits, Reply, RpcCall
+from fastnode.outgoing.failover import Endpoint, Failover, begin_probe
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.outgoing.provider_limits import HELD_MAX_S, ProviderLimits, is_rate_refusal, named_in
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Argument, Function, from_quantity, hex_data, quantity, words_of
 
 __all__ = ["L1Block", "L1Client", "L1Endpoint", "block_call", "contract_call", "is_revert"]
 
-#: Calls in one request.  Providers allow between 10 and 1000; one that refuses so many gets half.
-BATCH_CALLS_MAX: Final = 50
-#: Codes and words of a rate limit.  The code -32005 alone may also mean that one request asked for too much.
-_TOO_FAST_CODES: Final = frozenset({-32016, 429})
-_TOO_FAST_WORDS: Final = ("rate limit", "too many requests", "rate-limit", "compute units per second")
+#: Refusals of one call for the rate of calls, in a row, before the endpoint counts as unavailable.
+_RATE_REFUSALS_MAX: Final = 3
 #: JSON-RPC error code of a call that a contract refused.
 _REVERTED_CODE: Final = 3
 
@@ -55,6 +60,7 @@ class L1Endpoint(Endpoint):
     """One URL.  Usable from any thread.  ``expected_chain_id``: what it must be a node of; None: any chain will do."""
 
     kind: ClassVar[str] = "L1 node"
+    counts_calls: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -65,10 +71,10 @@ class L1Endpoint(Endpoint):
         expected_chain_id: Callable[[], int | None] = lambda: None,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
+        provider_limits: ProviderLimits | None = None,
     ) -> None:
-        super().__init__(url, network, name, limits=limits, patience=patience)
+        super().__init__(url, network, name, limits=limits, patience=patience, provider_limits=provider_limits)
         self._expected_chain_id = expected_chain_id
-        self._batch_calls = BATCH_CALLS_MAX
         #: True if its own chain id is another one than expected.
         self.is_of_other_chain = False
         #: Counts so far: requests, the calls in them, bytes of its answers.
@@ -89,26 +95,52 @@ class L1Endpoint(Endpoint):
 
         UpstreamError when there is no answer.
         """
-        answers: list[Any] = []
-        while len(answers) < len(calls):
-            part = calls[len(answers) : len(answers) + self._batch_calls]
+        answers: list[Any] = [None] * len(calls)
+        pending, part_max = list(range(len(calls))), len(calls)
+        #: Calls of the smallest batch that was refused for its size; 0: none was.
+        too_large = refusals = 0
+        while pending:
+            part = pending[: min(part_max, self.provider_limits.batch_calls)]
             try:
-                self.request_count += 1
-                self.call_count += len(part)
-                reply = self.ask(part)
-                self.byte_count += reply.byte_count
-                answers += reply.answers
+                reply = self._ask_part([calls[index] for index in part])
+            except UpstreamRateLimited as error:
+                refusals += 1
+                is_hopeless = len(part) == 1 and refusals >= _RATE_REFUSALS_MAX
+                if is_hopeless or (error.retry_after_s or 0.0) > HELD_MAX_S:
+                    self.on_error(error)
+                    raise
+                part_max = max(1, len(part) // 2)
+                continue
+            except UpstreamUnavailable as error:
+                self.on_error(error)
+                raise
+            except UpstreamForbidden:
+                raise
             except (UpstreamRejection, UpstreamFault) as error:
-                if isinstance(error, UpstreamRejection) and _is_too_fast(error):
-                    raise UpstreamUnavailable(f"it limits requests: {error.message}") from error
                 if len(part) == 1:
                     raise
-                # Many providers count the calls of a batch, each with its own limit and its own way to say so.
-                self._batch_calls = len(part) // 2
-        for answer in answers:
-            if isinstance(answer, UpstreamRejection) and _is_too_fast(answer):
-                raise UpstreamUnavailable(f"it limits requests: {answer.message}")
+                # Many providers limit the calls of a batch, each with its own number and its own way to say so.
+                too_large, part_max = len(part), named_in(error, len(part)) or len(part) // 2
+                self.provider_limits.note_refused(len(part))
+                continue
+            if too_large:
+                self.provider_limits.refuse_batch(too_large, len(part))
+            else:
+                self.provider_limits.grant_batch(len(part))
+            too_large, part_max = 0, len(calls)
+            for index, answer in zip(part, reply.answers, strict=True):
+                answers[index] = answer
+            refused = [index for index in part if is_rate_refusal(answers[index], calls[index][0])]
+            pending = refused + pending[len(part) :]
+            refusals = 0 if len(refused) < len(part) else refusals
         return answers
+
+    def _ask_part(self, calls: Sequence[RpcCall]) -> Reply:
+        self.request_count += 1
+        self.call_count += len(calls)
+        reply = self.ask_within_limits(calls)
+        self.byte_count += reply.byte_count
+        return reply
 
     def results(self, calls: Sequence[RpcCall]) -> list[Any]:
         """As :meth:`answers`; the first refused call is raised."""
@@ -140,6 +172,7 @@ class L1Endpoint(Endpoint):
             "bytes": self.byte_count,
             "waits": self.health.pause_count,
             "waitedSeconds": round(self.health.paused_s, 1),
+            **self.provider_limits.describe(),
         }
 
     def _log_facts(self) -> dict[str, Any]:
@@ -160,6 +193,8 @@ class L1Client(Failover[L1Endpoint]):
         *,
         limits: ClientLimits | None = None,
         patience: Patience | None = None,
+        calls_per_second: float | None = None,
+        batch_calls: int | None = None,
     ) -> None:
         #: An endpoint of another chain is put aside; None before the chain is known.
         self.expected_chain_id: int | None = None
@@ -172,20 +207,17 @@ class L1Client(Failover[L1Endpoint]):
                     expected_chain_id=lambda: self.expected_chain_id,
                     limits=limits,
                     patience=patience,
+                    provider_limits=ProviderLimits(calls_per_second=calls_per_second, batch_calls=batch_calls),
                 )
                 for number, url in enumerate(urls, 1)
-            ]
+            ],
+            begin_probe,
         )
 
 
 def _beacon_root(value: object) -> bytes | None:
     words = () if value is None else words_of(value, "L1 block.parentBeaconBlockRoot")
     return words[0] if len(words) == 1 else None
-
-
-def _is_too_fast(rejection: UpstreamRejection) -> bool:
-    text = rejection.message.lower()
-    return rejection.code in _TOO_FAST_CODES or any(words in text for words in _TOO_FAST_WORDS)
 
 
 def is_revert(rejection: UpstreamRejection) -> bool:

@@ -28,9 +28,10 @@ from fastnode.sources.l1.head_state import HeadState, block_of, read_final_check
 from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
 from fastnode.sources.l1.log_ranges import LogRanges
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposalLog, proposal_log
+from fastnode.sources.l1.questions import OptionalQuestions, Question
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.schedule import BlockSchedule
-from fastnode.sources.l1.state import CheckpointPlace, FeeState, L1State, read_state
+from fastnode.sources.l1.state import CheckpointPlace, FeeState, L1State, read_fees, read_finalized, read_state
 
 __all__ = ["L1Observer"]
 
@@ -64,6 +65,7 @@ class L1Observer:
         drift_max_s: int,
         clock: Callable[[], float],
         others: Callable[[L1Endpoint], Iterable[L1Endpoint]] = lambda endpoint: (),
+        questions: OptionalQuestions | None = None,
     ) -> None:
         self._facts = facts
         self._stored = stored
@@ -72,6 +74,7 @@ class L1Observer:
         self._drift_max_s = drift_max_s
         self._clock = clock
         self._others = others
+        self._questions = questions or OptionalQuestions(time.monotonic)
         self._multicall_failures = 0
         self._finality_due = 0
         #: L1's newest final block when it was asked for last.
@@ -186,12 +189,20 @@ class L1Observer:
             return
         stored = self._stored_number()
         place = self._stored_place()
-        state = read_state(endpoint, self._facts, head, stored=stored, place=place, l1_slot_duration=l1_slot_duration)
-        self.inbox.refresh(endpoint, head, state.inbox)
-        self.state = state
+        facts = self._facts
+        seen = read_state(endpoint, facts, head, stored=stored, place=place, l1_slot_duration=l1_slot_duration)
+        self.inbox.refresh(endpoint, head, seen.inbox)
+        # Of the endpoint that gave the state alone: another one may be at another block.
+        fees = self._questions.ask(
+            Question.FEES, endpoint, (), lambda one: read_fees(one, facts, seen, l1_slot_duration)
+        )
+        self.state = state = replace(seen, fees=fees)
         self._is_doubted = False
-        if state.finalized is not None and state.finalized <= state.proven:
-            self.finalized = self._confirmed(endpoint, state.finalized)
+        found = self._questions.ask(
+            Question.FINALITY, endpoint, self._others(endpoint), lambda one: (one, read_finalized(one, facts))
+        )
+        if found is not None and found[1] <= state.proven:
+            self.finalized = self._confirmed(*found)
         self._note(head.number, head.timestamp, state, l1_slot_duration)
 
     def _note(self, number: int, timestamp: int, state: L1State, l1_slot_duration: int) -> None:
@@ -201,9 +212,13 @@ class L1Observer:
         self._compare(state)
 
     def refresh_committees(self, endpoint: L1Endpoint) -> None:
-        """Some of those that are missing.  UpstreamError, DecodeError."""
+        """Some of those that are missing."""
         has_multicall = self._multicall_failures < MULTICALL_FAILURES_MAX
-        self._committees.refresh(endpoint, self._facts, self.newest[1], has_multicall=has_multicall)
+
+        def refresh(one: L1Endpoint) -> None:
+            self._committees.refresh(one, self._facts, self.newest[1], has_multicall=has_multicall)
+
+        self._questions.ask(Question.COMMITTEES, endpoint, self._others(endpoint), refresh)
 
     # ---- parts ---------------------------------------------------------------------------------
 
@@ -214,7 +229,16 @@ class L1Observer:
         """
         if number < self._finality_due or self.finalized == proven:
             return
-        final = read_final_checkpoint(endpoint, self._facts)
+        found = self._questions.ask(
+            Question.FINALITY,
+            endpoint,
+            self._others(endpoint),
+            lambda one: (one, read_final_checkpoint(one, self._facts)),
+        )
+        if found is None:
+            self._finality_due = number + 1
+            return
+        told_by, final = found
         if final is None:
             self._finality_due = number + FINALITY_BLOCKS
             return
@@ -223,7 +247,7 @@ class L1Observer:
             return
         is_prompt = number == self._finality_due
         before, self._final_block = self._final_block, final[0]
-        self.finalized = self._confirmed(endpoint, final[1])
+        self.finalized = self._confirmed(told_by, final[1])
         step = min(self._final_block - before, FINALITY_BLOCKS)
         self._finality_due = number + (max(1, step * 15 // 16) if is_prompt and step > 0 else 1)
 

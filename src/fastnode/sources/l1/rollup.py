@@ -17,7 +17,7 @@ from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import ADDRESS_BYTES, from_quantity, hex_data
 from fastnode.sources.l1.endpoints import L1Endpoint, block_call, contract_call, is_revert
-from fastnode.sources.l1.terms import CircuitValues, SlashingRounds, read_circuit_values, read_slashing_rounds
+from fastnode.sources.l1.terms import CircuitValues, read_circuit_values
 
 __all__ = ["RollupFacts", "Wanted", "difference", "read_facts"]
 
@@ -72,7 +72,6 @@ class RollupFacts:
     mana_limit: int
     #: None: not known from L1.
     circuits: CircuitValues | None = None
-    slashing: SlashingRounds | None = None
 
     def l1_constants(self) -> dict[str, Any]:
         """As in the first line of a chain file, but for the length of L1's own slots, which no contract knows."""
@@ -148,7 +147,6 @@ def read_facts(endpoint: L1Endpoint, wanted: Wanted) -> RollupFacts:
         genesis_archive_root=contracts.ARCHIVE_AT.decode(genesis)[0],
         mana_limit=mana,
         circuits=read_circuit_values(endpoint, rollup),
-        slashing=read_slashing_rounds(endpoint, rollup),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from fastnode.archiver.queries import ChainView
@@ -35,10 +35,11 @@ from fastnode.sources.l1.inbox import Inbox
 from fastnode.sources.l1.looks import Looks
 from fastnode.sources.l1.observer import L1Observer
 from fastnode.sources.l1.publications import PublicationCheck
+from fastnode.sources.l1.questions import OptionalQuestions, Question
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
 from fastnode.sources.l1.schedule import BlockSchedule
 from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_roots
-from fastnode.sources.l1.terms import SlashingRounds
+from fastnode.sources.l1.terms import SlashingRounds, read_slashing_rounds
 
 __all__ = ["L1Options", "L1Reader"]
 
@@ -75,6 +76,9 @@ class L1Options:
     drift_max_s: int = 300
     grace_s: float = 5.0
     first_answer_s: float = 60.0
+    #: What the operator knows of the limits of providers; None: they are learned.
+    calls_per_second: float | None = None
+    batch_calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,14 @@ class L1Reader:
         clock: Clock = CLOCK,
     ) -> None:
         self.clock = clock
-        self._client = L1Client(urls, network, limits=limits, patience=patience)
+        self._client = L1Client(
+            urls,
+            network,
+            limits=limits,
+            patience=patience,
+            calls_per_second=options.calls_per_second,
+            batch_calls=options.batch_calls,
+        )
         self._options = options
         self._wanted: Wanted | None = None
         self._facts: RollupFacts | None = None
@@ -118,6 +129,9 @@ class L1Reader:
         self._looks = Looks(clock)
         self._loop = Loop("fastnode-l1", self._turn, what="L1 is not read", clock=clock, on_error=self._looks.end)
         self._has_begun = False
+        self._questions = OptionalQuestions(clock.monotonic)
+        self._slashing: SlashingRounds | None = None
+        self._has_slashing = False
         #: Shown in the node's status; None: the last look went well.
         self._silence: Silence | None = Silence("L1 has not been asked yet", self.clock.monotonic())
         self._refusal: str | None = None
@@ -401,6 +415,10 @@ class L1Reader:
                 return reason
         return None
 
+    def troubles(self) -> dict[str, str | None]:
+        """Optional questions that are not answered, by name; None for the others."""
+        return self._questions.troubles()
+
     def reasons(self) -> str:
         """The reason for each node of L1 that is not asked at the moment."""
         return self._client.reasons()
@@ -421,6 +439,7 @@ class L1Reader:
             "messages": None if inbox is None else inbox.count,
             "messagesReadTo": None if progress is None else progress[0],
             "reorgs": 0 if inbox is None else inbox.reorg_count,
+            "queries": self._questions.describe(),
             "nodes": [endpoint.describe() for endpoint in self._client.all],
         }
 
@@ -438,7 +457,7 @@ class L1Reader:
 
     def slashing_rounds(self) -> SlashingRounds | None:
         """None before L1 has answered, or when the rollup has no slasher."""
-        return None if self._facts is None else self._facts.slashing
+        return self._slashing
 
     def newest_fees(self) -> tuple[RollupFacts, FeeState] | None:
         """The rollup's constants and the newest state of its fees; None before L1 has answered."""
@@ -505,7 +524,9 @@ class L1Reader:
                 self._schedule,
                 drift_max_s=self._options.drift_max_s,
                 clock=self.clock.time,
-                others=lambda endpoint: (other for other in self._client.usable() if other is not endpoint),
+                # Only those that are known to answer: the look waits for no other.
+                others=self._others,
+                questions=self._questions,
             )
         self._client.run(self._look_with)
 
@@ -514,6 +535,19 @@ class L1Reader:
         assert observer is not None
         observer.look(endpoint, self.slot_duration)
         observer.refresh_committees(endpoint)
+        facts = self._facts
+        if not self._has_slashing and facts is not None:
+            found = self._questions.ask(
+                Question.SLASHER,
+                endpoint,
+                self._others(endpoint),
+                lambda one: (read_slashing_rounds(one, facts.rollup),),
+            )
+            if found is not None:
+                self._slashing, self._has_slashing = found[0], True
+
+    def _others(self, endpoint: L1Endpoint) -> Iterable[L1Endpoint]:
+        return [other for other in self._client.healthy() if other is not endpoint]
 
     def _compare(self, facts: RollupFacts, view: ChainView) -> None:
         """StartError, for good, when L1 is not the one of the stored chain."""

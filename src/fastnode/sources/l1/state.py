@@ -10,11 +10,11 @@ from typing import Any, Final
 import orjson
 
 from fastnode.archiver.queries import ChainView
-from fastnode.errors import UpstreamFault, UpstreamRejection
+from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.protocol.fees import FEE_ORACLE_LAG, FeeFacts, FeeHeader, L1Fees, ManaPricing
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
-from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call
+from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call, is_revert
 from fastnode.sources.l1.inbox import InboxState
 from fastnode.sources.l1.proposals import ProposalLog
 from fastnode.sources.l1.rollup import RollupFacts
@@ -28,6 +28,8 @@ __all__ = [
     "fee_state_of",
     "outbox_roots",
     "place_now",
+    "read_fees",
+    "read_finalized",
     "read_state",
 ]
 
@@ -131,27 +133,29 @@ def read_state(
     place: CheckpointPlace | None,
     l1_slot_duration: int,
 ) -> L1State:
-    """``stored``: number of our newest checkpoint; ``place``: the block of L1 that had it.
+    """Tips and messages, without fees and without what is final, which are optional.  ``stored``: number of our newest
+    checkpoint; ``place``: the block of L1 that had it.
 
     UpstreamError or DecodeError; also when ``head`` is not on the endpoint's chain any more.
     """
     rollup, at = facts.rollup, head.number
-    functions = (contracts.MANA_TARGET, contracts.MANA_LIMIT, contracts.PROVING_COST_PER_MANA)
-    calls = [contract_call(rollup, function, block=at) for function in functions]
-    calls += [
+    calls = [
         contract_call(rollup, contracts.STATUS, stored, block=at),
         contract_call(facts.inbox, contracts.INBOX_STATE, block=at),
         contract_call(rollup, contracts.CAN_PRUNE_AT_TIME, head.timestamp + l1_slot_duration, block=at),
         block_call(at),
         block_call(at if place is None else place.block_number),
     ]
-    *answers, status, inbox, prunable, block, there = endpoint.results(calls)
+    *answers, there = endpoint.answers(calls)
+    for answer in answers:
+        if isinstance(answer, UpstreamRejection):
+            raise answer
+    status, inbox, prunable, block = answers
     if L1Block.from_json(block) != head:
         raise UpstreamFault(f"its block {at} has changed while it was asked")
-    target, limit, cost = (function.decode(answer) for function, answer in zip(functions, answers, strict=True))
     proven, proven_archive, pending, pending_archive, stored_archive, _ = contracts.STATUS.decode(status)
     can_prune: bool = contracts.CAN_PRUNE_AT_TIME.decode(prunable)[0]
-    parent = proven if can_prune else pending
+    hash_there = None if there is None or isinstance(there, UpstreamRejection) else L1Block.from_json(there).hash
     return L1State(
         head=head,
         endpoint=endpoint.name,
@@ -162,53 +166,52 @@ def read_state(
         stored=stored,
         stored_archive=stored_archive,
         can_prune=can_prune,
-        finalized=_finalized(endpoint, facts),
+        finalized=None,
         inbox=InboxState(*contracts.INBOX_STATE.decode(inbox)),
-        fees=_fees(endpoint, facts, head, parent, (target[0], limit[0], cost[0]), l1_slot_duration),
-        stored_place=place_now(place, None if there is None else L1Block.from_json(there).hash, at),
+        fees=None,
+        stored_place=place_now(place, hash_there, at),
     )
 
 
-def _finalized(endpoint: L1Endpoint, facts: RollupFacts) -> int | None:
-    """The newest checkpoint that was proven at L1's final block."""
-    answer = endpoint.answers([block_call("finalized")])[0]
-    if answer is None or isinstance(answer, UpstreamRejection):
-        return None
-    number = L1Block.from_json(answer).number
-    if number < facts.deployment_block:
+def read_finalized(endpoint: L1Endpoint, facts: RollupFacts) -> int:
+    """The newest checkpoint that was proven at L1's final block.  UpstreamError, DecodeError."""
+    final = endpoint.block("finalized")
+    if final is None:
+        raise UpstreamUnavailable("it does not give the final block")
+    if final.number < facts.deployment_block:
         return 0
-    answer = endpoint.answers([contract_call(facts.rollup, contracts.PROVEN_CHECKPOINT, block=number)])[0]
-    if isinstance(answer, UpstreamRejection):  # the state of that block is not kept
-        return None
+    call = contract_call(facts.rollup, contracts.PROVEN_CHECKPOINT, block=final.number)
+    answer = endpoint.results([call])[0]
     proven: int = 0 if answer == _NOTHING_THERE else contracts.PROVEN_CHECKPOINT.decode(answer)[0]
     return proven
 
 
-def _fees(
-    endpoint: L1Endpoint,
-    facts: RollupFacts,
-    head: L1Block,
-    parent: int,
-    pricing: tuple[int, int, int],
-    l1_slot_duration: int,
-) -> FeeState | None:
-    """None when the contract does not answer for the parent."""
-    at = head.number
+def read_fees(endpoint: L1Endpoint, facts: RollupFacts, state: L1State, l1_slot_duration: int) -> FeeState | None:
+    """Fees after the ``state``; None when the contract does not answer for its checkpoint.  UpstreamError,
+    DecodeError."""
+    head, rollup = state.head, facts.rollup
+    at, parent = head.number, state.proven if state.can_prune else state.pending
     try:
-        checkpoint = endpoint.read(facts.rollup, contracts.CHECKPOINT, parent, block=at)
+        checkpoint = endpoint.read(rollup, contracts.CHECKPOINT, parent, block=at)
         slot = checkpoint[contracts.CHECKPOINT_SLOT]
         time = max(facts.start_of_slot(slot + 1), head.timestamp + l1_slot_duration)
         first = facts.slot_at(head.timestamp)
-        calls = [
-            contract_call(facts.rollup, contracts.L1_FEES_AT, facts.start_of_slot(number), block=at)
+        functions = (contracts.MANA_TARGET, contracts.MANA_LIMIT, contracts.PROVING_COST_PER_MANA)
+        calls = [contract_call(rollup, function, block=at) for function in functions]
+        calls += [
+            contract_call(rollup, contracts.L1_FEES_AT, facts.start_of_slot(number), block=at)
             for number in range(first, first + SLOTS_OF_FEES)
         ]
-        calls.append(contract_call(facts.rollup, contracts.MANA_MIN_FEE_AT, time, 1, block=at))
-        *answers, minimum = endpoint.results(calls)
-    except UpstreamRejection:
+        calls.append(contract_call(rollup, contracts.MANA_MIN_FEE_AT, time, 1, block=at))
+        answers = endpoint.results(calls)
+    except UpstreamRejection as error:
+        if not is_revert(error):
+            raise
         return None
-    fees = [contracts.L1_FEES_AT.decode(answer) for answer in answers]
-    return fee_state_of(facts, checkpoint, fees, first, contracts.MANA_MIN_FEE_AT.decode(minimum)[0], pricing)
+    pricing = [function.decode(answer)[0] for function, answer in zip(functions, answers, strict=False)]
+    fees = [contracts.L1_FEES_AT.decode(answer) for answer in answers[len(functions) : -1]]
+    minimum = contracts.MANA_MIN_FEE_AT.decode(answers[-1])[0]
+    return fee_state_of(facts, checkpoint, fees, first, minimum, (pricing[0], pricing[1], pricing[2]))
 
 
 def fee_state_of(

@@ -14,7 +14,7 @@ from fastnode.log import log_facts
 from fastnode.outgoing.client import RpcCall
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import hex_data, quantity
-from fastnode.sources.l1.endpoints import L1Endpoint
+from fastnode.sources.l1.endpoints import L1Endpoint, is_revert
 
 __all__ = ["CircuitValues", "SlashingRounds", "read_circuit_values", "read_slashing_rounds"]
 
@@ -63,7 +63,7 @@ def _word(answer: object) -> bytes | None:
 
 
 def read_slashing_rounds(endpoint: L1Endpoint, rollup: bytes) -> SlashingRounds | None:
-    """Rounds of the rollup's slasher; None if it has none, or one of another form."""
+    """Rounds of the rollup's slasher; None if it has none, or one of another form.  UpstreamError, DecodeError."""
     try:
         slasher = endpoint.read(rollup, contracts.SLASHER)[0]
         if not any(slasher):
@@ -74,6 +74,8 @@ def read_slashing_rounds(endpoint: L1Endpoint, rollup: bytes) -> SlashingRounds 
         size = endpoint.read(proposer, contracts.ROUND_SIZE_IN_EPOCHS)[0]
         offset = endpoint.read(proposer, contracts.SLASH_OFFSET_IN_ROUNDS)[0]
     except (UpstreamRejection, DecodeError) as error:
-        logger.info("the slasher's rounds cannot be read from L1", extra=log_facts(l1=endpoint.name, reason=str(error)))
+        if isinstance(error, UpstreamRejection) and not is_revert(error):
+            raise
+        logger.info("slasher of another form", extra=log_facts(l1=endpoint.name, reason=str(error)))
         return None
     return SlashingRounds(size, offset) if size > 0 else None

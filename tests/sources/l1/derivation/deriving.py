@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -112,3 +112,14 @@ class Deriving:
 
 def has(node: Deriving, chain: MadeChain) -> bool:
     return node.tips.checkpointed == chain.tips().checkpointed and node.tips.proposed == chain.tips().proposed
+
+
+@contextmanager
+def deriving(
+    tmp_path: Path,
+    chain: MadeChain,
+    l1: PublishingL1,
+    sources: Callable[[HttpGet], BlobSources] | None = None,
+) -> Iterator[Deriving]:
+    with ExitStack() as stack:
+        yield Deriving(tmp_path / "node", chain.chain_record, chain.genesis, l1, stack, sources)

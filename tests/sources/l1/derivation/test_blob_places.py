@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from tests.http_stand_in import HttpStandIn, answer_json
 from tests.snapshots.fake_gcs import FakeGcs, fake_gcs
-from tests.sources.l1.derivation.deriving import Deriving, has
+from tests.sources.l1.derivation.deriving import deriving, has
 from tests.sources.l1.publishing import PublishingL1
 from tests.sources.made_chain import MadeChain
 
@@ -34,14 +33,6 @@ from fastnode.sources.l1.abi import hex_data
 
 Json = dict[str, Any]
 BUCKET = "bucket"
-
-
-@contextmanager
-def deriving(
-    tmp_path: Path, chain: MadeChain, l1: PublishingL1, sources: Callable[[HttpGet], BlobSources]
-) -> Iterator[Deriving]:
-    with ExitStack() as stack:
-        yield Deriving(tmp_path / "node", chain.chain_record, chain.genesis, l1, stack, sources)
 
 
 # ---- object stores ----------------------------------------------------------------------------

@@ -177,6 +177,23 @@ def test_l1_timeout_s(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
         l1.disturb = lambda _handler, _body: False
 
 
+def test_l1_calls_per_second(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
+    with start(l1_calls_per_second="40") as node:
+        wait_for(node, chain)
+        assert node.origins.l1 is not None
+        [provider] = node.origins.l1.describe()["nodes"]
+        assert (provider["callsPerSecond"], provider["refusedCalls"]) == (40, 0)
+
+
+def test_l1_batch_calls(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
+    l1.limits.batch = 3
+    with start(l1_batch_calls="3") as node:
+        wait_for(node, chain)
+        assert node.origins.l1 is not None
+        [provider] = node.origins.l1.describe()["nodes"]
+        assert (provider["batchCalls"], provider["refusedCalls"]) == (3, 0)
+
+
 def test_archiver_batch_size(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
     """So many slots of the rollup, counted in blocks of L1."""
     l1.mine(200)
