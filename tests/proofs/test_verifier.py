@@ -118,6 +118,19 @@ def test_a_proof_that_comes_while_it_is_made_ready_waits(make: MakeVerifier, tmp
     assert verifier.limitation is None
 
 
+@pytest.mark.parametrize(("takes_txs", "level"), [(True, "ERROR"), (False, "INFO")])
+def test_a_missing_program_is_an_error_where_transactions_are_taken_only(
+    takes_txs: bool, level: str, make: MakeVerifier, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    verifier = make(tmp_path / "missing")
+    judge = ProofJudge(required=True, bb=verifier)
+    if not takes_txs:
+        judge.expect_no_transactions()
+    assert verifier.prepare() is not None
+    assert [record.levelname for record in caplog.records if "proofs cannot be verified" in record.message] == [level]
+
+
 # ---- adversity --------------------------------------------------------------------------------------
 
 

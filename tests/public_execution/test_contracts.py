@@ -12,7 +12,7 @@ from fastnode.protocol.constants import PROTOCOL_CONTRACTS_MAX
 from fastnode.protocol.contracts import INSTANCE_PUBLISHED_TAG
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.releases import FIVE, FOUR
 from fastnode.protocol.siloing import public_leaf_slot, storage_map_slot
 from fastnode.public_execution.contracts import Contracts, CurrentContract, ProgramCache, publish
 from fastnode.public_execution.state import PublishedContract, StateJournal
@@ -154,3 +154,18 @@ def test_only_the_class_registry_publishes_classes() -> None:
     assert journal.contract_class(class_id) is None
     publish(journal, [log], (), FOUR)
     assert journal.contract_class(class_id) == assemble("JUMP", 0)
+
+
+def test_a_class_under_an_id_that_is_not_its_own_fails_the_tx_or_is_used_by_it_alone_as_the_release_says() -> None:
+    (log,) = ExecutableTx.of(tx_running(ENDLESS_LOOP)).setup.class_logs
+    wrong = ContractClassLog(log.contract_address, log.fields[:32] + ORIGINAL + log.fields[64:], log.emitted_length)
+    address = FIVE.addresses.class_registry
+    with pytest.raises(TxExecutionError, match="Invalid contract class id"):
+        publish(StateJournal(MemoryState()), [wrong], (), FOUR)
+    journal, programs = StateJournal(state_with()), ProgramCache(release=FIVE)
+    genuine = programs.decode(assemble("JUMP", 7))
+    programs.put(ORIGINAL, genuine)
+    assert Contracts(journal, CHANGE, programs).program(ADDRESS) is genuine
+    publish(journal, [ContractClassLog(address, wrong.fields, wrong.emitted_length)], (), FIVE)
+    assert Contracts(journal, CHANGE, programs).program(ADDRESS).bytecode == assemble("JUMP", 0)
+    assert programs.get(ORIGINAL) is genuine, "what others run"

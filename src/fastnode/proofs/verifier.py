@@ -95,6 +95,8 @@ class BbVerifier:
     ) -> None:
         """``tree_root``: of the network's verification keys; None: not known.  ``keys`` in place of those shipped."""
         self.options = options
+        #: Level of the line of the log that says why no proof can be judged.
+        self.failure_level = logging.ERROR
         self._tree_root = tree_root
         self._given_keys = keys
         self._clock = clock
@@ -202,7 +204,7 @@ class BbVerifier:
         if ready is not None:
             ready.folder.close()
         if is_news:
-            logger.error("proofs cannot be verified: %s", reason)
+            logger.log(self.failure_level, "proofs cannot be verified: %s", reason)
 
     def start_if_due(self) -> None:
         """Begin to make it ready unless it is, or is about to be, or has failed within the last minute."""

@@ -393,6 +393,10 @@ class ContractEvents:
     rejected: tuple[str, ...]
 
 
+class WrongClassIdError(DecodeError):
+    """A log publishes a class under an id that is not its own."""
+
+
 def contract_events(effect: TxEffect, release: Release) -> ContractEvents:
     """All contract events of a tx of this release.  An event whose id or address does not hold is rejected, the tx is
     not."""
@@ -428,7 +432,7 @@ def decode_class_published(log: ContractClassLog) -> ContractClassPublic:
     published = read_class_published(log)
     computed = published.computed_id()
     if computed != published.id:
-        raise DecodeError(
+        raise WrongClassIdError(
             f"Invalid contract class id: computed {hex_text(computed)} but event broadcasted {hex_text(published.id)}"
         )
     if published.version != CONTRACT_VERSION:

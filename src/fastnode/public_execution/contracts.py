@@ -22,9 +22,11 @@ from fastnode.kernels import avm
 from fastnode.protocol.constants import CONTRACT_INSTANCE_REGISTRY_ADDRESS, PROTOCOL_CONTRACTS_MAX
 from fastnode.protocol.contracts import (
     PublishedInstance,
+    WrongClassIdError,
     decode_class_published,
     is_class_published,
     is_instance_published,
+    read_class_published,
 )
 from fastnode.protocol.effects import ContractClassLog, PrivateLog
 from fastnode.protocol.fields import MODULUS, ZERO_FIELD, field_from_int, hex_text
@@ -159,14 +161,28 @@ class Contracts:
         return program
 
     def _load(self, class_id: bytes) -> avm.Program:
-        program = self._programs.get(class_id)
+        # Bytecode under an id that is not its own is never shared with other transactions.
+        is_claimed = self._journal.is_claimed_class(class_id)
+        program = None if is_claimed else self._programs.get(class_id)
         if program is None:
             bytecode = self._journal.contract_class(class_id)
             if bytecode is None:
                 raise TxExecutionError(_CLASS_MISSING)
             program = self._programs.decode(bytecode)
-            self._programs.put(class_id, program)
+            if not is_claimed:
+                self._programs.put(class_id, program)
         return program
+
+
+def _publish_class(journal: StateJournal, log: ContractClassLog, release: Release) -> None:
+    try:
+        published = decode_class_published(log)
+    except WrongClassIdError:
+        if release.checks_class_ids:
+            raise
+        published = read_class_published(log)
+        journal.note_claimed_class(published.id)
+    journal.add_contract_class(published.id, published.packed_bytecode)
 
 
 def publish(
@@ -184,8 +200,7 @@ def publish(
     try:
         for class_log in class_logs:
             if is_class_published(class_log, release):
-                published = decode_class_published(class_log)
-                journal.add_contract_class(published.id, published.packed_bytecode)
+                _publish_class(journal, class_log, release)
         for log in private_logs:
             if is_instance_published(log):
                 content = PublishedInstance.of_log(log, release)

@@ -160,6 +160,7 @@ class StateJournal:
         self._nullifiers: dict[bytes, None] = {}
         self._notes: dict[int, bytes] = {}
         self._classes: dict[bytes, bytes] = {}
+        self._claimed_classes: set[bytes] = set()
         self._contracts: dict[bytes, PublishedContract] = {}
         self._messages = dict(enumerate(messages, base.message_count))
         #: First place in the tree of the present transaction's notes.
@@ -224,6 +225,14 @@ class StateJournal:
     def contract_class(self, class_id: bytes) -> bytes | None:
         bytecode = self._classes.get(class_id)
         return self._base.contract_class(class_id) if bytecode is None else bytecode
+
+    def note_claimed_class(self, class_id: bytes) -> None:
+        """A class is published under an id that is not its own."""
+        self._claimed_classes.add(class_id)
+
+    def is_claimed_class(self, class_id: bytes) -> bool:
+        """True if the bytecode of a class may not be what its id commits to."""
+        return class_id in self._claimed_classes
 
     def add_contract_class(self, class_id: bytes, bytecode: bytes) -> None:
         self._set(self._classes, class_id, bytecode)

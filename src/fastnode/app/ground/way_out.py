@@ -31,6 +31,11 @@ class WayOut:
         self._has_peer = has_peer
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
 
+    @property
+    def is_closed(self) -> bool:
+        """True if no transaction can go anywhere from here, whatever happens."""
+        return self._closed is not None
+
     def watch(self, *faults: Callable[[], Mapping[str, str | None]]) -> None:
         """Add sources of faults: what keeps each part from its work, None for nothing."""
         self._faults += faults

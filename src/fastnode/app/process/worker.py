@@ -289,6 +289,8 @@ class Worker:
         assert pool is not None
         directory = self._data_directory()
         judge = judge_of(settings, directory, required=facts.proofs_required)
+        if facts.closed is not None:
+            judge.expect_no_transactions()
         judge.use_network(facts.rules.network.vk_tree_root)
         clock = pool.clock
         mempool = Mempool(

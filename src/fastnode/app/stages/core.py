@@ -278,11 +278,14 @@ def _open_mempool(foundation: Foundation, source: Source, peers: NoPeers, way_ou
     assert view is not None
     extension = (*source.allow_list, *foundation.allow_list_extension)
     real_proofs = bool(view.chain.chain.node_info.get("realProofs", True))
+    judge = judge_of(foundation.settings, foundation.data.directory.path, required=real_proofs)
+    if way_out.is_closed:
+        judge.expect_no_transactions()
     mempool = Mempool.open(
         foundation.data.directory.path / POOL_DIRECTORY,
         view,
         MempoolOptions.of(foundation.settings, extension),
-        judge=judge_of(foundation.settings, foundation.data.directory.path, required=real_proofs),
+        judge=judge,
         fees=source.fees,
         # In a fleet one of its nodes hands on what any of them took.
         sink=None if foundation.settings.is_in_fleet else peers.pool_sink,

@@ -27,6 +27,8 @@ A record is JSON::
                            effects say 1 whichever part reverted, else 1 the app logic, 2 teardown, 3 both
     countsFees             whether headers of checkpoints end with the fees of their blocks
     lowPriceIsInvalid      whether a price below the current one makes a transaction invalid, else it may wait
+    checksClassIds         whether a transaction fails whose log publishes a class under an id that is not its own;
+                           absent: it does
     transaction            counts of a transaction's data that are not the usual ones (protocol/tx_layout.py):
                            noteHashes, nullifiers, messages, privateLogs, privateLogFields, calls; absent: all are
     messages               of peers: areForRollup: whether proposals and attestations name the chain of L1 and the
@@ -231,6 +233,8 @@ class Release:
     counts_fees: bool
     #: True when a price below the current one makes a transaction invalid; else it may wait for prices to fall.
     low_price_is_invalid: bool
+    #: True when a transaction fails that publishes a class under an id that is not its own.
+    checks_class_ids: bool
     tx_layout: TxLayout
     #: Fields of a proof that is not compressed.
     proof_fields: int
@@ -268,6 +272,7 @@ class Release:
                 messages=MessageRules.from_record(record["messages"]),
                 counts_fees=bool(record["countsFees"]),
                 low_price_is_invalid=bool(record["lowPriceIsInvalid"]),
+                checks_class_ids=bool(record.get("checksClassIds", True)),
                 tx_layout=layout_of(record.get("transaction", {})),
                 proof_fields=int(record["circuits"]["proofFields"]),
                 compressed_proof=_runs(record["circuits"].get("compressedProof", "")),
