@@ -16,7 +16,7 @@ from tests.building.test_recorded_chain import opened_builder
 from tests.building.test_reexecution import Proposal
 from tests.mempool.chain import SAMPLE_CHAIN
 
-from fastnode.app.roles.peers import PeerParts, Peers, execution_rule, peer_options
+from fastnode.app.roles.peers import PeerParts, Peers, execution_rule, isolation_of, peer_options
 from fastnode.app.stages.gossip import Gossip
 from fastnode.app.stages.source import Source
 from fastnode.archiver.queries import ChainView
@@ -58,6 +58,9 @@ class L1:
 
     def messages_of(self, _checkpoint: int) -> Sequence[bytes]:
         return self._messages
+
+
+NODE_RECORD = Path(__file__).parents[2] / "data" / "p2p" / "node.enr"
 
 
 class PeersAlone:
@@ -307,6 +310,28 @@ def test_what_is_executed_is_what_the_configuration_wants(
 def test_ipv6_is_refused_where_the_network_has_none(values: dict[str, Any], reason: str) -> None:
     with pytest.raises(SettingError, match=reason):
         peer_options(Settings(p2p_enabled=True, **values))
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"network": "testnet"}, ["no bootstrap node of testnet is given", "BOOTSTRAP_NODES"]),
+        ({}, ["no bootstrap node is given", "BOOTSTRAP_NODES"]),
+        ({"p2p_discovery_disabled": True}, ["discovery is off", "--p2p-peer"]),
+        ({"p2p_peer": ("127.0.0.1:40400",)}, None),
+        ({"bootstrap_nodes": (NODE_RECORD.read_text().strip(),)}, None),
+    ],
+)
+def test_a_node_that_can_find_no_peer_says_which_settings_are_missing(
+    values: dict[str, Any], named: list[str] | None
+) -> None:
+    settings = Settings(p2p_enabled=True, **values)
+    found = isolation_of(settings, peer_options(settings))
+    if named is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert [text for text in named if text not in found] == []
 
 
 def test_peers_are_dialled_and_listened_to_over_ipv6_without_discovery() -> None:

@@ -15,6 +15,7 @@ import cryptography  # noqa: F401
 
 from fastnode.app.ground.part import Part
 from fastnode.errors import PeerUnavailable, SettingError, StartError
+from fastnode.log import log_facts
 from fastnode.p2p.discovery.enr import NodeRecord
 from fastnode.p2p.discovery.options import DiscoveryOptions
 from fastnode.p2p.gossip.topics import Topic, network_version
@@ -25,6 +26,7 @@ from fastnode.p2p.judging.node_host import NodeHost
 from fastnode.p2p.judging.proposal_judge import ProposalJudge
 from fastnode.p2p.judging.proposed_blocks import ExecutionParts
 from fastnode.p2p.judging.pruned_epochs import PrunedEpochs, PrunedParts
+from fastnode.p2p.node.known_peers import PEERS_FILE
 from fastnode.p2p.node.network import PeerNetwork
 from fastnode.p2p.node.options import PeerOptions, StaticPeer
 from fastnode.p2p.node.snapshot import NetworkSnapshot
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from fastnode.view import Committed, View
     from fastnode.world_state.state import WorldState
 
-__all__ = ["PeerParts", "Peers", "execution_rule", "open_peers", "peer_options"]
+__all__ = ["PeerParts", "Peers", "execution_rule", "isolation_of", "open_peers", "peer_options"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -175,6 +177,8 @@ class Peers(Part):
             parts.directory, key=settings.peer_id_private_key, path=settings.peer_id_private_key_path
         )
         options = peer_options(settings)
+        #: Reason that this node cannot find a peer; None if it can.
+        self._isolation = None if (parts.directory / PEERS_FILE).exists() else isolation_of(settings, options)
         version = _version_of(mempool, chain)
         #: Slots by the time on the network.
         self._clock = replace(mempool.clock, now=NetworkTime(mempool.clock.now).now)
@@ -310,6 +314,8 @@ class Peers(Part):
     def start(self, public: RpcServer) -> None:
         """StartError when the port cannot be had."""
         self._network.start()
+        if self._isolation is not None:
+            logger.warning("peers: none can be found", extra=log_facts(reason=self._isolation))
         sink, limitation = self._parts.gossip.sink, self._parts.mempool.judge.limitation
         sink.network = self._network
         self._host.fetch = self._fetch
@@ -358,7 +364,9 @@ class Peers(Part):
             empty = sorted(topic for topic, size in snapshot.mesh.items() if not size)
             return {"peers": f"in no mesh of {', '.join(empty)}" if len(empty) == len(snapshot.mesh) else None}
         is_lonely = time.monotonic() - self._lonely_since > _LONELY_S
-        return {"peers": "no peer is connected" if is_lonely else None}
+        # The first node of a private network waits for others; one of a named network finds them, or is set up wrongly.
+        is_wrong = self._isolation is not None and self._parts.settings.network is not None
+        return {"peers": (self._isolation or "no peer is connected") if is_lonely or is_wrong else None}
 
     def states(self) -> Mapping[str, str]:
         snapshot = self._network.snapshot
@@ -451,6 +459,25 @@ def peer_options(settings: Settings) -> PeerOptions:
             seen_count_max=settings.p2p_seen_msg_cache_size,
             flood_publish=settings.p2p_gossipsub_flood_publish,
         ),
+    )
+
+
+def isolation_of(settings: Settings, options: PeerOptions) -> str | None:
+    """Reason that a node which remembers no peers cannot find any; None if its settings name some."""
+    discovery = options.discovery
+    finds = discovery is not None and (discovery.bootnodes or discovery.seeds or discovery.private)
+    if finds or options.static_peers:
+        return None
+    network = "" if settings.network is None else f" of {settings.network}"
+    seeks = (
+        "discovery is off"
+        if discovery is None
+        else f"no bootstrap node{network} is given (BOOTSTRAP_NODES, --bootstrap-nodes, or a --network-config that has "
+        f"them)"
+    )
+    return (
+        f"no peer can be found: {seeks}, and no peer is named (--p2p-peer, --p2p-trusted-peers); this node only waits "
+        f"to be dialled"
     )
 
 
