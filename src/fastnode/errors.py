@@ -244,6 +244,10 @@ class DatabaseError(FastnodeError):
     """LevelDB failed or holds something impossible."""
 
 
+class HistoryUnavailable(DatabaseError):
+    """The state trees keep no history of the block that they are to return to."""
+
+
 class DatabaseFull(DatabaseError):
     """There is no room for a write; nothing was changed, and the same write may do later."""
 

@@ -233,7 +233,7 @@ def _pool_refused_for_good() -> None:
 @_bug("torn-write-is-damage", mended="e6ce0477", network="followers", seed=None, found="")
 def _torn_write_is_damage() -> None:
     """A write that a power cut had torn was called damage of the database."""
-    database.cut_torn_write = lambda path: None  # type: ignore[attr-defined]
+    database.recover_logs = lambda path: None  # type: ignore[attr-defined]
 
 
 @_bug("damage-is-unexpected", mended="e6ce0477", network="followers", seed=None, found="")

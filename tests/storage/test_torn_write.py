@@ -71,27 +71,6 @@ def test_a_last_write_that_is_whole_stays_though_nobody_was_told_of_it(tmp_path:
     Torn(tmp_path / "database", 3 * BLOCK).require(has_last=True)
 
 
-def test_damage_before_another_write_is_damage(tmp_path: Path) -> None:
-    torn = Torn(tmp_path / "database", 100, is_noted=False)
-    content = bytearray(torn.whole)
-    content[torn.length - 300] ^= 1
-    torn.log.write_bytes(content)
-    with pytest.raises(DataDirectoryError, match="is damaged"):
-        torn.require()
-
-
-def test_damage_of_a_write_that_is_noted_is_damage(tmp_path: Path) -> None:
-    path = tmp_path / "database"
-    torn = Torn(path, 100)
-    (path / SEAL_FILE).unlink()
-    content = bytearray(log_of(path).read_bytes())
-    assert len(content) > torn.length
-    content[-1] ^= 1
-    log_of(path).write_bytes(content)
-    with pytest.raises(DataDirectoryError, match="is damaged"):
-        SharedDatabase.open(path, create=False)
-
-
 # ---- the manifest ---------------------------------------------------------------------------------------
 
 

@@ -60,7 +60,10 @@ class StateApplier(Protocol):
         ...
 
     def undo_above(self, block_number: int) -> None:
-        """Return to the state after ``block_number``; no-op when not above it."""
+        """Return to the state after ``block_number``; no-op when not above it.
+
+        HistoryUnavailable, before anything is undone, when there is no way back to it.
+        """
         ...
 
     def reset(self) -> None:

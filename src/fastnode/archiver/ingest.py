@@ -57,7 +57,7 @@ from fastnode.archiver.verification import (
     require_same_messages,
     require_unknown,
 )
-from fastnode.errors import BlockRejected, DatabaseError
+from fastnode.errors import BlockRejected, DatabaseError, HistoryUnavailable
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import PublishedCheckpoint
 from fastnode.protocol.tips import L2Tips
@@ -219,6 +219,23 @@ class Ingestor:
         return blocks
 
     def _return_to_chain(self, state: StateApplier) -> None:
+        """Bring trees that are ahead of the chain, or on another fork, back to a block of it.
+
+        Without history they begin again at the genesis, if the chain has the bodies of all blocks.
+        """
+        try:
+            self._undo_to_chain(state)
+        except HistoryUnavailable as error:
+            if self.view.oldest_body > 1:
+                raise
+            log.warning("state trees cannot go back to the chain (%s): rebuilding them from block 1", error)
+            state.reset()
+
+    def _undo_to_chain(self, state: StateApplier) -> None:
+        if state.block_number > self.view.tip_number:
+            log.warning(
+                "state trees are at block %d, the chain at %d: going back", state.block_number, self.view.tip_number
+            )
         state.undo_above(self.view.tip_number)
         while state.block_number > 0 and state.block_hash != stored_info(self.view, state.block_number).hash:
             log.warning("state trees are on another fork at block %d: going back", state.block_number)

@@ -58,7 +58,9 @@ class ArchiverStore:
         DataDirectoryError: in use, unwritable, damaged, not a fastnode database, or of another schema.
         """
         path = data_directory / ARCHIVER_DIRECTORY
-        database = SharedDatabase.open(path, create=create, memory=memory, texts=layout.TEXTS)
+        database = SharedDatabase.open(
+            path, create=create, memory=memory, texts=layout.TEXTS, height_key=layout.KEY_TIPS
+        )
         try:
             _check_schema(database)
         except BaseException:

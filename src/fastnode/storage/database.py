@@ -11,12 +11,15 @@ A damaged block is never read as if it were whole:
     a table's index and filter  when the table is opened, which is before its first read
     manifest, log               when the database is opened; a compaction checks what it reads too
     which files there are       when the database is opened (database_files.py, seal.py, log_length.py)
+
+A log that has lost acknowledged writes is cut to the writes before them (log_recovery.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import threading
 import weakref
@@ -29,12 +32,14 @@ import plyvel
 from fastnode.errors import DatabaseError, DatabaseFull, DatabaseUnreadable, DatabaseUnwritable, DataDirectoryError
 from fastnode.interpreter import free_in_turns, step_aside
 from fastnode.kernels import checked_reads, stored_text
+from fastnode.log import log_facts
 from fastnode.records import dataclass
 from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
-from fastnode.storage.log_length import WrittenLog, lost_by
-from fastnode.storage.seal import break_seal, broken_by, write_seal
-from fastnode.storage.torn_write import cut_torn_change, cut_torn_write, finish_creation
+from fastnode.storage.log_length import WrittenLog
+from fastnode.storage.log_recovery import LostWrites, recover_logs
+from fastnode.storage.seal import break_seal, broken_by, has_sealed_logs, write_seal
+from fastnode.storage.torn_write import cut_torn_change, finish_creation
 
 __all__ = [
     "CHAIN_MEMORY",
@@ -50,6 +55,8 @@ __all__ = [
     "log_bytes",
     "open_leveldb",
 ]
+
+logger = logging.getLogger(__name__)
 
 # A write buffer of this size halves what merging writes, compared with a quarter of it, and the log that the
 # next start replays after a crash still takes less than a second.
@@ -94,11 +101,17 @@ SMALL_MEMORY: Final = DatabaseMemory(block_cache_bytes=8 << 20, write_buffer_byt
 
 
 def open_leveldb(
-    path: Path, *, create: bool, memory: DatabaseMemory | None = None, remedy: str = RESTORE_OR_IMPORT
+    path: Path,
+    *,
+    create: bool,
+    memory: DatabaseMemory | None = None,
+    remedy: str = RESTORE_OR_IMPORT,
+    on_lost: Callable[[LostWrites], None] = lambda _: None,
 ) -> Any:
     """Open or create the LevelDB at ``path``; every failure is a DataDirectoryError that says why.
 
-    ``remedy`` is what to do when it is damaged, for the end of that sentence.
+    ``remedy`` is what to do when it is damaged, for the end of that sentence.  ``on_lost`` is called when its log has
+    lost acknowledged writes, which are cut off.
     """
     memory = memory or DatabaseMemory()
     if not create and not is_database(path):
@@ -107,11 +120,13 @@ def open_leveldb(
         path.mkdir(parents=True, exist_ok=True)
         finish_creation(path)
         cut_torn_change(path)
-        fault = fault_of_files(path) or broken_by(path) or lost_by(path)
+        fault = fault_of_files(path) or broken_by(path)
         if fault is not None:
             raise DataDirectoryError(f"the database {path} is damaged: {fault}; {remedy}")
+        lost = None if has_sealed_logs(path) else recover_logs(path)
         break_seal(path)
-        cut_torn_write(path)
+        if lost is not None:
+            on_lost(lost)
         return plyvel.DB(
             str(path),
             create_if_missing=create,
@@ -183,8 +198,10 @@ class SharedDatabase:
         memory: DatabaseMemory | None = None,
         remedy: str = RESTORE_OR_IMPORT,
         texts: bytes = b"",
+        height_key: bytes = b"",
     ) -> None:
         self._database = database
+        self._height_key = height_key
         self._memory = memory
         self._remedy = remedy
         #: By the first byte of a key: 1 if its value is a text, which may be packed.
@@ -200,7 +217,7 @@ class SharedDatabase:
         self._on_write: Callable[[list[tuple[bytes, bytes | None]]], None] | None = None
         #: Held while a batch is written and told of; taken only once somebody is told.
         self._writing = threading.RLock()
-        self._written = WrittenLog(path)
+        self._written = WrittenLog(path, self._height())
         self.path = path
         _OPEN[id(self)] = self
         _NOT_SEALED[path] = "it is still open"
@@ -214,11 +231,32 @@ class SharedDatabase:
         memory: DatabaseMemory | None = None,
         remedy: str = RESTORE_OR_IMPORT,
         texts: bytes = b"",
+        height_key: bytes = b"",
     ) -> Self:
         """``open_leveldb``, shared.  ``texts``: first bytes of keys whose values are texts, which batches pack
-        (``stored_text``) and reads unpack."""
-        database = open_leveldb(path, create=create, memory=memory, remedy=remedy)
-        return cls(database, path, memory=memory, remedy=remedy, texts=texts)
+        (``stored_text``) and reads unpack.  ``height_key``: the entry that begins with the number of the newest block,
+        a u32."""
+        lost: list[LostWrites] = []
+        database = open_leveldb(path, create=create, memory=memory, remedy=remedy, on_lost=lost.append)
+        opened = cls(database, path, memory=memory, remedy=remedy, texts=texts, height_key=height_key)
+        if lost:
+            opened._report_lost(lost[0])
+        return opened
+
+    def _height(self) -> int:
+        """Number of the newest block in it; 0 if nobody counts."""
+        try:
+            value = self._database.get(self._height_key) if self._height_key else None
+        except plyvel.Error:  # whoever reads it next raises it
+            return 0
+        return _height_in(value) or 0
+
+    def _report_lost(self, lost: LostWrites) -> None:
+        facts: dict[str, Any] = {"database": self.path, "file": lost.log, "bytes": lost.byte_count}
+        if self._height_key:
+            height = self._height()
+            facts |= {"block": height, "blocks_lost": max(0, lost.height - height) if lost.height else None}
+        logger.warning("database recovered: its log lost acknowledged writes", extra=log_facts(**facts))
 
     @property
     def owners(self) -> int:
@@ -370,13 +408,16 @@ class SharedDatabase:
         try:
             batch = self._database.write_batch(sync=sync)
             put, delete = batch.put, batch.delete
+            height_key, height = self._height_key, None
             for key, value in changes:
                 if value is None:
                     delete(key)
                 else:
                     put(key, value)
+                    if key == height_key:
+                        height = _height_in(value)
             if sync:
-                with self._written.writing():
+                with self._written.writing(height):
                     batch.write()
             else:
                 batch.write()
@@ -401,7 +442,7 @@ class SharedDatabase:
         self._database.close()
         self._database = open_leveldb(self.path, create=False, memory=self._memory, remedy=self._remedy)
         self._written.close()
-        self._written = WrittenLog(self.path)
+        self._written = WrittenLog(self.path, self._height())
         self._failure = None
 
     def require_room(self, count: int = 0) -> None:
@@ -453,6 +494,10 @@ class SharedDatabase:
         """Merge everything into sorted tables."""
         # Without bounds plyvel merges nothing.
         self._database.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
+
+
+def _height_in(value: bytes | None) -> int | None:
+    return None if value is None else int.from_bytes(value[:4], "big")
 
 
 #: Databases in the order in which they were opened, by the addresses of the objects.

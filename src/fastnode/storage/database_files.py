@@ -28,8 +28,8 @@ __all__ = [
     "fault_of_files",
     "fault_of_parts",
     "is_database",
+    "manifest_of",
     "named_manifest",
-    "oldest_log",
 ]
 
 CURRENT: Final = "CURRENT"
@@ -56,9 +56,9 @@ def is_database(path: Path) -> bool:
 
 
 def fault_of_files(path: Path) -> str | None:
-    """The fault in the files of the closed database ``path``, as "000005.ldb is missing".
+    """The fault in the manifest and the tables of the closed database ``path``, as "000005.ldb is missing".
 
-    None if nothing is, and if there is no database yet.  OSError when they cannot be looked at.
+    None if nothing is, and if there is no database yet.  OSError when they cannot be read.  Logs: log_recovery.py.
     """
     if not is_database(path):
         return None
@@ -74,7 +74,7 @@ def fault_of_files(path: Path) -> str | None:
         return f"{current} is missing"
     except ValueError as error:
         return f"{current} has {error}"
-    return fault_of_parts(path, manifest)
+    return _fault_of_tables(path, manifest)
 
 
 def named_manifest(path: Path) -> str | None:
@@ -90,16 +90,15 @@ def fault_of_parts(path: Path, manifest: Manifest) -> str | None:
     """The fault in the logs and tables that a manifest names; OSError as above."""
     if manifest.log_number and not (path / f"{manifest.log_number:06d}{LOG_SUFFIX}").is_file():
         return f"{manifest.log_number:06d}{LOG_SUFFIX} is missing"
+    return _fault_of_tables(path, manifest)
+
+
+def _fault_of_tables(path: Path, manifest: Manifest) -> str | None:
     for number, size in sorted(manifest.tables.items()):
         fault = _fault_of_table(path, number, size)
         if fault is not None:
             return fault
     return None
-
-
-def oldest_log(path: Path) -> int:
-    """Number of the oldest log of the database ``path`` that counts.  OSError or ValueError for damaged files."""
-    return manifest_of(path).log_number
 
 
 def manifest_of(path: Path) -> Manifest:

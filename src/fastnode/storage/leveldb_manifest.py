@@ -32,12 +32,13 @@ _MIDDLE: Final = 3
 _LAST: Final = 4
 
 _LOG: Final = 2
+_SEQUENCE: Final = 4
 _COMPACTION: Final = 5
 _REMOVED: Final = 6
 _ADDED: Final = 7
 #: Tags of fields that hold a text, and of those that hold a number.
 _TEXTS: Final = {1}
-_NUMBERS: Final = {3, 4, 9}
+_NUMBERS: Final = {3, 9}
 
 #: Bytes that LevelDB appends to each key: a number of the change, and its kind.
 _SUFFIX_BYTES: Final = 8
@@ -56,6 +57,8 @@ class Manifest:
     ranges: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     #: The oldest log that holds something that is in no table; 0 before there is any.
     log_number: int = 0
+    #: Number of the newest change that the tables may have; logs continue at the next one at the latest.
+    last_sequence: int = 0
 
 
 def live_tables(manifest: bytes) -> set[int]:
@@ -82,6 +85,8 @@ def read_manifest(manifest: bytes) -> Manifest:
             tables[place] = table
         if change.log_number is not None:
             found.log_number = change.log_number
+        if change.last_sequence is not None:
+            found.last_sequence = change.last_sequence
     found.tables = {number: table.size for (_, number), table in tables.items()}
     found.ranges = {number: (table.first, table.last) for (_, number), table in tables.items()}
     return found
@@ -122,6 +127,7 @@ class _Change:
     removed: set[_Place] = field(default_factory=set)
     added: list[_Table] = field(default_factory=list)
     log_number: int | None = None
+    last_sequence: int | None = None
 
 
 def _read_change(fields: _Fields) -> _Change:
@@ -132,6 +138,8 @@ def _read_change(fields: _Fields) -> _Change:
             fields.text()
         elif tag == _LOG:
             change.log_number = fields.number()
+        elif tag == _SEQUENCE:
+            change.last_sequence = fields.number()
         elif tag in _NUMBERS:
             fields.number()
         elif tag == _COMPACTION:

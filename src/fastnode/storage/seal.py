@@ -18,9 +18,9 @@ from typing import Any, Final
 import orjson
 
 from fastnode.files import sync_path
-from fastnode.storage.database_files import DATABASE_FILE, TABLE_SUFFIXES
+from fastnode.storage.database_files import DATABASE_FILE, LOG_SUFFIX, TABLE_SUFFIXES
 
-__all__ = ["SEAL_FILE", "break_seal", "broken_by", "write_seal"]
+__all__ = ["SEAL_FILE", "break_seal", "broken_by", "has_sealed_logs", "write_seal"]
 
 SEAL_FILE: Final = "fastnode.seal"
 
@@ -39,7 +39,7 @@ def write_seal(path: Path) -> None:
 
 
 def broken_by(path: Path) -> str | None:
-    """The change since the database ``path`` was sealed, as "000006.log is missing".
+    """The change of the manifest or a table since the database ``path`` was sealed, as "000005.ldb is missing".
 
     None if nothing did, if it is not sealed, and if the seal itself is not what was written.
     """
@@ -48,6 +48,8 @@ def broken_by(path: Path) -> str | None:
         return None
     found = _facts(path)
     for name, facts in sealed.items():
+        if name.endswith(LOG_SUFFIX):
+            continue
         if name not in found:
             return f"{name} is missing"
         if found[name]["bytes"] != facts["bytes"]:
@@ -55,6 +57,15 @@ def broken_by(path: Path) -> str | None:
         if found[name] != facts:
             return f"{name} is not what was written"
     return None
+
+
+def has_sealed_logs(path: Path) -> bool:
+    """True if the database ``path`` is sealed and its logs are what they were then."""
+    sealed = _read_seal(path)
+    if sealed is None:
+        return False
+    found = _facts(path)
+    return all(found.get(name) == facts for name, facts in sealed.items() if name.endswith(LOG_SUFFIX))
 
 
 def break_seal(path: Path) -> None:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from fastnode.archiver.source import GenesisRecord
-from fastnode.errors import DatabaseError, DataDirectoryError
+from fastnode.errors import DatabaseError, DataDirectoryError, HistoryUnavailable
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.releases import Separators
 from fastnode.storage.database import WRITE_BUFFER_BYTES, DatabaseMemory, SharedDatabase
@@ -87,7 +87,8 @@ KEYS_REMOVED_PER_BATCH: Final = 10_000
 def open_state_database(data_directory: Path, cache_mb: int, write_buffer_bytes: int) -> SharedDatabase:
     """The database of a :class:`WorldState` with the same parameters, which are explained there; created if missing."""
     memory = DatabaseMemory(block_cache_bytes(cache_mb), write_buffer_bytes)
-    return SharedDatabase.open(data_directory / WORLD_STATE_DIRECTORY, create=True, memory=memory, remedy=REMEDY)
+    path = data_directory / WORLD_STATE_DIRECTORY
+    return SharedDatabase.open(path, create=True, memory=memory, remedy=REMEDY, height_key=TIP_KEY)
 
 
 class WorldState:
@@ -392,11 +393,11 @@ class WorldState:
     def undo_above(self, block_number: int) -> None:
         """Return to the trees after ``block_number``; no-op when not above it.
 
-        DatabaseError, before anything is undone, when that block is below the kept history.
+        HistoryUnavailable, before anything is undone, when that block is below the kept history.
         """
         oldest = self.view.oldest
         if block_number < oldest <= self.view.tip.number:
-            raise DatabaseError(
+            raise HistoryUnavailable(
                 f"cannot go back to block {block_number}: the world state keeps history from block {oldest} on; "
                 f"remove {self._database.path} to rebuild it from the chain database"
             )
