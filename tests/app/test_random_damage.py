@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 from tests.api.test_recorded_queries import SAMPLE
+from tests.conftest import PATIENCE_S
 from tests.mempool.made import made_txs
 
 from fastnode.app.process.node import Node
@@ -132,6 +133,7 @@ async def _run(directory: Path, lines: Lines) -> Outcome:
     except FastnodeError as error:
         return Outcome(str(error), [], None, lines.lines)
     try:
+        await until_settled(node, directory)
         answers = []
         for question in QUESTIONS:
             reply = node.public.engine.handle(question)
@@ -141,6 +143,15 @@ async def _run(directory: Path, lines: Lines) -> Outcome:
         return Outcome(None, answers, node.core.condition.health().not_ready, lines.lines)
     finally:
         await node.stop()
+
+
+async def until_settled(node: Node, directory: Path) -> None:
+    """Until the trees have caught up with the chain, or a probe says what is damaged."""
+    for _ in range(int(PATIENCE_S / 0.05)):
+        not_ready = node.core.condition.health().not_ready
+        if not_ready is None or str(directory) in not_ready:
+            return
+        await asyncio.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

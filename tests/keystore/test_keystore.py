@@ -160,6 +160,51 @@ def test_every_json_file_of_a_directory_is_loaded_in_the_order_of_names(tmp_path
     assert keystore.prover is not None
 
 
+BOM = b"\xef\xbb\xbf"
+
+
+def skipped(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.facts["files"] for record in caplog.records if "skipped" in record.message]  # type: ignore[attr-defined]
+
+
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_bytes(BOM + json.dumps(V3_PBKDF2).encode())
+    account = {"path": "key.json", "password": V3_PASSWORD}
+    (tmp_path / "store.json").write_bytes(BOM + json.dumps(store(validator(account))).encode())
+    assert len(load_keystore(tmp_path / "store.json").validators) == 1
+
+
+def test_files_that_macos_leaves_are_skipped_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(store(validator(KEY_0))))
+    (tmp_path / "._a.json").write_bytes(b"\0\5\x16\7")
+    (tmp_path / "b.json.bak").write_text(json.dumps(store(validator(KEY_1))))
+    assert load_keystore(tmp_path).addresses == (ADDRESS_0,)
+    assert skipped(caplog) == ["._a.json, b.json.bak"]
+
+
+def test_a_directory_of_keys_has_the_names_of_geth_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "UTC--2024-01-01T00-00-00.000000000Z--008aeeda4d805471df9b2a5b0f38a0c3bcba786b").write_text(
+        json.dumps(V3_PBKDF2)
+    )
+    (keys / "password.txt").write_text(V3_PASSWORD)
+    found = load(tmp_path, store(validator({"path": "keys", "password": V3_PASSWORD})))
+    assert found.addresses == ("0x008aeeda4d805471df9b2a5b0f38a0c3bcba786b",)
+    assert skipped(caplog) == ["password.txt"]
+
+
+@pytest.mark.parametrize("where", ["store", "keys"])
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path, where: str) -> None:
+    folder = tmp_path / where
+    folder.mkdir()
+    (folder / "lost.json").symlink_to(tmp_path / "gone.json")
+    (folder / "a.json").write_text(json.dumps(store(validator(KEY_0)) if where == "store" else V3_PBKDF2))
+    (tmp_path / "account.json").write_text(json.dumps(store(validator({"path": "keys", "password": V3_PASSWORD}))))
+    with pytest.raises(KeystoreError, match=r"lost\.json: it is a link to .*gone\.json, which does not exist"):
+        load_keystore(folder if where == "store" else tmp_path / "account.json")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
     [

@@ -71,3 +71,22 @@ def test_time_never_goes_back() -> None:
         clock.advance(-1)
     with pytest.raises(ValueRefused, match="is above"):
         clock.set_next(TIMESTAMP_MAX + 1)
+
+
+@pytest.mark.parametrize("duration", [1, 36, 1_000])
+def test_no_time_leads_to_a_slot_that_cannot_be_stored(duration: int) -> None:
+    clock = clock_at(duration=duration)
+    latest = clock.slots.latest
+    for change in (
+        lambda: clock.set_next(latest + 1),
+        lambda: clock.set(latest + 1),
+        lambda: clock.advance(latest - WALL + 1),
+        lambda: clock.set_interval(latest + 1),
+    ):
+        with pytest.raises(ValueRefused, match="the latest time of this network"):
+            change()
+    clock.set(latest)
+    clock.set_interval(latest)
+    assert clock.next_slot() < (1 << 32) - (1 << 23)
+    far = ChainClock(clock.slots, lambda: (clock.next_slot(), latest), wall=lambda: 1e12)
+    assert far.next_slot() == clock.next_slot() + 1

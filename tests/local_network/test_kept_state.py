@@ -56,3 +56,13 @@ def test_the_file_of_a_newer_node_is_said_to_be_one(tmp_path: Path) -> None:
     replace_checked_file(tmp_path / FILE_NAME, orjson.dumps(STATE.to_json() | {"version": 3}))
     with pytest.raises(DataDirectoryError, match="it is of version 3, this node reads up to 2"):
         StateFile(tmp_path).read()
+
+
+@pytest.mark.parametrize(
+    "time", [{"offset": 1 << 40}, {"offset": None}, {"nextTimestamp": "7"}, {"nextTimestamp": -1}, {"interval": True}]
+)
+def test_a_time_that_no_clock_can_have_is_refused_with_the_file_and_the_remedy(tmp_path: Path, time: dict) -> None:
+    record = STATE.to_json()
+    replace_checked_file(tmp_path / FILE_NAME, orjson.dumps(record | {"time": record["time"] | time}))
+    with pytest.raises(DataDirectoryError, match=rf"{FILE_NAME} cannot be used \(time\.{next(iter(time))} must be"):
+        StateFile(tmp_path).read()

@@ -148,6 +148,38 @@ def test_a_chain_file_begins_and_ends_it(tmp_path: Path, start_node: Callable[..
     assert again.call("node_getBlockHeader", 9)["result"] == before
 
 
+def test_the_clock_of_a_warped_network_is_loaded_with_its_chain(tmp_path: Path) -> None:
+    state, day = tmp_path / "state.jsonl.gz", 86_400
+    with local_network(f"--dump-state={state}", in_process=True) as network:
+        network.call("fastnode_warp", f"+{day}")
+        warped = network.call("node_getBlockHeader", "latest")
+    for flag in (f"--load-state={state}", f"--fork-from={state}"):
+        with local_network(flag, in_process=True) as network:
+            info = network.call("fastnode_nodeInfo")
+            assert info["clockOffset"] > day - 3_600
+            later = int(warped["globalVariables"]["timestamp"]) + 600
+            network.call("fastnode_increaseTime", 600)
+            network.call("fastnode_mine")
+            assert network.call("fastnode_nodeInfo")["currentBlockTimestamp"] >= later
+
+
+def test_two_networks_with_one_state_file_do_not_overwrite_each_other(
+    tmp_path: Path, start_node: Callable[..., Any]
+) -> None:
+    state = tmp_path / "state.jsonl.gz"
+    first = start_node(*FLAGS, f"--state={state}").wait_until_serving()
+    second = start_node(*FLAGS, f"--state={state}").wait_until_serving()
+    assert first.stop() == 0
+    written = state.read_bytes()
+    second.call("fastnode_mine", 4)
+    assert second.stop() == 0
+    assert state.read_bytes() == written
+    assert "state file not overwritten" in second.log.read_text()
+    (beside,) = tmp_path.glob("*-state.jsonl.gz")
+    third = start_node(*FLAGS, f"--load-state={beside}").wait_until_serving()
+    assert third.call("node_getBlockNumber")["result"] >= 9
+
+
 def test_a_directory_with_another_chain_is_refused(
     tmp_path: Path, start_node: Callable[..., Any], short_chain: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import os
 import shutil
@@ -148,6 +149,51 @@ def test_a_snapshot_is_read_from_a_web_server(web: str, made_snapshot: Path, tmp
     by_folder = Location.to_read(f"{web}/{folder.name}")
     assert choose_network(by_folder) == network
     assert verified(by_folder, network, tmp_path / "two") == 16
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["all files", "the index"])
+def test_a_snapshot_that_is_stored_in_gzip_is_read(made_snapshot: Path, tmp_path: Path, is_whole: bool) -> None:
+    """From a web server that names the coding, and from a folder."""
+    packed = Path(shutil.copytree(made_snapshot, tmp_path / "packed"))
+    for file in packed.glob("*/*" if is_whole else "*/index.json"):
+        file.write_bytes(gzip.compress(file.read_bytes(), 1))
+
+    class Coded(QuietHandler):
+        def end_headers(self) -> None:
+            if is_whole or self.path.endswith(".json"):
+                self.send_header("Content-Encoding", "gzip")
+            super().end_headers()
+
+    network = Network.of_folder(next(packed.iterdir()).name)
+    assert network is not None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Coded, directory=str(packed))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            location = Location.to_read(f"http://127.0.0.1:{server.server_port}")
+            assert verified(location, network, tmp_path / "web") == 16
+        finally:
+            server.shutdown()
+            thread.join()
+    assert verified(Location.to_read(f"file://{packed}"), network, tmp_path / "folder") == 16
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "bomb"])
+def test_damaged_gzip_data_is_named(made_snapshot: Path, tmp_path: Path, damage: str) -> None:
+    packed = Path(shutil.copytree(made_snapshot, tmp_path / "packed"))
+    (index,) = packed.glob("*/index.json")
+    content = gzip.compress(index.read_bytes())
+    if damage == "cut":
+        content = content[:-9]
+    elif damage == "flipped":
+        content = content[:20] + bytes([content[20] ^ 0xFF]) + content[21:]
+    else:
+        content = gzip.compress(bytes(64 << 20))
+    index.write_bytes(content)
+    network = Network.of_folder(index.parent.name)
+    assert network is not None
+    with pytest.raises(SnapshotError, match=r"the index is (damaged gzip data|gzip data that ends|larger than)"):
+        Location.to_read(f"file://{packed}").read_index(network)
 
 
 def test_a_network_that_a_web_server_does_not_have_has_no_snapshots(web: str) -> None:

@@ -79,6 +79,18 @@ def copied_site(start_site: Callable[..., Site]) -> Site:
         return start_site(SAMPLE_CHAIN, local_network=True, admin_api_key_hash=key_hash)
 
 
+def test_the_failure_of_a_transaction_is_traced_when_it_is_not_in_memory(copied_site: Site) -> None:
+    """As after a restart."""
+    recorded = next(row["tx"] for row in recordings().values() if row["label"] == "divide by zero")
+    copied_site.run(ask(copied_site, "node_sendTx", recorded))
+    notes = copied_site.node.core.local_network.network.notes  # type: ignore[union-attr]
+    known = copied_site.run(ask(copied_site, "fastnode_getTxFailure", recorded["txHash"]))
+    assert known["functionErrorStack"]
+    notes._failures.forget(bytes.fromhex(recorded["txHash"][2:]))
+    assert notes.failure_json(bytes.fromhex(recorded["txHash"][2:])) is None
+    assert copied_site.run(ask(copied_site, "fastnode_getTxFailure", recorded["txHash"])) == known
+
+
 @pytest.mark.parametrize(("label", "depth"), [("token public transfer reverts", 1), ("nested revert", 2)])
 def test_a_transaction_that_really_reverts_says_where(copied_site: Site, label: str, depth: int) -> None:
     (recorded,) = (row["tx"] for row in recordings().values() if (row["origin"], row["label"]) == ("fresh", label))

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from fastnode.local_network.changes import BridgedFeeJuice, Changes
     from fastnode.local_network.network import LocalNetwork
     from fastnode.log_index.function_names import FunctionNames
+    from fastnode.public_execution.tracer import Tracer
 
 __all__ = ["methods"]
 
@@ -305,8 +306,10 @@ class _Row:
         ]
 
 
-def methods(network: LocalNetwork, changes: Changes, names: FunctionNames) -> list[Method]:
-    """Every method that only a local network has."""
+def methods(
+    network: LocalNetwork, changes: Changes, names: FunctionNames, tracer: Tracer | None = None
+) -> list[Method]:
+    """Every method that only a local network has.  ``tracer`` executes mined transactions again."""
     rows = [
         *_block_rows(_Blocks(network, changes)),
         *_time_rows(_Time(changes)),
@@ -314,7 +317,7 @@ def methods(network: LocalNetwork, changes: Changes, names: FunctionNames) -> li
         *_state_rows(_State(network, changes)),
         *_l1_rows(_L1(network, changes)),
         *_process_rows(_Process(network)),
-        *_about_rows(About(network, names)),
+        *_about_rows(About(network, names, tracer)),
     ]
     return [method for row in rows for method in row.methods()]
 
@@ -465,8 +468,7 @@ def _about_rows(handlers: About) -> list[_Row]:
              also=("fastnode_metadata", "anvil_nodeInfo", "anvil_metadata", "hardhat_metadata"),
              in_thread=False, reads=True),
         _Row("fastnode_getTxFailure", "Why a transaction of a block reverted, with the stack of its calls.",
-             handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True,
-             in_thread=False, reads=True),
+             handlers.failure, "any", (Parameter("txHash", TX_HASH),), may_be_absent=True, reads=True),
         _Row("fastnode_getTxCalls", "The public calls of a transaction of a block, in their order.", handlers.calls,
              "any", (Parameter("txHash", TX_HASH),), may_be_absent=True,
              in_thread=False, reads=True),

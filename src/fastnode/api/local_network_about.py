@@ -13,6 +13,7 @@ from fastnode.kernels import encode
 if TYPE_CHECKING:
     from fastnode.local_network.network import LocalNetwork
     from fastnode.log_index.function_names import FunctionNames
+    from fastnode.public_execution.tracer import Tracer
 
 __all__ = ["About", "text_of"]
 
@@ -22,11 +23,15 @@ def text_of(value: bytes) -> str:
 
 
 class About:
-    """Handlers that read; only the names of functions can be added to."""
+    """Handlers that read; only the names of functions can be added to.
 
-    def __init__(self, network: LocalNetwork, names: FunctionNames) -> None:
+    ``tracer`` executes transactions again whose failure is not in memory; None: their failure is unknown.
+    """
+
+    def __init__(self, network: LocalNetwork, names: FunctionNames, tracer: Tracer | None = None) -> None:
         self._network = network
         self._names = names
+        self._tracer = tracer
 
     def node_info(self, _context: Context) -> bytes:
         network, chain = self._network, self._network.view.chain
@@ -50,8 +55,12 @@ class About:
             }
         )
 
-    def failure(self, _context: Context, tx_hash: bytes) -> bytes | None:
+    def failure(self, context: Context, tx_hash: bytes) -> bytes | None:
         stored = self._network.notes.failure_json(tx_hash)
+        if stored is None and self._tracer is not None:
+            # It was mined before the node started.
+            traced = self._tracer.failure_of(context.view, tx_hash, context.allowance.party)
+            stored = None if traced is None else orjson.dumps(traced)
         if stored is None:
             return None
         failure = orjson.loads(stored)

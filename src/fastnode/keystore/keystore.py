@@ -10,12 +10,16 @@
                 | {path, password?} (a key file, or a directory of them)
     Mnemonic    {mnemonic, addressIndex?, accountIndex?, addressCount?, accountCount?}
 
-A keystore is one file, or every ``*.json`` of a directory.  Objects are strict: an unknown key is an error.
-No error has any value of the file in it but addresses, paths and names of keys.
+A keystore is one file, or every ``*.json`` of a directory; a directory of key files has ``*.json`` and geth's
+``UTC--*``.  Other files there are skipped, also the ``._*`` that macOS leaves beside files, and the log names them.  A
+byte order mark is ignored.  Objects are strict: an unknown key is an error.  No error has any value of the file in it
+but addresses, paths and names of keys.
 """
 
 from __future__ import annotations
 
+import codecs
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -29,9 +33,18 @@ from fastnode.keystore.key_files import KeyFileError, decrypt_key_file
 from fastnode.keystore.keys import Keystore, ProverKeys, ValidatorKeys
 from fastnode.keystore.mnemonic import derive_key, seed_of
 from fastnode.keystore.private_keys import BlsKey, EthKey, RemoteSigner, Signer
+from fastnode.log import log_facts
 
 __all__ = ["load_keystore"]
 
+logger = logging.getLogger(__name__)
+
+#: Names of keystores and of key files in a directory.
+_DOCUMENTS: Final = re.compile(r".*\.json", re.DOTALL)
+_KEY_FILES: Final = re.compile(r".*\.json|UTC--.*", re.DOTALL)
+#: Prefix of the files in which macOS keeps attributes of others.
+_APPLE_DOUBLE: Final = "._"
+_SKIPPED_NAMED_MAX: Final = 10
 #: A mnemonic and a directory of key files may bring this many keys.
 KEYS_MAX: Final = 10_000
 
@@ -89,16 +102,49 @@ def _files(path: Path) -> list[Path]:
         raise KeystoreError(f"Failed to load keystore from {path}: File or directory not found")
     if not path.is_dir():
         raise KeystoreError(f"Failed to load keystore from {path}: Path is neither a file nor directory")
-    files = sorted(file for file in path.glob("*.json") if file.is_file())
+    files = _files_in(path, _DOCUMENTS, "keystore directory")
     if not files:
         raise KeystoreError(f"Failed to load keystore from {path}: No valid keystore files found")
     return files
 
 
+def _files_in(directory: Path, names: re.Pattern[str], what: str) -> list[Path]:
+    """The files of ``directory`` with such names, in their order; KeystoreError for a link that leads nowhere.
+
+    The log names those that are skipped: one of them may have been meant to be a validator.
+    """
+    found, skipped = [], []
+    try:
+        entries = sorted(directory.iterdir())
+    except OSError as error:
+        raise KeystoreError(f"Failed to load keystore from {directory}: {system_reason(directory, error)}") from None
+    for entry in entries:
+        is_named = names.fullmatch(entry.name) is not None and not entry.name.startswith(_APPLE_DOUBLE)
+        if is_named and entry.is_file():
+            found.append(entry)
+        elif is_named and entry.is_symlink() and not entry.exists():
+            raise KeystoreError(
+                f"Failed to load keystore from {entry}: it is a link to {entry.readlink()}, which does not exist; "
+                f"restore that file, or remove the link"
+            )
+        elif is_named or not entry.is_dir():
+            skipped.append(entry.name)
+    if skipped:
+        more = f" and {len(skipped) - _SKIPPED_NAMED_MAX} more" if len(skipped) > _SKIPPED_NAMED_MAX else ""
+        facts = log_facts(directory=directory, files=", ".join(skipped[:_SKIPPED_NAMED_MAX]) + more, loaded=len(found))
+        logger.warning(f"{what}: skipped files with other names", extra=facts)
+    return found
+
+
+def _load_json(file: Path) -> Any:
+    """The document in a file.  OSError; JSONDecodeError."""
+    return orjson.loads(file.read_bytes().removeprefix(codecs.BOM_UTF8))
+
+
 def _load_file(file: Path) -> tuple[int, Keystore]:
     try:
         reader = _Reader(file.parent)
-        return reader.read(orjson.loads(file.read_bytes()))
+        return reader.read(_load_json(file))
     except OSError as error:
         raise KeystoreError(f"Failed to load keystore from {file}: {system_reason(file, error)}") from None
     except orjson.JSONDecodeError:
@@ -262,7 +308,7 @@ class _Reader:
         raise _Issue("must be a BLS private key or a key file", path)
 
     def _key_files(self, value: Mapping[str, Any], make: Callable[[bytes], Key], path: str) -> Iterator[Key]:
-        """The keys of one file, or of every ``*.json`` of a directory; all have one password."""
+        """The keys of one file, or of every key file of a directory; all have one password."""
         _require_keys(value, {"path", "password"}, path)
         name, password = value["path"], value.get("password", "")
         if not isinstance(name, str) or not name or "\0" in name:
@@ -270,12 +316,12 @@ class _Reader:
         if not isinstance(password, str):
             raise _Issue("Expected string", f"{path}.password")
         file = self._directory / name
-        files = sorted(file.glob("*.json")) if file.is_dir() else [file]
+        files = _files_in(file, _KEY_FILES, "key file directory") if file.is_dir() else [file]
         if not files or len(files) > KEYS_MAX:
             raise _Issue(f"{file} has no key files, or more than {KEYS_MAX}", f"{path}.path")
         for item in files:
             try:
-                secret = decrypt_key_file(orjson.loads(item.read_bytes()), password)
+                secret = decrypt_key_file(_load_json(item), password)
             except OSError as error:
                 raise _Issue(
                     f"key file {item} cannot be read: {system_reason(Path(item), error)}", f"{path}.path"

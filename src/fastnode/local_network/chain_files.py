@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
     from fastnode.local_network.network import LocalNetwork
 
-__all__ = ["dump_chain", "load_chain", "write_state"]
+__all__ = ["StateDump", "dump_chain", "load_chain"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +34,40 @@ def dump_chain(chain: ChainView) -> bytes:
         return path.read_bytes()
 
 
-def write_state(chain: ChainView, file: Path | None) -> None:
-    """At the end of a process; what goes wrong is in the log.  None: nothing is to be written."""
-    if file is None:
-        return
+class StateDump:
+    """The chain file that a network writes at its end; None: nothing is to be written.
+
+    Another network may have been given the same file.  If it was changed since the start, it is left as it is, and the
+    chain is written beside it.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._seen = _version_of(file)
+
+    def write(self, chain: ChainView) -> None:
+        """What goes wrong is in the log."""
+        file = self._file
+        if file is None:
+            return
+        if _version_of(file) != self._seen:
+            beside = file.with_name(f"{os.getpid()}-{file.name}")
+            facts = log_facts(file=file, written_to=beside)
+            logger.error("state file not overwritten: it was changed since the start", extra=facts)
+            file = beside
+        _write_state(chain, file)
+
+
+def _version_of(file: Path | None) -> tuple[int, int, int] | None:
+    """What changes with the content of a file; None if there is none."""
+    try:
+        found = None if file is None else file.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _write_state(chain: ChainView, file: Path) -> None:
     try:
         export_chain_file(chain, file)
     except FastnodeError as error:
@@ -82,6 +113,8 @@ def _load(network: LocalNetwork, path: Path) -> None:
             elif isinstance(record, TipsRecord):
                 break
         network.undo_above(tip, keep_txs=False, force=True)
+        network.clock.follow(network.view_timestamp())
+        network.keep()
 
 
 def _require_same_network(network: LocalNetwork, source: ChainFileSource) -> None:

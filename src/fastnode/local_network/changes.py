@@ -37,6 +37,9 @@ BLOCKS_MAX: Final = 10_000
 DEPOSIT: Final = 10**21
 SNAPSHOTS_MAX: Final = 1_000
 AMOUNT_MAX: Final = (1 << 128) - 1
+#: Epochs and ids of leaves of the out hash tree.
+EPOCH_MAX: Final = (1 << 32) - 1
+LEAF_ID_MAX: Final = (1 << 256) - 1
 
 
 class SentMessage(NamedTuple):
@@ -63,7 +66,17 @@ class Changes:
         self._network = network
 
     def _do(self, change: Callable[[], _T]) -> _T:
-        return self._network.do(change)
+        """Have the thread that builds blocks make a change.  One that fails leaves the clock as it was."""
+        return self._network.do(lambda: self._with_the_clock_kept(change))
+
+    def _with_the_clock_kept(self, change: Callable[[], _T]) -> _T:
+        clock = self._network.clock
+        before = replace(clock.time)
+        try:
+            return change()
+        except BaseException:
+            clock.time = before
+            raise
 
     # ---- blocks ----------------------------------------------------------------------------------
 
@@ -356,6 +369,8 @@ class Changes:
 
     def consume_message(self, epoch: int, leaf_id: int) -> bool:
         """Mark a message to L1 as consumed there; False when it was before."""
+        _require_range("epoch", epoch, 0, EPOCH_MAX)
+        _require_range("leaf id", leaf_id, 0, LEAF_ID_MAX)
 
         def change() -> bool:
             consumed = self._network.kept.consumed

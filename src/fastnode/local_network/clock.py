@@ -15,8 +15,11 @@ from fastnode.records import dataclass
 
 __all__ = ["ChainClock", "ChainTime", "SlotTime"]
 
-#: Largest time that is accepted, far below what a block timestamp can hold.
-TIMESTAMP_MAX: Final = (1 << 53) - 1
+#: Largest time that is accepted: in the year 9892, as later ones have no date of four digits.
+TIMESTAMP_MAX: Final = 250_000_000_000
+#: Slots are stored as u32.  So many stay free for the blocks that follow the largest time.
+_SLOT_MAX: Final = (1 << 32) - 1
+_SLOTS_RESERVED: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class SlotTime:
     def start_of(self, slot: int) -> int:
         return self.genesis_time + slot * self.slot_duration
 
+    @property
+    def latest(self) -> int:
+        """The largest time that the clock may be set to."""
+        return min(TIMESTAMP_MAX, self.start_of(_SLOT_MAX - _SLOTS_RESERVED))
+
 
 @dataclass(slots=True)
 class ChainTime:
@@ -54,7 +62,18 @@ class ChainTime:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
-        return cls(record.get("offset", 0), record.get("nextTimestamp"), record.get("interval"))
+        """ValueError for times that no clock is set to."""
+        found = cls(record.get("offset", 0), record.get("nextTimestamp"), record.get("interval"))
+        for name, value, lowest in (
+            ("offset", found.offset, -TIMESTAMP_MAX),
+            ("nextTimestamp", found.next_timestamp, 0),
+            ("interval", found.interval, 0),
+        ):
+            if value is None and name != "offset":
+                continue
+            if type(value) is not int or not lowest <= value <= TIMESTAMP_MAX:
+                raise ValueError(f"time.{name} must be a whole number from {lowest} to {TIMESTAMP_MAX}, got {value!r}")
+        return found
 
 
 class ChainClock:
@@ -85,7 +104,7 @@ class ChainClock:
             wanted = self.slots.slot_from(timestamp + changes.interval)
         else:
             wanted = self.slots.slot_at(int(self._wall()) + changes.offset)
-        return max(wanted, slot + 1, 1)
+        return max(min(wanted, self.slots.slot_at(self.slots.latest)), slot + 1, 1)
 
     def next_timestamp(self) -> int:
         return self.slots.start_of(self.next_slot())
@@ -106,7 +125,7 @@ class ChainClock:
         """Move the clock on; returns how far it is ahead of the wall now.  ValueRefused for what goes back."""
         if seconds < 0:
             raise ValueRefused("Invalid params: seconds must not be negative: the time of a chain never goes back")
-        _require_sane(self.now() + seconds)
+        self._require_reachable(self.now() + seconds)
         # From where the chain is: blocks may have run ahead of the clock.
         self.set(self.now() + seconds)
         return self.time.offset
@@ -124,14 +143,17 @@ class ChainClock:
 
     def set_interval(self, seconds: int | None) -> None:
         """Let each block be so many seconds after the one before it; None: let the clock decide again."""
+        if seconds is not None:
+            self._require_reachable(self._tip()[1] + seconds)
         self.time.interval = seconds
 
     def _require_later(self, timestamp: int, minimum: int) -> None:
-        _require_sane(timestamp)
+        self._require_reachable(timestamp)
         if timestamp < minimum:
             raise ValueRefused(f"Timestamp error: {timestamp} is lower than previous block's timestamp")
 
-
-def _require_sane(timestamp: int) -> None:
-    if timestamp > TIMESTAMP_MAX:
-        raise ValueRefused(f"Timestamp error: {timestamp} is above {TIMESTAMP_MAX}")
+    def _require_reachable(self, timestamp: int) -> None:
+        if timestamp > self.slots.latest:
+            raise ValueRefused(
+                f"Timestamp error: {timestamp} is above {self.slots.latest}, the latest time of this network"
+            )

@@ -68,7 +68,7 @@ class SnapshotRecord:
             "time": self.time.to_json(),
             "pending": [orjson.Fragment(item) for item in self.pending],
             "messages": [message.to_json() for message in self.messages],
-            "consumed": self.consumed,
+            "consumed": [[epoch, str(leaf)] for epoch, leaf in self.consumed],
             "l1": self.l1,
         }
 
@@ -81,7 +81,8 @@ class SnapshotRecord:
             time=ChainTime.from_json(record["time"]),
             pending=tuple(orjson.dumps(item) for item in record["pending"]),
             messages=tuple(OpenMessage.from_json(item) for item in record["messages"]),
-            consumed=tuple((epoch, leaf) for epoch, leaf in record["consumed"]),
+            # Older nodes wrote numbers.
+            consumed=tuple((epoch, int(leaf)) for epoch, leaf in record["consumed"]),
             l1=record.get("l1"),
         )
 

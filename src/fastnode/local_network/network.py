@@ -32,15 +32,15 @@ import orjson
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.building.jobs import JobQueue
-from fastnode.errors import DatabaseError, DatabaseFull, Refused
+from fastnode.errors import DatabaseFull, FastnodeError, Refused
 from fastnode.local_network.callers import Callers
-from fastnode.local_network.chain_files import write_state
+from fastnode.local_network.chain_files import StateDump
 from fastnode.local_network.clock import ChainClock, SlotTime
 from fastnode.local_network.fees import LocalFees, mana_of
 from fastnode.local_network.finality import final_checkpoint
 from fastnode.local_network.forking import check_fork
 from fastnode.local_network.genesis import SetupBlock
-from fastnode.local_network.kept_state import StateFile
+from fastnode.local_network.kept_state import SnapshotRecord, StateFile
 from fastnode.local_network.l1_away import L1AwayError
 from fastnode.local_network.messages import messages_of_checkpoint, open_messages
 from fastnode.local_network.mining import Mined, Miner
@@ -49,6 +49,7 @@ from fastnode.local_network.synthetic import balances_effect
 from fastnode.local_network.transactions import TransactionNotes
 from fastnode.local_network.wallet_reads import WalletReads
 from fastnode.log import log_facts
+from fastnode.loop import Setbacks
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.tips import L2Tips
@@ -168,6 +169,8 @@ class LocalNetwork:
         #: True while the operator wants no blocks but those that are asked for one by one.
         self.is_held: Callable[[], bool] = lambda: False
         self._rhythm = Rhythm()
+        self._dump = StateDump(options.dump_file)
+        self._setbacks = Setbacks("the local network builds no blocks")
         self._apply_kept()
         self._count_mana()
 
@@ -230,16 +233,25 @@ class LocalNetwork:
             while True:
                 self._control.pass_point()
                 self._jobs.work()
-                self._mine_when_due()
+                try:
+                    self._mine_when_due()
+                except FastnodeError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - no transaction or change may end the network
+                    self._callers.release()
+                    self._control.sleep(self._setbacks.note(error))
+                    continue
+                self._setbacks.end()
                 self._control.sleep(self._idle_s())
         finally:
             self._jobs.close()
-            write_state(self._ingestor.view, self.options.dump_file)
+            if self.options.dump_file is not None:
+                self._dump.write(self._ingestor.view)
             self._callers.release()
 
     def faults(self) -> dict[str, str | None]:
         """Faults that keep it from its work, by name, None for nothing."""
-        return {} if self.l1 is None else self.l1.faults()
+        return {"blocks": self._setbacks.reason} | ({} if self.l1 is None else self.l1.faults())
 
     def reconfigure(self, settings: Settings, valid_txs_per_block_min: int | None = None) -> None:
         """Build by other settings from the next block on; from any thread."""
@@ -523,7 +535,7 @@ class LocalNetwork:
     def _keep(self) -> None:
         try:
             self._file.write(self.kept)
-        except DatabaseError:  # as after a restart: what was not written down is not so
+        except Exception:  # as after a restart: what was not written down is not so
             self._take_kept()
             raise
 
@@ -533,6 +545,12 @@ class LocalNetwork:
             self.kept.eth_per_fee_asset = self.options.eth_per_fee_asset
         self.clock.time = self.kept.time
         self.kept.messages = open_messages(self._ingestor.view, self.kept.messages)
+        self.kept.snapshots = [item for item in self.kept.snapshots if self._has_block(item)]
+
+    def _has_block(self, snapshot: SnapshotRecord) -> bool:
+        """False for a snapshot of a block that a database lost when it was recovered."""
+        info = self._ingestor.view.block_info(snapshot.block)
+        return info is not None and info.hash == snapshot.block_hash
 
     def keep(self) -> None:
         """Write down what was changed beside the chain."""

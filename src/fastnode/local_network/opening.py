@@ -120,6 +120,8 @@ class BeginningChain:
             with self._resources:
                 self._fork.copy_into(ingestor, self._settings.fork_block_number)
         network.continue_at_checkpoint()
+        if self._file is not None or self._fork is not None:
+            network.clock.follow(network.view_timestamp())  # its clock may have been ahead of the wall
         blocks = self._setup.blocks if self._setup is not None and self._settings.test_accounts else ()
         network.set_up(blocks)
         if self._fork is not None:

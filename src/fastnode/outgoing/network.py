@@ -243,7 +243,8 @@ class Network:
     ) -> Iterator[tuple[Answer, Iterator[bytes]]]:
         """The answer to one GET, and its body part by part: ``request_time_s`` is how long nothing may come.
 
-        Redirects as for ``get``.
+        A server that stores a file in gzip sends it so, whatever was asked for: it is not decompressed here.  Redirects
+        as for ``get``.
         """
         request = _Request("GET", url, headers={"Accept-Encoding": "identity", **headers})
         for _ in range(_REDIRECTS_MAX + 1):
@@ -264,9 +265,9 @@ class Network:
         raise UpstreamFault(f"it redirects more than {_REDIRECTS_MAX} times")
 
     def _parts(self, response: http.client.HTTPResponse, limits: ClientLimits) -> Iterator[bytes]:
-        """The body as it comes, which must have no coding."""
+        """The body as it comes, which must have no coding but gzip."""
         coding = response.headers.get("Content-Encoding", "identity").strip().lower()
-        if coding != "identity":
+        if coding not in ("identity", "gzip", "x-gzip"):
             raise UpstreamFault(f"its answer has the coding {coding[:20]!r}, which was not asked for")
         with self._explained(limits):
             while chunk := response.read1(_READ_BYTES):

@@ -43,7 +43,8 @@ class WebFolder:
         return answer.body
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """Its bytes; ``request_time_s`` is how long they may stay away.
+        """Its bytes as the server has them stored, in gzip if they are so; ``request_time_s`` is how long they may stay
+        away.
 
         A connection that breaks is made again, and what is left is asked for.
         """

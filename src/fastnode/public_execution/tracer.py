@@ -24,7 +24,9 @@ from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.tx import Tx
+from fastnode.public_execution.answers import revert_reason_json
 from fastnode.public_execution.executor import BlockExecutor, programs_of
+from fastnode.public_execution.results import ExecutedTx
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.trace_answers import trace_json
 from fastnode.public_execution.tracing import Trace, TraceOptions
@@ -116,18 +118,41 @@ class Tracer:
         found = self._find(effect.tx_hash)
         if found is None:
             return orjson.dumps(head | {"missing": _NOT_KEPT, "effect": effect.to_json()})
-        executor = _executor_at(view, place, self._simulator)
         tx = _executable(found.tx)
         trace = Trace(options)
-        executed = self._simulator.execute(executor, tx, asker=asker, trace=trace)
-        if executed.effect != effect:
-            raise Refused(
-                f"Executing transaction {head['txHash']} again, as {found.source} has it, gives other effects than "
-                f"block {block.number} has: it is not traced"
-            )
+        executed = self._execute_again(view, place, found, tx, trace, asker)
         head["source"] = found.source
         variables = block.header.global_variables
         return trace_json(trace, tx, executed, variables, head, self._naming(view))
+
+    def failure_of(self, view: View, tx_hash: bytes, asker: Asker | None = None) -> dict[str, Any] | None:
+        """SimulationError of a transaction of a block that reverted; None if it did not, or nobody has kept it.
+
+        Refused as for :meth:`trace_transaction`.
+        """
+        location = view.chain.tx_location(tx_hash)
+        block = None if location is None else view.chain.load_block(location.block_number)
+        if location is None or block is None:
+            return None
+        place = _Place(block, location.index_in_block)
+        found = self._find(tx_hash) if place.effect.revert_code else None
+        if found is None:
+            return None
+        tx = _executable(found.tx)
+        return revert_reason_json(self._execute_again(view, place, found, tx, Trace(TraceOptions()), asker))
+
+    def _execute_again(
+        self, view: View, place: _Place, found: FoundTx, tx: ExecutableTx, trace: Trace, asker: Asker | None
+    ) -> ExecutedTx:
+        """Execute a mined transaction at its place.  Refused when it gives other effects than its block has."""
+        executor = _executor_at(view, place, self._simulator)
+        executed = self._simulator.execute(executor, tx, asker=asker, trace=trace)
+        if executed.effect != place.effect:
+            raise Refused(
+                f"Executing transaction {hex_text(place.effect.tx_hash)} again, as {found.source} has it, gives other "
+                f"effects than block {place.block.number} has: it is not traced"
+            )
+        return executed
 
     # ---- on the newest state --------------------------------------------------------------------
 

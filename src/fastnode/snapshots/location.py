@@ -12,6 +12,7 @@ The stores of clouds are asked by a library that follows redirects and cannot be
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -55,6 +56,7 @@ _WEB: Final = ClientLimits(request_time_s=INDEX_TIME_S, connect_time_s=10.0)
 _REQUEST_TIME: Final = "12h"
 _CONNECT_TIME: Final = "10s"
 
+_GZIP: Final = b"\x1f\x8b"
 _CACHE_CONTROL: Final = "no-store"
 #: Parts that are sent at the same time, each of CHUNK_BYTES * 8.
 _PARTS_AT_A_TIME: Final = 4
@@ -185,7 +187,7 @@ class Location:
 
     def _fetch(self, path: str, bytes_max: int, what: str) -> bytes:
         text = bytearray()
-        for part in self._stream(path):
+        for part in gunzipped(self._stream(path), f"{self.text}: {what}"):
             text += part
             self._require_small(len(text), bytes_max, what)
         return bytes(text)
@@ -254,7 +256,14 @@ class Location:
 
     def read_archive(self, network: Network, name: str) -> Iterator[bytes]:
         """Its bytes; SnapshotError when they stay away."""
-        fetch = partial(self._stream, f"{network.folder}/{name}")
+        path = f"{network.folder}/{name}"
+        # Parts and tables may begin with anything, archives with the name of a file.
+        is_archive = name.endswith(".tar")
+
+        def fetch() -> Iterator[bytes]:
+            stream = self._stream(path)
+            return gunzipped(stream, f"{self.text}: {name}") if is_archive else stream
+
         try:
             yield from without_stall(self.text, fetch, self.check, limit_s=self.stall_s)
         except SnapshotError:
@@ -291,6 +300,35 @@ class Location:
 
 class _UnknownFormError(ValueError):
     pass
+
+
+def gunzipped(chunks: Iterator[bytes], what: str) -> Iterator[bytes]:
+    """The content of a file that may be stored in gzip, as storage services and web servers do on request.
+
+    SnapshotError names ``what`` when its gzip data is damaged.
+    """
+    first = b""
+    for chunk in chunks:
+        first += chunk
+        if len(first) >= len(_GZIP):
+            break
+    if not first.startswith(_GZIP):
+        if first:
+            yield first
+        yield from chunks
+        return
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        for chunk in chain((first,), chunks):
+            data, part = chunk, b""
+            while not unpacker.eof and (data or len(part) == CHUNK_BYTES):
+                part = unpacker.decompress(data, CHUNK_BYTES)
+                data = unpacker.unconsumed_tail
+                yield part
+    except zlib.error as error:
+        raise SnapshotError(f"{what} is damaged gzip data") from error
+    if not unpacker.eof:
+        raise SnapshotError(f"{what} is gzip data that ends too early")
 
 
 def _open(scheme: str, host: str, path: str, query: str, *, create: bool) -> tuple[Any, str]:

@@ -23,11 +23,11 @@ _BATCH_HEADER_BYTES: Final = 12
 
 
 class LogRecord(NamedTuple):
-    """A write in a log: ``count`` changes, the first of which has the number ``sequence``."""
+    """A write in a log: so many ``changes``, the first of which has the number ``sequence``."""
 
     end: int
     sequence: int
-    count: int
+    changes: int
 
 
 def log_records(content: bytes | mmap) -> Iterator[LogRecord]:

@@ -119,7 +119,7 @@ def _scan(log: Path, note: Noted | None, following: int | None, sequence_max: in
             is_next = record.sequence == following if following is not None else record.sequence <= sequence_max
             if not is_next:
                 return _Scanned(end, following, has_more=True)
-            following = record.sequence + record.count
+            following = record.sequence + record.changes
             end = record.end
         return _Scanned(end, following, has_more=begins_record(content, end + 1))
 

@@ -122,7 +122,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
     """Every method of the public port, of both method sets."""
     local = services.local_network
     return [
-        *([] if local is None else _local_network_methods(local, services.function_names)),
+        *([] if local is None else _local_network_methods(local, services)),
         # The developer is the operator there.
         *([] if local is None else registering_methods(services.artifacts)),
         *chain_methods(
@@ -155,12 +155,14 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
     ]
 
 
-def _local_network_methods(local: LocalNetwork, names: FunctionNames) -> list[Method]:
+def _local_network_methods(local: LocalNetwork, services: Services) -> list[Method]:
     # On demand: few nodes are a local network, and every start would pay for it.
     from fastnode.api.local_network import methods
     from fastnode.local_network.changes import Changes
 
-    return methods(local, Changes(local), names)
+    simulation = services.simulation
+    tracer = None if simulation is None else simulation.tracer(services.find_tx_here)
+    return methods(local, Changes(local), services.function_names, tracer)
 
 
 def admin_methods(

@@ -199,6 +199,8 @@ def _open_data(settings: Settings, stack: ExitStack, resetting: Resetting | Firs
         stack.callback(data.end)
         if not resetting.is_unfinished():
             resetting.finish(data.directory)
+        if settings.local_network:
+            data.require_new()  # its genesis is made here, so that another one would not be the same chain
         if is_given or data.store.has_chain:
             logger.info("data directory", extra=log_facts(path=data.directory.path))
             return data, False
