@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -456,6 +457,52 @@ def test_a_manifest_that_makes_no_sense_is_named(data: ChainData, tmp_path: Path
     with pytest.raises(ExportError, match=r"manifest\.json cannot be read"):
         export(data, tmp_path, last=3)
     assert (tmp_path / "manifest.json").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((("partitionBlocks",), value) for value in (-5, 0, "40", 1.5, True, None, 1 << 70)),
+        *((("firstBlock",), value) for value in (0, -1, "1", 5)),
+        *((("tables",), value) for value in ("blocks", [], ["../.."], ["blocks", "blocks"], [1])),
+        *((("chain",), value) for value in (None, 7)),
+        *((("partitions",), value) for value in (7, [7], [{}])),
+        *((("partitions", 0, "firstBlock"), value) for value in (0, 2, "1")),
+        *((("partitions", 0, "lastBlock"), value) for value in (0, 41, None)),
+        *((("partitions", 0, "verified"), value) for value in (1, "true")),
+        *((("partitions", 0, "lastBlockHash"), value) for value in (7, "0x")),
+        *((("partitions", 0, "files"), value) for value in ({}, [], {"blocks": 7})),
+        *((("partitions", 0, "files", "blocks", "bytes"), value) for value in (-1, "7")),
+        *((("partitions", 0, "files", "blocks", "sha256"), value) for value in (7, "..")),
+    ],
+)
+def test_a_value_of_a_manifest_that_no_export_writes_is_named(
+    data: ChainData, exported: Path, tmp_path: Path, path: tuple[Any, ...], value: Any
+) -> None:
+    manifest = json.loads((exported / "chain" / "manifest.json").read_bytes())
+    record = manifest
+    for key in path[:-1]:
+        record = record[key]
+    assert path[-1] in record
+    record[path[-1]] = value
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ExportError, match=r"manifest\.json cannot be read \(.+\); begin with an empty folder"):
+        export(data, tmp_path, last=NEWEST)
+
+
+@pytest.mark.parametrize(
+    "link", ["blocks", "blocks/blocks=00000000-00000039", "blocks/blocks=00000000-00000039/part.parquet"]
+)
+def test_a_symbolic_link_in_a_folder_is_refused_and_not_followed(
+    data: ChainData, exported: Path, tmp_path: Path, link: str
+) -> None:
+    folder = Path(shutil.copytree(exported / "chain", tmp_path / "chain"))
+    (folder / link).rename(tmp_path / "elsewhere")
+    (folder / link).symlink_to(tmp_path / "elsewhere")
+    before = content(tmp_path)
+    with pytest.raises(ExportError, match=f"{link} is a symbolic link"):
+        export(data, folder, last=NEWEST)
+    assert content(tmp_path) == before
 
 
 def test_two_exports_do_not_share_a_folder(data: ChainData, tmp_path: Path) -> None:

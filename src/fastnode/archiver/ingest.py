@@ -228,7 +228,7 @@ class Ingestor:
         except HistoryUnavailable as error:
             if self.view.oldest_body > 1:
                 raise
-            log.warning("state trees cannot go back to the chain (%s): rebuilding them from block 1", error)
+            log.warning("state trees cannot go back to the chain (%s): rebuilding them from block 1", str(error))
             state.reset()
 
     def _undo_to_chain(self, state: StateApplier) -> None:

@@ -14,7 +14,7 @@ from fastnode.kernels import encode, poseidon2
 from fastnode.log_index.contracts import contract_class_id_at
 from fastnode.protocol.artifacts import Artifact, Member, decode_fields
 from fastnode.protocol.constants import SEPARATOR_PUBLIC_LEAF_SLOT, SEPARATOR_PUBLIC_STORAGE_MAP_SLOT
-from fastnode.protocol.fields import FIELD_BYTES, field_from_int, hex_text
+from fastnode.protocol.fields import FIELD_BYTES, MODULUS, field_from_int, hex_text
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -33,6 +33,7 @@ OFFSETS_MAX: Final = 8
 #: Contracts whose artifacts are looked for in one answer.
 CONTRACTS_MAX: Final = 256
 _SELECTOR_BYTES: Final = 4
+_MODULUS_BYTES: Final = MODULUS.to_bytes(FIELD_BYTES, "big")
 _MAP_SLOT: Final = field_from_int(SEPARATOR_PUBLIC_STORAGE_MAP_SLOT)
 _LEAF_SLOT: Final = field_from_int(SEPARATOR_PUBLIC_LEAF_SLOT)
 
@@ -161,7 +162,7 @@ class Naming:
         for value in values:
             if len(self._keys) >= KEYS_MAX:
                 return
-            if any(value):
+            if any(value) and value < _MODULUS_BYTES:
                 self._keys[value] = None
 
     def slot(self, address: bytes, slot: bytes) -> str | None:

@@ -4,7 +4,7 @@
     data/known_artifacts.jsonl.xz                  those of the release's packages, a line for each
 
 Whoever reads looks at the file each time: other processes of the node read the same folder, and are told of nothing.  A
-file that does not give its class id is overlooked.
+file that does not give its class id is ignored.
 """
 
 from __future__ import annotations
@@ -132,18 +132,21 @@ class ArtifactStore:
         try:
             artifact = read_compact(orjson.loads(content))
         except (DecodeError, orjson.JSONDecodeError) as error:
-            logger.warning("artifact overlooked", extra=log_facts(classId=key[0].hex(), reason=str(error)))
+            self._report_ignored(key[0], str(error))
             return None
         if artifact.class_id != key[0]:
-            logger.warning(
-                "artifact overlooked", extra=log_facts(classId=key[0].hex(), reason="it is of another class")
-            )
+            self._report_ignored(key[0], "it is of another class")
             return None
         with self._lock:
             self._ready[key] = artifact
             while len(self._ready) > _READY_MAX:
                 self._ready.popitem(last=False)
         return artifact
+
+    def _report_ignored(self, class_id: bytes, reason: str) -> None:
+        file = None if self._directory is None else self._directory / f"{class_id.hex()}{_SUFFIX}"
+        facts = log_facts(file=file, reason=reason, remedy="remove the file, or register the artifact again")
+        logger.warning("artifact ignored", extra=facts)
 
 
 def _read_known() -> dict[bytes, bytes]:

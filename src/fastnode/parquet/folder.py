@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -28,6 +29,7 @@ from fastnode.archiver.queries import ChainInfo
 from fastnode.errors import ExportError
 from fastnode.files import make_folder, replace_file, sync_path
 from fastnode.parquet.tables import TABLES
+from fastnode.protocol.constants import JSON_INTEGER_MAX
 from fastnode.protocol.fields import hex_text
 from fastnode.records import dataclass
 
@@ -38,6 +40,8 @@ FORMAT: Final = 1
 #: Blocks of a partition, at most.
 BLOCKS_MAX: Final = 10_000_000
 
+_HASH: Final = re.compile(r"0x[0-9a-f]{64}", re.ASCII)
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _FILE: Final = "part.parquet"
 _UNFINISHED: Final = ".new"
 _READ_BYTES: Final = 1 << 20
@@ -67,9 +71,16 @@ class Partition:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Partition:
-        files = {name: (item["rows"], item["bytes"], item["sha256"]) for name, item in record["files"].items()}
+        """KeyError, TypeError, AttributeError or ValueError for anything that :meth:`to_json` does not produce."""
+        files = {
+            name: (_number(item, "rows"), _number(item, "bytes"), _text(item, "sha256", _DIGEST))
+            for name, item in record["files"].items()
+        }
         is_verified = record["verified"]
-        return cls(record["firstBlock"], record["lastBlock"], record["lastBlockHash"], is_verified, files)
+        if type(is_verified) is not bool:
+            raise ValueError(f"verified must be true or false, got {is_verified!r}")
+        first, last = _number(record, "firstBlock", 1), _number(record, "lastBlock", 1)
+        return cls(first, last, _text(record, "lastBlockHash", _HASH), is_verified, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +111,39 @@ class Manifest:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Manifest:
+        """As :meth:`Partition.from_json`."""
         if record["format"] != FORMAT:
             raise ValueError(f"it is of form {record['format']}, this is {FORMAT}")
-        partitions = tuple(Partition.from_json(item) for item in record["partitions"])
-        return cls(
-            record["chain"], tuple(record["tables"]), record["partitionBlocks"], record["firstBlock"], partitions
+        if not isinstance(record["chain"], dict):
+            raise ValueError("chain must be an object")
+        known = {table.name for table in TABLES}
+        tables = record["tables"]
+        if not isinstance(tables, list) or not tables or not all(table in known for table in tables):
+            raise ValueError(f"tables must be names of tables, got {tables!r}")
+        if len(set(tables)) < len(tables):
+            raise ValueError(f"tables has one twice: {tables!r}")
+        manifest = cls(
+            record["chain"],
+            tuple(tables),
+            _number(record, "partitionBlocks", 1, BLOCKS_MAX),
+            _number(record, "firstBlock", 1),
+            tuple(Partition.from_json(item) for item in record["partitions"]),
         )
+        manifest._require_contiguous()
+        return manifest
+
+    def _require_contiguous(self) -> None:
+        """ValueError unless the partitions follow each other from the first block on, each within its range."""
+        following = self.first
+        for partition in self.partitions:
+            ((first, end), *_) = self.ranges(following, following + self.partition_blocks)
+            if partition.first != first or not first <= partition.last <= end:
+                raise ValueError(
+                    f"a partition has blocks {partition.first} to {partition.last}, at most {first} to {end} expected"
+                )
+            if set(partition.files) != set(self.tables):
+                raise ValueError(f"the partition of block {first} has other files than the tables")
+            following = partition.last + 1
 
     def ranges(self, first: int, last: int) -> Iterable[tuple[int, int]]:
         """(first, last) block of the partitions that hold ``first`` to ``last``."""
@@ -113,6 +151,20 @@ class Manifest:
             end = min(last, first // self.partition_blocks * self.partition_blocks + self.partition_blocks - 1)
             yield first, end
             first = end + 1
+
+
+def _number(record: dict[str, Any], key: str, minimum: int = 0, maximum: int = JSON_INTEGER_MAX) -> int:
+    value = record[key]
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise ValueError(f"{key} must be a whole number from {minimum} to {maximum}, got {value!r}")
+    return value
+
+
+def _text(record: dict[str, Any], key: str, form: re.Pattern[str]) -> str:
+    value = record[key]
+    if not isinstance(value, str) or form.fullmatch(value) is None:
+        raise ValueError(f"{key} must be {form.pattern}, got {value!r}")
+    return value
 
 
 def describe_chain(chain: ChainInfo) -> dict[str, Any]:
@@ -163,6 +215,17 @@ class ExportFolder:
         others = sorted(item.name for item in self.path.iterdir() if item.name not in ours)
         if others and not has_manifest:
             raise ExportError(f"the folder {self.path} holds {others[0]!r} and no export; give an empty or a new one")
+        self._refuse_links()
+
+    def _refuse_links(self) -> None:
+        """Nothing outside of the folder is written or removed: a link in it is refused."""
+        for table in TABLES:
+            folder = self.path / table.name
+            for entry in (folder, *folder.glob("blocks=*"), *folder.glob("blocks=*/*")):
+                if entry.is_symlink():
+                    raise ExportError(
+                        f"{entry} is a symbolic link; an export follows none: remove it, or begin elsewhere"
+                    )
 
     def read_manifest(self) -> Manifest | None:
         """The folder's words about itself; None for an empty one.  ExportError when that cannot be read."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any, Final, TypeAlias
@@ -70,6 +71,7 @@ _KEY_TEXT_MAX: Final = 64 << 10
 _PIECE: Final = 64 << 10
 _SELECTOR_BYTES: Final = 4
 _BYTES_PER_FIELD: Final = 31
+_SLOT: Final = re.compile(r"(?:0x)?[0-9a-fA-F]{1,64}", re.ASCII)
 #: Values in a decoded result; the rest is left out.
 DECODED_VALUES_MAX: Final = 500
 
@@ -298,6 +300,7 @@ def _functions(outputs: dict[str, Any], contract: str) -> Iterator[tuple[bytes, 
                 parameters = tuple(Member(each.name.removeprefix("_") or "_", each.type) for each in members)
             elif member.name == "return_type":
                 returned = member.type
+                type_text(returned)  # what it returns is decoded by it: parameters are checked by the selector
         yield selector_of(name, parameters), FunctionAbi(name, parameters, returned)
 
 
@@ -317,14 +320,14 @@ def _storage(outputs: dict[str, Any], contract: str) -> Iterator[tuple[str, int]
             continue
         for name, value in _values(parts.get("fields"), "the layout of storage"):
             for _, slot in _values(value, f"storage of {name}"):
-                text = slot.get("value")
-                if not isinstance(text, str) or len(text) > 2 * FIELD_BYTES:
-                    raise DecodeError(f"storage of {name}: a slot in hexadecimal digits expected")
-                try:
-                    yield _name(name, "a name of storage"), int(text, 16)
-                except ValueError:
-                    raise DecodeError(f"storage of {name}: a slot in hexadecimal digits expected") from None
+                yield _name(name, "a name of storage"), _slot(slot.get("value"), name)
                 break
+
+
+def _slot(value: object, name: str) -> int:
+    if not isinstance(value, str) or _SLOT.fullmatch(value) is None or int(value, 16) >= MODULUS:
+        raise DecodeError(f"storage of {name}: a slot in hexadecimal digits, below the modulus, expected")
+    return int(value, 16)
 
 
 def _values(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
