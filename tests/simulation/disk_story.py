@@ -4,8 +4,8 @@
     room      its disk is full for a while: the system says so beforehand, or only when something is written
     damage    a bit of a file is turned over while it is down; a read fails
 
-A node with a damaged disk says so, and refuses or answers truthfully; then its operator stops it, removes what it
-says, or all, and starts it again.
+A node with a damaged log continues with what is before the damage.  One with another damage says so, and refuses or
+answers truthfully; then its operator stops it, removes what it says, or all, and starts it again.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ class DiskTroubles:
             node.kill()
         node.disk.spoil()
         self._spoiled.add(node.name)
+        story.checks.forget(node)  # a damaged log is cut: what it acknowledged last may be lost
         story._later(dice.uniform(0, 30), story._start_again(node))
 
     def fail_reads(self, dice: random.Random) -> None:
