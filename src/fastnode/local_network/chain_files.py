@@ -46,7 +46,7 @@ class StateDump:
         self._seen = _version_of(file)
 
     def write(self, chain: ChainView) -> None:
-        """What goes wrong is in the log."""
+        """Write the chain; a failure is in the log."""
         file = self._file
         if file is None:
             return
@@ -59,7 +59,7 @@ class StateDump:
 
 
 def _version_of(file: Path | None) -> tuple[int, int, int] | None:
-    """What changes with the content of a file; None if there is none."""
+    """Identity of the content of a file; None if there is no file."""
     try:
         found = None if file is None else file.stat()
     except OSError:

@@ -44,7 +44,7 @@ class Noted(NamedTuple):
 
 
 def noted(path: Path) -> Noted | None:
-    """What the file of the closed database ``path`` says; None for nothing."""
+    """The note in the closed database ``path``; None for nothing."""
     with contextlib.suppress(OSError):
         text = (path / WRITTEN_FILE).read_bytes()
         for form in (_FACTS, _OLD_FACTS):
