@@ -174,7 +174,7 @@ class ChainData:
             cache_mb=self._options.world_state_cache_mb,
             history=self._options.world_state_checkpoint_history,
             takes_runs=self._options.world_state_history_from == "sync",
-            separators=self.store.chain.release.separators,
+            rules=self.store.chain.release.trees,
             database=self._open_state_database() if self._opening_state is None else self._opening_state.take(),
         )
         return self._resources.enter_context(state)

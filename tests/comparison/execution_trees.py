@@ -49,7 +49,7 @@ class Trees:
         empty = StateReference.of_trees(EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT, EMPTY_SNAPSHOT)
         genesis_header = _header(EMPTY_SNAPSHOT, empty, 0)
         genesis = GenesisRecord(genesis_header, GENESIS_BLOCK_HEADER_HASH, GENESIS_ARCHIVE_ROOT, (), (), (), {})
-        self._world = WorldState(Path(self._directory.name), genesis, cache_mb=16, separators=FOUR.separators)
+        self._world = WorldState(Path(self._directory.name), genesis, cache_mb=16, rules=FOUR.trees)
         notes, nullifiers = as_fields(base["notes"]), as_fields(base["nullifiers"])
         effect = TxEffect(0, field_from_int(1), 0, notes, nullifiers, (), _writes(base["leaves"]), (), (), ())
         draft = BlockDraft(Body((effect,)), 1, 0)

@@ -100,7 +100,7 @@ class Proposer:
         self.genesis = Built(0, 0, None, archive)
         records = [build_genesis(prefilled, [], [], l1.release) for _, prefilled in NO_FUNDING.choices(l1.release)]
         record = next(item for item in records if item.archive_root == archive)
-        self._state = WorldState(directory, record, separators=l1.release.separators)
+        self._state = WorldState(directory, record, rules=l1.release.trees)
         self._at: list[Built] = [self.genesis]
         self._known: dict[tuple[bytes, bytes], Built] = {}
         self._by_archive: dict[bytes, Built] = {archive: self.genesis}

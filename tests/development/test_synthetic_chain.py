@@ -54,7 +54,7 @@ def imported(path: Path, directory: Path) -> Iterator[Ingestor]:
     """The chain of a file, with every check on."""
     with ArchiverStore.open(directory) as store, ChainFileSource(path) as source:
         adopt_chain_file(store, path)
-        with WorldState(directory, source.genesis, separators=FOUR.separators) as state:
+        with WorldState(directory, source.genesis, rules=FOUR.trees) as state:
             ingestor = Ingestor(store, verification=Verification.FULL, state=state)
             try:
                 import_chain_file(ingestor, path)

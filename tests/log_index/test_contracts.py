@@ -64,7 +64,7 @@ def make_instance(salt: int, class_id: bytes = CLASS_A) -> ContractInstance:
         "initialization_hash": hashed("init"),
         "public_keys": PublicKeys(key, key, key, key),
     }
-    return ContractInstance(address=ContractInstance(address=ZERO_FIELD, **parts).computed_address(), **parts)
+    return ContractInstance(address=ContractInstance(address=ZERO_FIELD, **parts).computed_address(FOUR), **parts)
 
 
 def instance_log(instance: ContractInstance) -> PrivateLog:

@@ -35,7 +35,7 @@ class FundedChain(SyntheticChain):
         prefilled = [
             PrefilledPublicData(bytes.fromhex(leaf["slot"][2:]), bytes.fromhex(leaf["value"][2:])) for leaf in leaves
         ]
-        built = genesis_of(prefilled, self._release.separators)
+        built = genesis_of(prefilled, self._release.trees)
         return GenesisRecord.from_json(
             record
             | {

@@ -62,7 +62,7 @@ class MadeChain:
     def __init__(self, directory: Path, shape: ChainShape = SHAPE, release: Release = FOUR) -> None:
         self.release = release
         self._chain = self.kind(shape, release)
-        self._state = WorldState(directory, self._chain.genesis, separators=release.separators)
+        self._state = WorldState(directory, self._chain.genesis, rules=release.trees)
         self.units: list[Unit] = []
         self.genesis = self._chain.genesis.to_json()
         self.chain_record = self._chain._chain_record()

@@ -32,7 +32,7 @@ class RecordedChain(MadeChain):
         self.recorded_tips: L2Tips = next(record.tips for record in records if isinstance(record, TipsRecord))
         self._blocks = [(block, record) for record in self.recorded for block in record.published.checkpoint.blocks]
         self.epoch_slots = int(self.chain_record["l1Constants"]["epochDuration"])
-        self._state = WorldState(directory / "state", self._chain.genesis, separators=FOUR.separators)
+        self._state = WorldState(directory / "state", self._chain.genesis, rules=FOUR.trees)
         self.units: list[Unit] = []
         self.proven = self.finalized = 0
         self.fork_point: int | None = None

@@ -70,7 +70,7 @@ def tx_effect(
 
 
 def open_state(directory: Path, *, cache_mb: int = 16, history: int = 0) -> WorldState:
-    return WorldState(directory, genesis_record(), cache_mb=cache_mb, history=history, separators=FOUR.separators)
+    return WorldState(directory, genesis_record(), cache_mb=cache_mb, history=history, rules=FOUR.trees)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ HEAD = """
     store = ArchiverStore.open(directory)
     adopt_chain_file(store, file)
     genesis = GenesisRecord.from_json(orjson.loads(store.open_view().genesis_json()))
-    state = WorldState(directory, genesis, cache_mb=16, separators=FOUR.separators)
+    state = WorldState(directory, genesis, cache_mb=16, rules=FOUR.trees)
     ingestor = Ingestor(store, state=state, on_commit=say)
     ingestor.catch_up()
 """
@@ -65,7 +65,7 @@ IMPORT_AND_UNDO = textwrap.dedent(HEAD) + textwrap.dedent(
 
 def assert_whole(directory: Path, sample: SampleBlocks) -> int:
     """The trees are those of a whole block, all roots follow from the leaves; returns the block."""
-    with WorldState(directory, sample.genesis, separators=FOUR.separators) as state:
+    with WorldState(directory, sample.genesis, rules=FOUR.trees) as state:
         block = state.block_number
         if block:
             header, archive = sample.blocks[block - 1][0].header, sample.blocks[block - 1][0].archive
@@ -82,7 +82,7 @@ def assert_whole(directory: Path, sample: SampleBlocks) -> int:
 def finish(directory: Path, sample: SampleBlocks, file: Path) -> None:
     with (
         ArchiverStore.open(directory) as store,
-        WorldState(directory, sample.genesis, separators=FOUR.separators) as state,
+        WorldState(directory, sample.genesis, rules=FOUR.trees) as state,
     ):
         ingestor = Ingestor(store, state=state)
         behind = ingestor.catch_up()

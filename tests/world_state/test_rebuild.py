@@ -31,7 +31,7 @@ def data(sample_chain: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def make(data: ChainData, target: Path, block: int, change: Callable[[Tree, bytes], bytes] | None = None) -> WorldState:
     """A state of the leaves after a block; ``change`` may spoil the rows of a tree."""
-    genesis, separators = data.store.load_genesis(), data.store.chain.release.separators
+    genesis, rules = data.store.load_genesis(), data.store.chain.release.trees
     leaves, view = data.state.leaves_at(block), data.state.view
 
     def rows_of(tree: Tree) -> list[bytes]:
@@ -39,8 +39,8 @@ def make(data: ChainData, target: Path, block: int, change: Callable[[Tree, byte
         return [rows if change is None else change(tree, rows)]
 
     target.mkdir(exist_ok=True)
-    rebuild(target, genesis, [view.record(number) for number in range(1, block + 1)], rows_of, separators)
-    return WorldState(target, genesis, cache_mb=1, separators=separators)
+    rebuild(target, genesis, [view.record(number) for number in range(1, block + 1)], rows_of, rules)
+    return WorldState(target, genesis, cache_mb=1, rules=rules)
 
 
 def stored(state: WorldState, kind: bytes) -> dict[bytes, bytes]:

@@ -19,9 +19,9 @@ EMPTY_BLOCK_HASH_4 = "2ff681dd7730c7b9e5650c70afa57ee81377792dfc95d98c11817b8c76
 
 
 def test_the_genesis_of_mainnet_and_testnet_follows_from_the_separators() -> None:
-    genesis = genesis_of([], FIVE.separators)
+    genesis = genesis_of([], FIVE.trees)
     assert (genesis.archive.root.hex(), genesis.record.block_hash.hex()) == (ARCHIVE_ROOT, BLOCK_HASH)
-    assert genesis_of([], FOUR.separators).record.block_hash.hex() == EMPTY_BLOCK_HASH_4
+    assert genesis_of([], FOUR.trees).record.block_hash.hex() == EMPTY_BLOCK_HASH_4
 
 
 def test_random_steps_have_the_roots_and_paths_of_the_native_world_state(data_directory: Path, tmp_path: Path) -> None:
@@ -43,5 +43,5 @@ def test_random_steps_have_the_roots_and_paths_of_the_native_world_state(data_di
 def test_each_separator_matters(name: str) -> None:
     from dataclasses import replace
 
-    other = replace(FIVE.separators, **{name: b"\0" * 31 + b"\1"})
+    other = replace(FIVE.trees, separators=replace(FIVE.separators, **{name: b"\0" * 31 + b"\1"}))
     assert genesis_of([], other).archive.root.hex() != ARCHIVE_ROOT

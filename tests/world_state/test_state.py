@@ -54,7 +54,7 @@ def everything(state: WorldState) -> dict[bytes, bytes]:
 def test_the_bundled_chain_is_imported_with_every_root(sample_path: Path, sample: SampleBlocks, tmp_path: Path) -> None:
     with (
         ArchiverStore.open(tmp_path) as store,
-        WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state,
+        WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state,
     ):
         adopt_chain_file(store, sample_path)
         ingestor = Ingestor(store, state=state)
@@ -74,7 +74,7 @@ def test_trees_that_are_behind_the_chain_catch_up(sample_path: Path, sample: Sam
         ingestor.close()
     with (
         ArchiverStore.open(tmp_path) as store,
-        WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state,
+        WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state,
     ):
         sample.apply(state, upto=40)
         ingestor = Ingestor(store, state=state)
@@ -88,7 +88,7 @@ def test_a_reorg_through_the_ingestor_takes_the_trees_along(
 ) -> None:
     with (
         ArchiverStore.open(tmp_path) as store,
-        WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state,
+        WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state,
     ):
         adopt_chain_file(store, sample_path)
         ingestor = Ingestor(store, state=state)
@@ -108,7 +108,7 @@ def test_trees_are_built_anew_for_a_target_without_history(
     """Readers of the old view go on meanwhile, and blocks can be added afterwards."""
     with (
         ArchiverStore.open(tmp_path) as store,
-        WorldState(tmp_path, sample.genesis, history=2, separators=FOUR.separators) as state,
+        WorldState(tmp_path, sample.genesis, history=2, rules=FOUR.trees) as state,
     ):
         adopt_chain_file(store, sample_path)
         ingestor = Ingestor(store, state=state)
@@ -128,11 +128,11 @@ def test_trees_are_built_anew_for_a_target_without_history(
 
 
 def test_a_reset_that_was_cut_short_is_finished_by_the_next_opening(sample: SampleBlocks, tmp_path: Path) -> None:
-    with WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state:
+    with WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state:
         genesis = everything(state)
         sample.apply(state, upto=10)
         state._database.write([(RESET_KEY, b""), (SCHEMA_KEY, None), (TIP_KEY, None)])
-    with WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state:
+    with WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state:
         assert state.block_number == 0
         assert everything(state) == genesis
         sample.apply(state, upto=10)
@@ -178,7 +178,7 @@ def lies_about_archive(block: L2Block) -> L2Block:
 def test_a_wrong_root_is_refused_by_name_and_nothing_is_written(
     sample: SampleBlocks, tmp_path: Path, change: Callable[[L2Block], L2Block], tree: str
 ) -> None:
-    with WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state:
+    with WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state:
         sample.apply(state, upto=7)
         before, memory = everything(state), state.memory_bytes()
         block, messages = sample.blocks[7]
@@ -191,7 +191,7 @@ def test_a_wrong_root_is_refused_by_name_and_nothing_is_written(
 
 
 def test_a_wrong_size_is_refused_by_name(sample: SampleBlocks, tmp_path: Path) -> None:
-    with WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state:
+    with WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state:
         block, messages = sample.blocks[0]
         tree = replace(block.header.state.note_hash_tree, next_available_leaf_index=1)
         with pytest.raises(BlockRejected, match=r"^block 1: the size of the note hash tree is \d+, .* says 1$"):
@@ -199,7 +199,7 @@ def test_a_wrong_size_is_refused_by_name(sample: SampleBlocks, tmp_path: Path) -
 
 
 def test_missing_messages_are_a_wrong_root(sample: SampleBlocks, tmp_path: Path) -> None:
-    with WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state:
+    with WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state:
         number = next(i for i, (_, messages) in enumerate(sample.blocks) if messages)
         sample.apply(state, upto=number)
         with pytest.raises(BlockRejected, match="L1 to L2 message tree"):
@@ -207,7 +207,7 @@ def test_missing_messages_are_a_wrong_root(sample: SampleBlocks, tmp_path: Path)
 
 
 def test_only_the_next_block_fits(sample: SampleBlocks, tmp_path: Path) -> None:
-    with WorldState(tmp_path, sample.genesis, separators=FOUR.separators) as state:
+    with WorldState(tmp_path, sample.genesis, rules=FOUR.trees) as state:
         with pytest.raises(BlockRejected, match="block 2: the world state is at block 0"):
             state.prepare(*sample.blocks[1])
         prepared = state.prepare(*sample.blocks[0])
@@ -255,7 +255,7 @@ def test_messages_belong_to_the_first_block_of_a_checkpoint(state: WorldState) -
 def test_a_genesis_with_another_archive_root_is_refused_with_both_roots(tmp_path: Path) -> None:
     genesis = genesis_record()
     with pytest.raises(StartError, match=rf"archive root computed .* 0x{genesis.archive_root.hex()}, .* 0x0+beef"):
-        WorldState(tmp_path, replace(genesis, archive_root=WRONG), separators=FOUR.separators)
+        WorldState(tmp_path, replace(genesis, archive_root=WRONG), rules=FOUR.trees)
     with open_state(tmp_path) as state:  # nothing was kept of the refused one
         assert state.check() == []
 
@@ -263,24 +263,24 @@ def test_a_genesis_with_another_archive_root_is_refused_with_both_roots(tmp_path
 def test_prefilled_data_makes_another_genesis(tmp_path: Path) -> None:
     prefilled = replace(genesis_record(), prefilled_public_data=((WRONG, WRONG),))
     with pytest.raises(StartError, match="computed from the prefilled public data"):
-        WorldState(tmp_path, prefilled, separators=FOUR.separators)
+        WorldState(tmp_path, prefilled, rules=FOUR.trees)
 
 
 def test_prefilled_data_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     twice = replace(genesis_record(), prefilled_public_data=((WRONG, WRONG), (WRONG, WRONG)))
     with pytest.raises(StartError, match="repeat"):
-        WorldState(tmp_path, twice, separators=FOUR.separators)
+        WorldState(tmp_path, twice, rules=FOUR.trees)
 
 
 def test_the_trees_of_another_chain_are_refused(sample: SampleBlocks, tmp_path: Path) -> None:
     open_state(tmp_path).close()
     with pytest.raises(DataDirectoryError, match="holds the trees of another chain"):
-        WorldState(tmp_path, sample.genesis, separators=FOUR.separators)
+        WorldState(tmp_path, sample.genesis, rules=FOUR.trees)
 
 
 def test_a_second_opening_is_refused(state: WorldState) -> None:
     with pytest.raises(DataDirectoryError, match="in use by another fastnode process"):
-        WorldState(state.path.parent, genesis_record(), separators=FOUR.separators)
+        WorldState(state.path.parent, genesis_record(), rules=FOUR.trees)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def whole_block(record: dict[str, Any]) -> L2Block:
 def open_replay(recorded: dict[str, Any], sample: SampleBlocks, directory: Path) -> WorldState:
     """The state after all blocks of a live chain."""
     if recorded["name"] == SAMPLE_REPLAY:
-        state = WorldState(directory, sample.genesis, cache_mb=16, separators=FOUR.separators)
+        state = WorldState(directory, sample.genesis, cache_mb=16, rules=FOUR.trees)
         sample.apply(state, upto=len(sample.blocks))
         return state
     blocks = [whole_block(record) for record in recorded["blocks"]]
@@ -72,7 +72,7 @@ def open_replay(recorded: dict[str, Any], sample: SampleBlocks, directory: Path)
         (),
         {},
     )
-    state = WorldState(directory, genesis, cache_mb=16, separators=FOUR.separators)
+    state = WorldState(directory, genesis, cache_mb=16, rules=FOUR.trees)
     for block in blocks:
         first = block.index_within_checkpoint == 0
         messages = recorded["messages"].get(str(block.checkpoint_number), []) if first else []
@@ -154,7 +154,7 @@ def test_appended_leaves_have_the_roots_and_paths_of_the_reference(vectors: dict
     for number, case in enumerate(vectors["trees"]["append"]):
         leaves = numbers(case["seed"])
         with open_state(tmp_path / str(number)) as state:
-            forest = Forest.within(16, FOUR.separators)
+            forest = Forest.within(16, FOUR.trees)
             tree = forest.note_hashes if case["tree"] == "NOTE_HASH_TREE" else forest.messages
             size = 0
             for batch, step in zip(case["batches"], case["steps"], strict=True):

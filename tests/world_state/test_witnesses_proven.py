@@ -125,7 +125,7 @@ def grow(verifier: Verifier, directory: Path, shape: ChainShape, *, cache_mb: in
     path = directory / "chain.jsonl"
     write_synthetic_chain(path, shape)
     with ChainFileSource(path) as source:
-        state = WorldState(directory, source.genesis, cache_mb=cache_mb, separators=FOUR.separators)
+        state = WorldState(directory, source.genesis, cache_mb=cache_mb, rules=FOUR.trees)
         try:
             follower = Follower(verifier, source, state)
             follower.follow()
@@ -145,7 +145,7 @@ def reopened(chain: Chain, directory: Path, *, cache_mb: int) -> Chain:
     """The same trees read back from disk."""
     chain.state.close()
     with ChainFileSource(directory / "chain.jsonl") as source:
-        return Chain(WorldState(directory, source.genesis, cache_mb=cache_mb, separators=FOUR.separators), chain.model)
+        return Chain(WorldState(directory, source.genesis, cache_mb=cache_mb, rules=FOUR.trees), chain.model)
 
 
 # ---- one question and its proof -----------------------------------------------------------------

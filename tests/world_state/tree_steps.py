@@ -30,7 +30,7 @@ class TreeSteps:
 
     def __init__(self, path: Path, release: Release) -> None:
         self._database = SharedDatabase.open(path, create=True)
-        self.forest = forest = Forest.within(16, release.separators)
+        self.forest = forest = Forest.within(16, release.trees)
         self.by_name = {
             "notes": forest.note_hashes,
             "messages": forest.messages,

@@ -54,6 +54,7 @@ class Program:
         *,
         copy_gas: int = 3,
         point_gas: int = 270,
+        bitwise_gas: int = 3,
         members: int = 3,
         point_flags: bool = True,
         bounds_reads: bool = True,
@@ -61,7 +62,7 @@ class Program:
         if not isinstance(bytecode, bytes):
             raise TypeError(f"bytecode must be bytes, not {type(bytecode).__name__}")
         self.bytecode = bytecode
-        self.rules = Rules(copy_gas, point_gas, members, point_flags, bounds_reads)
+        self.rules = Rules(copy_gas, point_gas, bitwise_gas, members, point_flags, bounds_reads)
         self._decoded: dict[int, Instruction] = {}
 
     def instruction_at(self, pc: int) -> Instruction:

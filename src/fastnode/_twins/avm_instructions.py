@@ -74,12 +74,13 @@ class Instruction(NamedTuple):
 
 class Rules(NamedTuple):
     """Differences between releases: L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies, L2 gas of ECADD,
-    members of an instance that GETCONTRACTINSTANCE knows, whether points of ECADD have flags that say that they are
-    infinity (without, (0, 0) is infinity), and whether copies halt where they read beyond memory (else zeros are
-    there)."""
+    L2 gas of AND, OR and XOR for each byte of their operands, members of an instance that GETCONTRACTINSTANCE knows,
+    whether points of ECADD have flags that say that they are infinity (without, (0, 0) is infinity), and whether copies
+    halt where they read beyond memory (else zeros are there)."""
 
     copy_gas: int = 3
     point_gas: int = 270
+    bitwise_gas: int = 3
     members: int = 3
     point_flags: bool = True
     bounds_reads: bool = True
@@ -173,6 +174,8 @@ CHARGED_OPERANDS: Final = 7
 _USUAL_RULES: Final = Rules()
 #: Their one immediate is the gas for each field.
 _COPIES: Final = ("CALLDATACOPY", "RETURNDATACOPY")
+#: Their one immediate is the gas for each byte of an operand.
+_BITWISE: Final = ("AND", "OR", "XOR")
 
 # ---- decoding -----------------------------------------------------------------------------------------
 
@@ -189,17 +192,21 @@ def decode(bytecode: bytes, pc: int, rules: Rules = _USUAL_RULES) -> Instruction
     return Instruction(
         name=layout.name,
         addresses=tuple(operands[: layout.address_count]),
-        immediates=(
-            (rules.copy_gas,)
-            if layout.name in _COPIES
-            else tuple(value % MODULUS for value in operands[layout.address_count :])
-        ),
+        immediates=_immediates(layout, operands[layout.address_count :], rules),
         relative=tuple(_is_relative(mode, index) for index in indices),
         indirect=tuple(_is_indirect(mode, index) for index in indices),
         l2_gas=layout.l2_gas + _addressing_gas(mode),
         da_gas=layout.da_gas,
         size=layout.size,
     )
+
+
+def _immediates(layout: Layout, values: list[int], rules: Rules) -> tuple[int, ...]:
+    if layout.name in _COPIES:
+        return (rules.copy_gas,)
+    if layout.name in _BITWISE:
+        return (rules.bitwise_gas,)
+    return tuple(value % MODULUS for value in values)
 
 
 def _layout_at(bytecode: bytes, pc: int, rules: Rules) -> Layout:

@@ -105,14 +105,13 @@ _comparison("LTE", lambda a, b: a <= b)
 
 # ---- bits ---------------------------------------------------------------------------------------------
 
-_BITWISE_GAS_PER_BYTE: Final = 3
 _TAG_BYTES: Final = {FF: 0, U1: 1, U8: 1, U16: 2, U32: 4, U64: 8, U128: 16}
 
 
 def _bitwise(name: str, compute: Callable[[int, int], int], *, exception: str) -> None:
-    def handler(call: Call, a: int, b: int, dst: int) -> None:
+    def handler(call: Call, a: int, b: int, dst: int, gas_per_byte: int) -> None:
         left, right = call.read(a), call.read(b)
-        call.pay(_BITWISE_GAS_PER_BYTE * _TAG_BYTES[left.tag])
+        call.pay(gas_per_byte * _TAG_BYTES[left.tag])
         if left.tag != right.tag or left.tag == FF:
             reason = _mismatch(left, right) if left.tag != right.tag else _NO_BITWISE_FIELDS
             raise CallHalted(f"Bitwise {name} {exception}: Bitwise Exception: {name}, {reason}")

@@ -18,6 +18,7 @@ from fastnode.api.node_facts import get_node_info, get_protocol_contract_address
 from fastnode.api.outbox_witness import OutboxRoots, witness_method
 from fastnode.api.receipts import NO_TXS, Receipts, TxKnowledge, TxNotes, effect_in_five
 from fastnode.archiver import forms
+from fastnode.archiver.messages import checkpoint_of_index
 from fastnode.jsonrpc.methods import OTHER_FORM, Context, Gone, Method, Parameter, Signature, common
 from fastnode.kernels import block_text
 from fastnode.values.choices import Options
@@ -64,7 +65,7 @@ def _get_tips(context: Context) -> bytes:
 
 def _message_checkpoint(view: View, message: bytes) -> bytes | None:
     index = view.chain.l1_to_l2_message_index(message)
-    return None if index is None else b"%d" % (index // L1_TO_L2_MESSAGES_PER_CHECKPOINT + 1)
+    return None if index is None else b"%d" % checkpoint_of_index(view.chain, index)
 
 
 def _is_message_synced(view: View, message: bytes) -> bytes:

@@ -20,6 +20,7 @@ import orjson
 
 from fastnode.archiver import layout
 from fastnode.archiver.entries import Entries, block_entries, checkpoint_entries, message_entries
+from fastnode.archiver.messages import first_index_after, in_hash_before
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.records import BlockInfo, StoredCheckpoint, StoredTransaction
 from fastnode.archiver.source import ChainRecord, GenesisRecord
@@ -34,9 +35,9 @@ from fastnode.protocol.checkpoint import (
     L1PublishedData,
     PublishedCheckpoint,
     block_headers_hash,
+    header_in_hash,
 )
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader
-from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash
 from fastnode.records import dataclass
 
@@ -343,7 +344,8 @@ class ChainCheck:
             )
             messages = view.l1_to_l2_messages(number)
             check_messages(number, messages)
-            self._compare(f"checkpoint {number}", message_entries(number, messages))
+            first_index = first_index_after(view, parent.number, number)
+            self._compare(f"checkpoint {number}", message_entries(number, messages, first_index))
             if infos[0].number < view.oldest_body:
                 self._check_pruned(infos, messages)
                 return
@@ -381,7 +383,9 @@ class ChainCheck:
         require(where, "blocks", (infos[0].number, len(infos)), (stored.start_block, stored.block_count))
         in_header = block_headers_hash([info.hash for info in infos], self._view.chain.release.separators.block_headers)
         require(where, "header.blockHeadersHash", header.block_headers_hash, in_header)
-        require(where, "header.inHash", header.in_hash, in_hash(messages))
+        before = in_hash_before(self._view, number)
+        expected = header_in_hash(self._view.chain.release, messages, before)
+        require(where, f"header.{header.in_hash_name}", header.in_hash, expected)
         out_hash = checkpoint_out_hash([self._view.l2_to_l1_messages_of_block(info.number) or [] for info in infos])
         require(where, "header.epochOutHash", header.epoch_out_hash, self._epoch_out_hash(header, out_hash))
         require(where, "out hash", stored.out_hash, out_hash)

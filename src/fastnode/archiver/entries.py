@@ -15,7 +15,6 @@ from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint, 
 from fastnode.archiver.rendering import render, render_block_messages
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import CommitteeAttestation, L1PublishedData, PublishedCheckpoint
-from fastnode.protocol.messages import first_message_index
 
 __all__ = [
     "Entries",
@@ -83,18 +82,23 @@ def block_keys(info: BlockInfo, tx_hashes: Sequence[bytes]) -> list[bytes]:
     return keys
 
 
-def message_entries(checkpoint_number: int, messages: Sequence[bytes]) -> Entries:
-    """The L1->L2 messages of a checkpoint; nothing at all when it has none."""
+def message_entries(
+    checkpoint_number: int, messages: Sequence[bytes], first_index: int, earlier: Sequence[bytes] = ()
+) -> Entries:
+    """Return the entries of L1->L2 messages that a block of a checkpoint appends; none at all for none.
+
+    ``first_index``: leaf index of the first; ``earlier``: messages of the checkpoint's blocks before.
+    """
     if not messages:
         return {}
-    first = first_message_index(checkpoint_number)
-    entries = {layout.MESSAGE + message: layout.encode_index(first + i) for i, message in enumerate(messages)}
-    entries[layout.l1_to_l2_key(checkpoint_number)] = b"".join(messages)
+    entries = {layout.MESSAGE + message: layout.encode_index(first_index + i) for i, message in enumerate(messages)}
+    entries[layout.l1_to_l2_key(checkpoint_number)] = b"".join((*earlier, *messages))
     return entries
 
 
-def message_keys(checkpoint_number: int, messages: Sequence[bytes]) -> list[bytes]:
-    return [layout.l1_to_l2_key(checkpoint_number), *(layout.MESSAGE + message for message in messages)]
+def message_keys(messages: Sequence[bytes]) -> list[bytes]:
+    """Return the keys of the indexes of these messages."""
+    return [layout.MESSAGE + message for message in messages]
 
 
 def publication_json(l1: L1PublishedData, attestations: Sequence[CommitteeAttestation]) -> tuple[bytes, bytes]:

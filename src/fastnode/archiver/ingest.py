@@ -31,6 +31,13 @@ from fastnode.archiver.entries import (
 )
 from fastnode.archiver.gathered_run import GatheredBlock, GatheredRun, RunSize
 from fastnode.archiver.hooks import IndexWriter, StateApplier
+from fastnode.archiver.messages import (
+    first_index_after,
+    has_compact_messages,
+    in_hash_before,
+    messages_by_block,
+    messages_of_stored_block,
+)
 from fastnode.archiver.packing import packing_step
 from fastnode.archiver.progress import IngestionProgress
 from fastnode.archiver.pruning import prune_step
@@ -82,6 +89,8 @@ class _CheckedCheckpoint:
 
     infos: Sequence[BlockInfo]
     new_blocks: Sequence[L2Block]
+    #: L1->L2 messages that each of ``new_blocks`` appends.
+    messages: Sequence[Sequence[bytes]]
     record: Entries
 
 
@@ -250,9 +259,7 @@ class Ingestor:
         return 1
 
     def _stored_block_with_messages(self, number: int) -> tuple[L2Block, Sequence[bytes]]:
-        block = stored_block(self.view, number)
-        is_first = block.index_within_checkpoint == 0
-        return block, self.view.l1_to_l2_messages(block.checkpoint_number) if is_first else ()
+        return stored_block(self.view, number), messages_of_stored_block(self.view, number)
 
     # ---- checkpoints ---------------------------------------------------------------------
 
@@ -268,7 +275,7 @@ class Ingestor:
                 return 0
             with self.progress.phase("verify"):
                 checked = self._check_checkpoint(published, messages)
-            self._store_checkpoint(published.checkpoint.number, checked, messages)
+            self._store_checkpoint(published.checkpoint.number, checked)
             return len(checked.new_blocks)
 
     def check_checkpoint(self, published: PublishedCheckpoint, messages: Sequence[bytes]) -> None:
@@ -281,7 +288,9 @@ class Ingestor:
         last = view.checkpoint(view.tips.checkpointed.checkpoint.number)
         parent = stored_info(self.view, last.last_block if last else 0)
         require(f"checkpoint {checkpoint.number}", "number", checkpoint.number, parent.checkpoint_number + 1)
-        check_new_messages(self.view, checkpoint.number, messages)
+        first_index = first_index_after(view, parent.number, checkpoint.number)
+        is_new = not checkpoint.blocks or checkpoint.blocks[0].number > view.tip_number
+        check_new_messages(self.view, checkpoint.number, messages, first_index)
         verifier = self._verifier(parent)
         seen: set[bytes] = set()
         for block in checkpoint.blocks:
@@ -291,13 +300,17 @@ class Ingestor:
             else:
                 require_unknown(self.view, block, seen)
         self._check_following_block(verifier)
-        if checkpoint.blocks and checkpoint.blocks[0].number <= view.tip_number:
+        if not is_new:
             require_same_messages(self.view, checkpoint.number, messages)
+        shared = messages_by_block(view, checkpoint.blocks, messages) if checkpoint.blocks else []
         epoch = checkpoint.header.slot_number // view.chain.epoch_duration
-        out_hash = verifier.check_checkpoint(checkpoint, messages, self._out_hashes_of_epoch(epoch))
+        in_hash = in_hash_before(view, checkpoint.number)
+        out_hash = verifier.check_checkpoint(checkpoint, messages, self._out_hashes_of_epoch(epoch), in_hash)
+        stored_count = max(0, view.tip_number - parent.number)
         return _CheckedCheckpoint(
             infos=verifier.infos,
-            new_blocks=checkpoint.blocks[max(0, view.tip_number - parent.number) :],
+            new_blocks=checkpoint.blocks[stored_count:],
+            messages=shared[stored_count:],
             record=checkpoint_entries(published, header_hash=checkpoint.header.hash(), out_hash=out_hash),
         )
 
@@ -312,7 +325,7 @@ class Ingestor:
         checkpoints = (self.view.checkpoint(number) for number in self.view.checkpoint_numbers_of_epoch(epoch))
         return [checkpoint.out_hash for checkpoint in checkpoints if checkpoint is not None]
 
-    def _store_checkpoint(self, number: int, checked: _CheckedCheckpoint, messages: Sequence[bytes]) -> None:
+    def _store_checkpoint(self, number: int, checked: _CheckedCheckpoint) -> None:
         self._open_checkpoint = None
         tip_before = self.view.tip_number
         if not checked.new_blocks:
@@ -320,13 +333,13 @@ class Ingestor:
             return
         new_infos = checked.infos[-len(checked.new_blocks) :]
         try:
-            for block, info in zip(checked.new_blocks, new_infos, strict=True):
+            for block, info, messages in zip(checked.new_blocks, new_infos, checked.messages, strict=True):
                 is_last = block is checked.new_blocks[-1]
                 self._store_block(
                     GatheredBlock(
                         block,
                         info,
-                        messages if info.index_within_checkpoint == 0 else (),
+                        messages,
                         record=checked.record if is_last else {},
                         checkpointed=number if is_last else None,
                         return_to=tip_before,
@@ -382,17 +395,19 @@ class Ingestor:
     def add_block(self, block: L2Block, messages: Sequence[bytes] = ()) -> bool:
         """Store a proposed block behind the newest one; returns False when it is stored already.
 
-        ``messages``: the L1->L2 messages of its checkpoint, if it is the checkpoint's first block.
+        ``messages``: the L1->L2 messages that it appends: those of its checkpoint, if it is the checkpoint's first
+        block, or its own where messages are compact.
         """
         with self._lock:
             if 1 <= block.number <= self.view.tip_number:
                 require_same_block(self.view, block_info(block, block.hash()))
-                if block.index_within_checkpoint == 0 and messages:
+                if block.index_within_checkpoint == 0 and messages and not has_compact_messages(self.view):
                     require_same_messages(self.view, block.checkpoint_number, messages)
                 return False
             is_first = block.index_within_checkpoint == 0
-            if is_first:
-                check_new_messages(self.view, block.checkpoint_number, messages)
+            if is_first or has_compact_messages(self.view):
+                first_index = first_index_after(self.view, self.view.tip_number, block.checkpoint_number)
+                check_new_messages(self.view, block.checkpoint_number, messages, first_index)
             elif messages:
                 raise BlockRejected(f"block {block.number}: L1->L2 messages given, expected none after a first block")
             verifier = self._verifier_for_next_block(is_first=is_first)
@@ -465,7 +480,10 @@ class Ingestor:
         """Entries of a block in the chain database, and the tips after it."""
         info = checked.info
         entries = block_entries(checked.block, info.hash, epoch_duration=self.view.chain.epoch_duration)
-        entries |= message_entries(info.checkpoint_number, checked.messages)
+        if checked.messages:
+            first = first_index_after(self.view, info.number - 1, info.checkpoint_number)
+            earlier = self.view.l1_to_l2_messages(info.checkpoint_number) if info.index_within_checkpoint else ()
+            entries |= message_entries(info.checkpoint_number, checked.messages, first, earlier)
         entries |= checked.record
         tips = self.view.stored_tips()._replace(proposed_block=info.number)
         if checked.checkpointed is not None:
@@ -715,10 +733,14 @@ class Ingestor:
         checkpoint = view.checkpoint(info.checkpoint_number)
         if checkpoint is not None:
             keys += checkpoint_keys(checkpoint)
-        if info.index_within_checkpoint == 0:
-            keys += message_keys(info.checkpoint_number, view.l1_to_l2_messages(info.checkpoint_number))
-        for key in keys:
+        messages = messages_of_stored_block(view, number)
+        for key in (*keys, *message_keys(messages)):
             batch.delete(key)
+        if messages:
+            # The blocks that stay have the messages before those of this one.
+            whole = view.l1_to_l2_messages(info.checkpoint_number)
+            key, kept = layout.l1_to_l2_key(info.checkpoint_number), whole[: whole.index(messages[0])]
+            batch.put(key, b"".join(kept)) if kept else batch.delete(key)
 
     def _finish_interrupted_undo(self) -> None:
         target = self.view.get(layout.KEY_UNDO)

@@ -17,7 +17,7 @@ from fastnode.archiver.records import BlockInfo, StoredCheckpoint
 from fastnode.errors import BlockRejected
 from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX, BlobSponge, block_blob_fields
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.checkpoint import Checkpoint, block_headers_hash
+from fastnode.protocol.checkpoint import Checkpoint, block_headers_hash, header_in_hash, header_type
 from fastnode.protocol.constants import (
     BLOCKS_PER_CHECKPOINT_MAX,
     CHECKPOINTS_PER_EPOCH_MAX,
@@ -34,8 +34,8 @@ from fastnode.protocol.constants import (
     REVERT_CODE_MAX,
 )
 from fastnode.protocol.effects import TXS_PER_BLOCK_MAX, TxEffect
+from fastnode.protocol.effects_tree import effects_root
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
-from fastnode.protocol.messages import first_message_index, in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.releases import Release
 
@@ -134,6 +134,7 @@ class CheckpointVerifier:
     def pass_block(self, block: L2Block, block_hash: bytes) -> BlockInfo:
         """Take the next block into account.  Unchecked, except for the blob sponge hash, which comes by the way."""
         if self._full:
+            self._check_effects_root(f"block {block.number}", block)
             self._absorb(f"block {block.number}", block)
         info = block_info(block, block_hash)
         self.infos.append(info)
@@ -190,6 +191,14 @@ class CheckpointVerifier:
             _check_limits(f"{where}: transaction {index}", effect)
         require(where, "header.totalFees", block.header.total_fees, block.body.total_fees)
 
+    def _check_effects_root(self, where: str, block: L2Block) -> None:
+        given, has_root = block.header.tx_effects_tree_root, self._release.trees.has_effects_root
+        if (given is not None) is not has_root:
+            expected = "none" if given is not None else "a root over the effects"
+            reject(where, "header.txEffectsTreeRoot", given or "missing", expected)
+        if given is not None:
+            require(where, "header.txEffectsTreeRoot", given, effects_root(block.body.tx_effects))
+
     def _absorb(self, where: str, block: L2Block) -> None:
         try:
             fields = block_blob_fields(block)
@@ -204,12 +213,17 @@ class CheckpointVerifier:
     # ---- the checkpoint ------------------------------------------------------------------
 
     def check_checkpoint(
-        self, checkpoint: Checkpoint, messages: Sequence[bytes], earlier_out_hashes: Sequence[bytes]
+        self,
+        checkpoint: Checkpoint,
+        messages: Sequence[bytes],
+        earlier_out_hashes: Sequence[bytes],
+        in_hash_before: bytes = ZERO_FIELD,
     ) -> bytes:
         """Check a checkpoint whose blocks have all been passed; returns its own out hash.
 
         ``messages`` are its L1->L2 messages without padding, ``earlier_out_hashes`` the out hashes of the
-        checkpoints before it in the same epoch.
+        checkpoints before it in the same epoch, ``in_hash_before`` the rolling hash of the Inbox after the checkpoint
+        before it, in a release whose headers have it.
         """
         where = f"checkpoint {checkpoint.number}"
         if self._first is None or self._last is None:
@@ -220,7 +234,8 @@ class CheckpointVerifier:
         out_hash = checkpoint_out_hash(self._messages)
         if self._full:
             self._check_header(where, checkpoint)
-            _check_message_hashes(where, checkpoint, messages, [*earlier_out_hashes, out_hash])
+            expected = header_in_hash(self._release, messages, in_hash_before)
+            _check_message_hashes(where, checkpoint, expected, [*earlier_out_hashes, out_hash])
         return out_hash
 
     def _check_header(self, where: str, checkpoint: Checkpoint) -> None:
@@ -231,6 +246,7 @@ class CheckpointVerifier:
         hashes = [info.hash for info in self.infos]
         in_header = block_headers_hash(hashes, self._release.separators.block_headers)
         require(where, "header.blockHeadersHash", header.block_headers_hash, in_header)
+        require(where, "header: form", type(header).__name__, header_type(self._release).__name__)
         require(where, "header: whether it counts fees", header.accumulated_fees is not None, self._release.counts_fees)
         if header.accumulated_fees is not None:
             require(where, "header.accumulatedFees", header.accumulated_fees, self._fees)
@@ -243,11 +259,11 @@ class CheckpointVerifier:
 
 
 def _check_message_hashes(
-    where: str, checkpoint: Checkpoint, messages: Sequence[bytes], out_hashes: Sequence[bytes]
+    where: str, checkpoint: Checkpoint, expected_in_hash: bytes, out_hashes: Sequence[bytes]
 ) -> None:
     header = checkpoint.header
     require_at_most(where, "number of checkpoints in its epoch", len(out_hashes), CHECKPOINTS_PER_EPOCH_MAX)
-    require(where, "header.inHash", header.in_hash, in_hash(messages))
+    require(where, f"header.{header.in_hash_name}", header.in_hash, expected_in_hash)
     require(where, "header.epochOutHash", header.epoch_out_hash, epoch_out_hash(out_hashes))
 
 
@@ -374,11 +390,13 @@ def require_unknown(view: ChainView, block: L2Block, seen: set[bytes]) -> None:
         seen.add(effect.tx_hash)
 
 
-def check_new_messages(view: ChainView, checkpoint_number: int, messages: Sequence[bytes]) -> None:
-    """The messages of a checkpoint that is not stored yet."""
+def check_new_messages(view: ChainView, checkpoint_number: int, messages: Sequence[bytes], first_index: int) -> None:
+    """Check messages of a checkpoint that is not whole yet; those that are stored must be at their index.
+
+    ``first_index``: leaf index of the first.
+    """
     check_messages(checkpoint_number, messages)
-    first = first_message_index(checkpoint_number)
-    for index, message in enumerate(messages, first):
+    for index, message in enumerate(messages, first_index):
         known = view.l1_to_l2_message_index(message)
         if known is not None:
             require(f"checkpoint {checkpoint_number}: L1->L2 message {show(message)}", "index", index, known)
@@ -387,6 +405,10 @@ def check_new_messages(view: ChainView, checkpoint_number: int, messages: Sequen
 def require_same_messages(view: ChainView, checkpoint_number: int, messages: Sequence[bytes]) -> None:
     stored = view.l1_to_l2_messages(checkpoint_number)
     where = f"checkpoint {checkpoint_number}, known already"
-    require(where, "number of L1->L2 messages", len(messages), len(stored))
-    for index, (given, known) in enumerate(zip(messages, stored, strict=True)):
+    is_whole = checkpoint_number <= view.tips.checkpointed.checkpoint.number
+    if is_whole or not view.chain.release.trees.has_compact_messages:
+        require(where, "number of L1->L2 messages", len(messages), len(stored))
+    elif len(messages) < len(stored):
+        reject(where, "number of L1->L2 messages", len(messages), f"at least {len(stored)}")
+    for index, (given, known) in enumerate(zip(messages, stored, strict=False)):
         require(where, f"L1->L2 message {index}", given, known)

@@ -17,17 +17,19 @@ from fastnode.protocol.blobs import BlobSponge, block_blob_fields, checkpoint_en
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import (
     Checkpoint,
-    CheckpointHeader,
     L1PublishedData,
     PublishedCheckpoint,
     accumulated_fees,
     block_headers_hash,
+    header_in_hash,
+    header_type,
 )
+from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_BLOCK_MAX
 from fastnode.protocol.effects import Body, TxEffect
+from fastnode.protocol.effects_tree import effects_root
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GlobalVariables, StateReference
 from fastnode.protocol.kzg import BLOB_BYTES, KnownSum, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
-from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.releases import Release
 from fastnode.world_state.apply import BlockDraft
@@ -39,12 +41,23 @@ __all__ = ["CheckpointDraft"]
 class CheckpointDraft:
     """A checkpoint in the making.  ``variables`` are those of its blocks; their block number is not looked at.
 
-    ``messages``: the L1 to L2 messages that it adds, without padding.
+    ``messages``: the L1 to L2 messages that it adds, without padding; ``in_hash_before``: the rolling hash of the Inbox
+    before them, in a release whose headers have it.
     """
 
-    def __init__(self, variables: GlobalVariables, number: int, messages: Sequence[bytes], release: Release) -> None:
+    def __init__(
+        self,
+        variables: GlobalVariables,
+        number: int,
+        messages: Sequence[bytes],
+        release: Release,
+        in_hash_before: bytes = ZERO_FIELD,
+    ) -> None:
         self._variables = variables
         self._release = release
+        self._in_hash_before = in_hash_before
+        #: Of ``messages``, those that no block has taken yet.
+        self._waiting = tuple(messages)
         self._sponge = BlobSponge()
         self._fields: list[bytes] = []
         self.number = number
@@ -54,9 +67,17 @@ class CheckpointDraft:
         self.commitments: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, blocks: Sequence[L2Block], messages: Sequence[bytes], release: Release) -> CheckpointDraft:
+    def of(
+        cls,
+        blocks: Sequence[L2Block],
+        messages: Sequence[bytes],
+        release: Release,
+        in_hash_before: bytes = ZERO_FIELD,
+    ) -> CheckpointDraft:
         """Make it of blocks that are stored already: all of one checkpoint."""
-        draft = cls(blocks[0].header.global_variables, blocks[0].checkpoint_number, messages, release)
+        first = blocks[0]
+        draft = cls(first.header.global_variables, first.checkpoint_number, messages, release, in_hash_before)
+        draft._waiting = ()
         draft.blocks = list(blocks)
         draft._fields = [block_blob_fields(block) for block in blocks]
         return draft
@@ -72,16 +93,20 @@ class CheckpointDraft:
         """
         index, body = len(self.blocks), Body(tuple(effects))
         variables = self.variables_of_block(state.block_number + 1)
+        rules = self._release.trees
+        root = effects_root(body.tx_effects) if rules.has_effects_root else None
 
         def seal(last_archive: AppendOnlyTreeSnapshot, after: StateReference) -> BlockHeader:
-            unsealed = BlockHeader(last_archive, after, ZERO_FIELD, variables, body.total_fees, mana)
+            unsealed = BlockHeader(last_archive, after, ZERO_FIELD, variables, body.total_fees, mana, root)
             fields = block_blob_fields(L2Block(last_archive, unsealed, body, self.number, index))
             self._sponge = self._sponge.absorb(fields)
             self._fields.append(fields)
             return replace(unsealed, sponge_blob_hash=self._sponge.squeeze())
 
         draft = BlockDraft(body, self.number, index)
-        block, _ = state.build(draft, self.messages if index == 0 else (), seal)
+        most = L1_TO_L2_MESSAGES_PER_BLOCK_MAX if rules.has_compact_messages else len(self._waiting)
+        block, _ = state.build(draft, self._waiting[:most], seal)
+        self._waiting = self._waiting[most:]
         self.blocks.append(block)
         return block
 
@@ -116,13 +141,13 @@ class CheckpointDraft:
         first, last = self.blocks[0].header, self.blocks[-1]
         variables = self._variables
         self._commit_to_blobs(known)
-        header = CheckpointHeader(
+        header = header_type(self._release)(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash(
                 [block.hash() for block in self.blocks], self._release.separators.block_headers
             ),
             blobs_hash=blobs_hash([versioned_hash(commitment) for commitment in self.commitments]),
-            in_hash=in_hash(self.messages),
+            in_hash=header_in_hash(self._release, self.messages, self._in_hash_before),
             epoch_out_hash=epoch_out_hash([*earlier_out_hashes, self.out_hash]),
             slot_number=variables.slot_number,
             timestamp=variables.timestamp,

@@ -39,13 +39,14 @@ from fastnode.protocol.checkpoint import (
     PublishedCheckpoint,
     accumulated_fees,
     block_headers_hash,
+    header_in_hash,
+    header_type,
 )
 from fastnode.protocol.effects import Body, TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_tips
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
 from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
-from fastnode.protocol.messages import in_hash
 from fastnode.protocol.out_hash import checkpoint_out_hash, epoch_out_hash, messages_of_block
 from fastnode.protocol.releases import FOUR, Release, shipped_contracts
 from fastnode.protocol.tips import BlockId, CheckpointId, L2Tips, TipId
@@ -273,13 +274,13 @@ class SyntheticChain:
         epoch = variables.slot_number // EPOCH_SLOTS
         earlier = self._out_hashes.get(epoch, [])
         self._out_hashes = {epoch: [*earlier, checkpoint_out_hash([messages_of_block(block) for block in blocks])]}
-        return CheckpointHeader(
+        return header_type(self._release)(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash(
                 [item.block_hash or item.block.hash() for item in made], self._release.separators.block_headers
             ),
             blobs_hash=_blobs_hash(blocks) if self._shape.commitments else random_fields(self._network, 1),
-            in_hash=in_hash(messages),
+            in_hash=header_in_hash(self._release, messages),
             epoch_out_hash=epoch_out_hash(self._out_hashes[epoch]),
             slot_number=variables.slot_number,
             timestamp=variables.timestamp,
@@ -314,9 +315,9 @@ class SyntheticChain:
         slots = sorted(random_fields(self._network, 1) for _ in range(PREFILLED_ACCOUNTS))
         balance = PREFILLED_BALANCE.to_bytes(FIELD_BYTES, "big")
         prefilled = [PrefilledPublicData(slot, balance) for slot in slots]
-        built = genesis_of(prefilled, self._release.separators)
+        built = genesis_of(prefilled, self._release.trees)
         sample = self._sample_genesis
-        file = self._release.contracts_file
+        file = self._release.local_contracts_file
         shipped = None if file is None else shipped_contracts(file)
         record = {
             "header": built.header.to_json(),

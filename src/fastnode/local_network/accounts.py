@@ -71,7 +71,7 @@ TOKEN_ALLOW_LIST: Final = (
 
 def has_accounts(release: Release) -> bool:
     """True if a new network of the release begins with these accounts and contracts: those of 5.x are not known."""
-    return release.contracts_file is None
+    return release.local_contracts_file is None
 
 
 def setup_allow_list(release: Release) -> tuple[AllowedElement, ...]:

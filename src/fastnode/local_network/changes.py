@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import orjson
 
+from fastnode.archiver.messages import first_index_after, has_compact_messages
 from fastnode.errors import Refused, ValueRefused
 from fastnode.local_network.kept_state import OpenMessage, SnapshotRecord
-from fastnode.local_network.messages import fee_juice_deposit, message_hash, secret_hash_of
+from fastnode.local_network.messages import fee_juice_deposit, message_hash, messages_max, secret_hash_of
 from fastnode.local_network.synthetic import random_field, writes_effect
 from fastnode.mempool.ledger import balance_slot
-from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.fees import FEE_MAX, L1Fees
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.messages import first_message_index
@@ -337,9 +337,12 @@ class Changes:
                     network.mine_one(may_be_empty=True)
                 return sent
             place = len(network.kept.messages)
-            checkpoint, place = divmod(place, L1_TO_L2_MESSAGES_PER_CHECKPOINT)
-            checkpoint += chain.tips.checkpointed.checkpoint.number + 1
-            index = first_message_index(checkpoint) + place
+            next_checkpoint = chain.tips.checkpointed.checkpoint.number + 1
+            checkpoint = next_checkpoint + place // messages_max(chain)
+            if has_compact_messages(chain):
+                index = first_index_after(chain, chain.tip_number, next_checkpoint) + place
+            else:
+                index = first_message_index(checkpoint) + place % messages_max(chain)
             sent = SentMessage(message_hash(chain.chain, message, index), index, checkpoint)
             network.kept.messages.append(message)
             network.keep()

@@ -73,9 +73,9 @@ def setup_of(release: Release) -> Setup:
     """Beginning of a new network of the release.  Of another release than the recorded network's nothing is known that
     sets it up: it has the contracts of the protocol alone, and no account with funds."""
     recorded = read_setup()
-    if release.contracts_file is None:
+    if release.local_contracts_file is None:
         return recorded
-    contracts = shipped_contracts(release.contracts_file)
+    contracts = shipped_contracts(release.local_contracts_file)
     genesis = build_genesis([], contracts["classes"], contracts["instances"], release)
     info = {"nodeVersion": release.usual_version, "protocolContractAddresses": protocol_addresses(release)}
     chain = ChainRecord({**recorded.chain.node_info, **info}, recorded.chain.l1_constants)
@@ -127,7 +127,7 @@ class NewNetwork:
         for address, amount in self.funds.items():
             balances[balance_slot(address, release.addresses.fee_juice)] = amount.to_bytes(FIELD_BYTES, "big")
         prefilled = [PrefilledPublicData(slot, balances[slot]) for slot in sorted(balances)]
-        genesis = genesis_of(prefilled, release.separators)
+        genesis = genesis_of(prefilled, release.trees)
         return GenesisRecord.from_json(
             {
                 **recorded.to_json(),

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from fastnode.archiver.messages import first_index_after, has_compact_messages
 from fastnode.local_network.kept_state import OpenMessage
 from fastnode.protocol.constants import (
+    L1_TO_L2_MESSAGES_PER_BLOCK_MAX,
     L1_TO_L2_MESSAGES_PER_CHECKPOINT,
     SEPARATOR_SECRET_HASH,
 )
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.hashing import poseidon2_hash_with_separator, sha256_to_field
-from fastnode.protocol.messages import L1ToL2Message, first_message_index
+from fastnode.protocol.messages import L1ToL2Message
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainInfo, ChainView
@@ -39,11 +41,18 @@ def message_hash(chain: ChainInfo, message: OpenMessage, index: int) -> bytes:
     ).hash()
 
 
-def messages_of_checkpoint(chain: ChainInfo, messages: Sequence[OpenMessage], checkpoint_number: int) -> list[bytes]:
-    """Hashes of as many of ``messages`` as a checkpoint of this number can take, in order."""
-    first = first_message_index(checkpoint_number)
-    taken = messages[:L1_TO_L2_MESSAGES_PER_CHECKPOINT]
-    return [message_hash(chain, message, index) for index, message in enumerate(taken, first)]
+def messages_max(chain: ChainView) -> int:
+    """Return how many messages a checkpoint of one block can take."""
+    return L1_TO_L2_MESSAGES_PER_BLOCK_MAX if has_compact_messages(chain) else L1_TO_L2_MESSAGES_PER_CHECKPOINT
+
+
+def messages_of_checkpoint(
+    chain: ChainView, messages: Sequence[OpenMessage], parent_block: int, checkpoint_number: int
+) -> list[bytes]:
+    """Return the hashes of as many of ``messages`` as the checkpoint after a stored block can take, in order."""
+    first = first_index_after(chain, parent_block, checkpoint_number)
+    taken = messages[: messages_max(chain)]
+    return [message_hash(chain.chain, message, index) for index, message in enumerate(taken, first)]
 
 
 def fee_juice_deposit(fee_juice: bytes, to: bytes, amount: int, secret_hash: bytes) -> OpenMessage:
@@ -60,6 +69,9 @@ def secret_hash_of(secret: bytes) -> bytes:
 def open_messages(chain: ChainView, messages: list[OpenMessage]) -> list[OpenMessage]:
     """Messages in a state file that the newest checkpoint has not taken: a crash leaves the file as before that one."""
     newest = chain.tips.checkpointed.checkpoint.number
-    taken = chain.l1_to_l2_messages(newest) if newest else []
-    is_older = taken and taken == messages_of_checkpoint(chain.chain, messages[: len(taken)], newest)
+    stored = chain.checkpoint(newest)
+    taken = chain.l1_to_l2_messages(newest) if stored is not None else []
+    if stored is None or not taken:
+        return messages
+    is_older = taken == messages_of_checkpoint(chain, messages[: len(taken)], stored.start_block - 1, newest)
     return messages[len(taken) :] if is_older else messages

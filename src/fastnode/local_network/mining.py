@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.messages import in_hash_before
 from fastnode.building.budget import BuildingLimits, CheckpointBudget
 from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.building.checks import block_check
@@ -119,7 +120,8 @@ class Miner:
         mana: int,
         blob: KnownSum | None = None,
     ) -> None:
-        draft = CheckpointDraft(variables, number, messages, view.chain.chain.release)
+        before = in_hash_before(view.chain, number)
+        draft = CheckpointDraft(variables, number, messages, view.chain.chain.release, before)
         draft.seal_block(self._state(), effects, mana)
         chain = view.chain
         epoch = variables.slot_number // chain.chain.epoch_duration

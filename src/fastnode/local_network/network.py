@@ -42,7 +42,7 @@ from fastnode.local_network.forking import check_fork
 from fastnode.local_network.genesis import SetupBlock
 from fastnode.local_network.kept_state import SnapshotRecord, StateFile
 from fastnode.local_network.l1_away import L1AwayError
-from fastnode.local_network.messages import messages_of_checkpoint, open_messages
+from fastnode.local_network.messages import messages_max, messages_of_checkpoint, open_messages
 from fastnode.local_network.mining import Mined, Miner
 from fastnode.local_network.options import Fork, LocalNetworkOptions, options_of
 from fastnode.local_network.synthetic import balances_effect
@@ -50,7 +50,6 @@ from fastnode.local_network.transactions import TransactionNotes
 from fastnode.local_network.wallet_reads import WalletReads
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
-from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.tips import L2Tips
 from fastnode.protocol.tx import Tx
@@ -491,7 +490,7 @@ class LocalNetwork:
         """A block is stored."""
         self._rhythm = replace(self._rhythm, is_full=False)
         self.fees.on_block(mana)
-        taken = min(len(self.kept.messages), L1_TO_L2_MESSAGES_PER_CHECKPOINT)
+        taken = min(len(self.kept.messages), messages_max(self._ingestor.view))
         self.kept.messages = self.kept.messages[taken:]
         self._settle()
         self._keep()
@@ -499,7 +498,8 @@ class LocalNetwork:
     def _messages_of(self, checkpoint_number: int) -> Sequence[bytes]:
         if self.l1 is not None:
             return self.l1.messages_of(checkpoint_number)
-        return messages_of_checkpoint(self._ingestor.view.chain, self.kept.messages, checkpoint_number)
+        view = self._ingestor.view
+        return messages_of_checkpoint(view, self.kept.messages, view.tip_number, checkpoint_number)
 
     # ---- tips ------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import orjson
 from fastnode.kernels import encode
 from fastnode.protocol.contracts import ContractInstance, protocol_contracts_hash
 from fastnode.protocol.fields import FIELD_BYTES
-from fastnode.protocol.releases import FOUR
+from fastnode.protocol.releases import FOUR, Release
 from fastnode.records import dataclass
 
 if TYPE_CHECKING:
@@ -100,11 +100,11 @@ def _contracts_hash(chain_view: Any) -> bytes | None:
     stored = list(_stored_instances(chain_view))
     if hashlib.sha256(b"".join(stored)).digest() == _USUAL_CONTRACTS:
         return FOUR.contracts_hash
-    return _computed_hash(stored)
+    return _computed_hash(stored, chain_view.chain.release)
 
 
-def _computed_hash(stored: list[bytes]) -> bytes | None:
-    derived = [ContractInstance.from_json(orjson.loads(text)).computed_address() for text in stored]
+def _computed_hash(stored: list[bytes], release: Release) -> bytes | None:
+    derived = [ContractInstance.from_json(orjson.loads(text)).computed_address(release) for text in stored]
     return protocol_contracts_hash(derived) if derived else None
 
 

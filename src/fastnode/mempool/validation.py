@@ -466,7 +466,7 @@ def _instance_reason(tx: Tx, release: Release) -> str | None:
         except DecodeError:
             return MALFORMED_INSTANCE
         try:
-            if instance.computed_address() != instance.address:
+            if instance.computed_address(release) != instance.address:
                 return WRONG_ADDRESS
         except DecodeError:  # keys that are no curve point have no address
             return MALFORMED_INSTANCE

@@ -16,6 +16,7 @@ import orjson
 import pyarrow as pa
 
 from fastnode.archiver import layout
+from fastnode.archiver.messages import first_index_after, messages_of_stored_block
 from fastnode.archiver.queries import ChainView, stored_info
 from fastnode.archiver.records import BlockInfo, StoredBlock, StoredCheckpoint
 from fastnode.errors import DatabaseError
@@ -35,7 +36,6 @@ from fastnode.protocol.contracts import (
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import field_from_int, hex_text
 from fastnode.protocol.header import BlockHeader
-from fastnode.protocol.messages import first_message_index
 from fastnode.protocol.releases import Release
 
 __all__ = [
@@ -314,11 +314,11 @@ class Stripe:
         values.append(None if item.immutables_hash is None else hex_text(item.immutables_hash))
         _append(self._contracts["contract_instances"], values)
 
-    def add_messages(self, info: BlockInfo, messages: Sequence[bytes]) -> None:
-        """The messages from L1 of the checkpoint that begins with this block."""
-        first = first_message_index(info.checkpoint_number)
-        for index, message in enumerate(messages):
-            values = [info.number, info.timestamp, info.checkpoint_number, index, first + index, hex_text(message)]
+    def add_messages(self, info: BlockInfo, messages: Sequence[bytes], place: int, first_index: int) -> None:
+        """Add the messages from L1 that a block appends; the first is message ``place`` of its checkpoint."""
+        for offset, message in enumerate(messages):
+            values = [info.number, info.timestamp, info.checkpoint_number]
+            values += [place + offset, first_index + offset, hex_text(message)]
             _append(self._messages, values)
 
     def add_checkpoint(self, stored: StoredCheckpoint) -> None:
@@ -538,7 +538,9 @@ def stripes(
         sizes = stripe.add_block(block, _bodies(view, info), sizes)
         if info.index_within_checkpoint == 0:
             checkpoint = _checkpoint_of(view, number)
-            stripe.add_messages(info, view.l1_to_l2_messages(info.checkpoint_number))
+        if messages := messages_of_stored_block(view, number):
+            place = view.l1_to_l2_messages(info.checkpoint_number).index(messages[0])
+            stripe.add_messages(info, messages, place, first_index_after(view, number - 1, info.checkpoint_number))
         if checkpoint is not None and checkpoint.last_block == number:
             stripe.add_checkpoint(checkpoint)
         if stripe.bytes >= stripe_bytes or number == last:

@@ -26,6 +26,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from fastnode.archiver.messages import in_hash_before
 from fastnode.archiver.queries import ChainView, stored_block, stored_info
 from fastnode.errors import ExportError, VerificationError
 from fastnode.parquet.blob_fields import block_fields, fees_of, headers_of
@@ -33,10 +34,9 @@ from fastnode.parquet.columns import digest_of_rows, fields_of, stored_header, s
 from fastnode.parquet.files import RowReader, plain
 from fastnode.parquet.tables import BLOCK_NUMBER, TABLES, Table
 from fastnode.protocol.blobs import BlobSponge, absorb_each, block_blob_fields, squeeze_each
-from fastnode.protocol.checkpoint import CheckpointHeader
+from fastnode.protocol.checkpoint import CheckpointHeader, header_in_hash
 from fastnode.protocol.fields import FIELD_BYTES, hex_text
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, hash_each
-from fastnode.protocol.messages import in_hash
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.range_check import Leaves, RangeCheck, as_nodes
@@ -221,8 +221,10 @@ class Verifier:
             else:
                 start, stop = np.searchsorted(numbers, [number, number + 1]).tolist()
                 own = [fields[at : at + FIELD_BYTES] for at in range(start * 32, stop * 32, FIELD_BYTES)]
-            if in_hash(own) != header.in_hash:
-                raise ExportError(f"checkpoint {number}: its messages from L1 do not give the inHash of its header")
+            before = in_hash_before(self._chain, number)
+            if header_in_hash(self._chain.chain.release, own, before) != header.in_hash:
+                name = header.in_hash_name
+                raise ExportError(f"checkpoint {number}: its messages from L1 do not give the {name} of its header")
 
     # ---- trees ----------------------------------------------------------------------------------------
 

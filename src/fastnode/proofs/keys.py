@@ -47,6 +47,8 @@ class VerificationKeys:
     def of_release(cls, release: Release) -> Self:
         """ValueError if they do not lead to the root that the record names: it is damaged."""
         record, separator = release.circuits, release.separators.node
+        if "toRollup" not in record:
+            raise ValueError(f"the record of release {release.name} has no verification keys: no proof can be judged")
         to_rollup = _key(release, "toRollup", Circuit.TO_ROLLUP)
         to_public = _key(release, "toPublic", Circuit.TO_PUBLIC)
         index = record["toRollup"]["index"]

@@ -2,7 +2,8 @@
 
 The fields do not hold everything.  The archive root after a block is the ``lastArchive`` root of the next one, and
 after the last block it is what L1 says; the root of the message tree is only with the first block; slot, coinbase,
-fee recipient and gas fees are in the checkpoint header; fees, counts and the sponge hash follow from the rest.
+fee recipient and gas fees are in the checkpoint header; fees, counts, the sponge hash and the root over the effects
+follow from the rest.
 
 Everything is a claim: every root is recomputed before a block is stored.
 """
@@ -46,8 +47,10 @@ from fastnode.protocol.effects import (
     PublicLog,
     TxEffect,
 )
+from fastnode.protocol.effects_tree import effects_root
 from fastnode.protocol.fields import FIELD_BYTES, U32_BITS, ZERO_FIELD, first_non_canonical, split_fields
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GlobalVariables, StateReference
+from fastnode.protocol.releases import TreeRules
 from fastnode.records import dataclass
 
 __all__ = ["DecodedBlock", "checkpoint_of", "decode_blocks"]
@@ -100,8 +103,11 @@ class _Cursor:
         return self._fields[start * FIELD_BYTES : self.at * FIELD_BYTES]
 
 
-def decode_blocks(fields: bytes) -> tuple[DecodedBlock, ...]:
-    """The blocks in the joined fields of a checkpoint's blobs, zero padding included.  DecodeError."""
+def decode_blocks(fields: bytes, rules: TreeRules | None = None) -> tuple[DecodedBlock, ...]:
+    """Return the blocks in the joined fields of a checkpoint's blobs, zero padding included.  DecodeError.
+
+    ``rules``: those of the release; None: of one whose blocks but the first have no root of the message tree.
+    """
     if len(fields) % FIELD_BYTES:
         raise DecodeError(f"blob fields: {len(fields)} bytes")
     bad = first_non_canonical(fields)
@@ -109,10 +115,11 @@ def decode_blocks(fields: bytes) -> tuple[DecodedBlock, ...]:
         raise DecodeError(f"blob fields: field {bad} is not below the field modulus")
     cursor = _Cursor(fields)
     blocks: list[DecodedBlock] = []
+    has_each_root = rules is not None and rules.has_compact_messages
     while not blocks or not _is_checkpoint_end(cursor):
         if len(blocks) == BLOCKS_PER_CHECKPOINT_MAX:
             raise DecodeError(f"blob fields: more than {BLOCKS_PER_CHECKPOINT_MAX} blocks")
-        blocks.append(_block(cursor, blocks[0].roots[0] if blocks else None))
+        blocks.append(_block(cursor, blocks[0].roots[0] if blocks and not has_each_root else None))
     if cursor.at > CHECKPOINT_FIELDS_MAX:
         raise DecodeError(f"blob fields: a checkpoint of {cursor.at} fields, at most {CHECKPOINT_FIELDS_MAX}")
     if fields[cursor.at * FIELD_BYTES :].strip(b"\0"):
@@ -134,7 +141,7 @@ def _is_checkpoint_end(cursor: _Cursor) -> bool:
 
 
 def _block(cursor: _Cursor, message_root: bytes | None) -> DecodedBlock:
-    """``message_root``: None for the first block, which brings it."""
+    """``message_root``: None for a block that brings it."""
     start = cursor.at
     effects: list[TxEffect] = []
     while (marker := cursor.number()) >> sum(BLOCK_END_BITS[1:]) != BLOCK_END_PREFIX:
@@ -254,8 +261,11 @@ def checkpoint_of(
     *,
     chain_id: int,
     version: int,
+    rules: TreeRules | None = None,
 ) -> Checkpoint:
-    """The checkpoint with whole blocks; ``archive_root`` is the one after the last of them.
+    """Return the checkpoint with whole blocks; ``archive_root`` is the one after the last of them.
+
+    ``rules``: those of the release; None: of one whose headers have no root over the effects.
 
     DecodeError when the sizes of trees do not fit a header.
     """
@@ -282,6 +292,7 @@ def checkpoint_of(
             global_variables=variables,
             total_fees=body.total_fees,
             total_mana_used=block.mana,
+            tx_effects_tree_root=effects_root(block.effects) if rules is not None and rules.has_effects_root else None,
         )
         archive = AppendOnlyTreeSnapshot(root, block.number + 1)
         whole.append(L2Block(archive, block_header, body, number, place))

@@ -8,7 +8,7 @@ Fields of a checkpoint: its blocks, then one checkpoint end marker.  A block: it
            | (field count, contract, fields) per public log
            | contract, emitted fields of the class log, when there is one
     end    block end marker | block state marker | last archive root | note hash root | nullifier root
-           | public data root | L1-to-L2 message root (only in the first block of a checkpoint)
+           | public data root | L1-to-L2 message root (only in the first block of a checkpoint; from 6.x on in each)
 
 Markers pack counters into one field; the first part is the most significant one, widths in bits::
 
@@ -108,7 +108,7 @@ def with_tx_start(counts: Sequence[int], revert_code: int, content: bytes) -> by
 
 
 def block_end_fields(block: L2Block) -> bytes:
-    """The end data of a block, joined: 7 fields for the first block of a checkpoint, else 6."""
+    """Return the end data of a block, joined: 7 fields for the first block of a checkpoint and in 6.x, else 6."""
     return header_end_fields(block.header, len(block.body.tx_effects), block.index_within_checkpoint)
 
 
@@ -132,7 +132,8 @@ def header_end_fields(header: BlockHeader, tx_count: int, index_within_checkpoin
         state.nullifier_tree.root,
         state.public_data_tree.root,
     ]
-    if index_within_checkpoint == 0:
+    # Headers with a root over the effects are those of releases whose blocks append messages each.
+    if index_within_checkpoint == 0 or header.tx_effects_tree_root is not None:
         roots.append(state.l1_to_l2_message_tree.root)
     return b"".join((end_marker, state_marker, *roots))
 

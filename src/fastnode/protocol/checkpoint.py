@@ -1,11 +1,11 @@
 """Checkpoints: the unit that is published on L1.
 
-Checkpoint header, 316 bytes (348 in 5.x), big-endian::
+Checkpoint header, 316 bytes (348 from 5.x on), big-endian::
 
       0  lastArchiveRoot    32
      32  blockHeadersHash   32
      64  blobsHash          32
-     96  inHash             32
+     96  inHash             32   (from 6.x on inboxRollingHash)
     128  epochOutHash       32
     160  slotNumber         32   (a uint256 on L1)
     192  timestamp          u64
@@ -22,13 +22,15 @@ Its hash, the "checkpoint hash" of the tips, is ``sha256_to_field`` of these byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import BLOCKS_PER_CHECKPOINT_MAX, COMMITTEE_MEMBERS_MAX
-from fastnode.protocol.fields import FIELD_BYTES, hex_text, read_bytes
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, as_record, hex_text, read_bytes
 from fastnode.protocol.hashing import poseidon2_unbalanced_root, sha256_to_field
 from fastnode.protocol.header import SNAPSHOT, AppendOnlyTreeSnapshot, GasFees
+from fastnode.protocol.inbox_hash import rolled_inbox
+from fastnode.protocol.messages import in_hash
 from fastnode.protocol.records import (
     ETH_ADDRESS,
     FIELD,
@@ -70,12 +72,45 @@ class CheckpointHeader(Record):
     total_mana_used: int = member(field_number())
     accumulated_fees: int | None = optional(field_number(), "Fees of its blocks, from release 5.x on.", default=None)
 
+    in_hash_name: ClassVar = "inHash"
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "") -> Any:
+        """Read a header of any release.  DecodeError begins with the path of the member that is wrong."""
+        found = as_record(value, path)
+        form = RollingCheckpointHeader if RollingCheckpointHeader.in_hash_name in found else CheckpointHeader
+        return form(*[read(found, key, path) for read, key in form._readers])
+
     def hash(self) -> bytes:
         """The checkpoint hash (32 bytes, first byte zero)."""
         return sha256_to_field(self.to_buffer())
 
 
+@record
+class RollingCheckpointHeader(CheckpointHeader):
+    """The header of a checkpoint from release 6.x on."""
+
+    in_hash: bytes = member(
+        FIELD, "Rolling hash of the Inbox after the last message that it inserts.", json="inboxRollingHash"
+    )
+
+    in_hash_name: ClassVar = "inboxRollingHash"
+
+
 CHECKPOINT_HEADER: Final = of(CheckpointHeader)
+
+
+def header_type(release: Release) -> type[CheckpointHeader]:
+    """Return the class of a release's checkpoint headers."""
+    return CheckpointHeader if release.inbox_form is None else RollingCheckpointHeader
+
+
+def header_in_hash(release: Release, messages: Sequence[bytes], before: bytes = ZERO_FIELD) -> bytes:
+    """Return ``in_hash`` of the header of a checkpoint that inserts these L1-to-L2 messages.
+
+    ``before``: that of the checkpoint before, where the release has a rolling hash; 0 for the first checkpoint.
+    """
+    return in_hash(messages) if release.inbox_form is None else rolled_inbox(before, messages, release.inbox_form)
 
 
 def block_headers_hash(block_hashes: Sequence[bytes], separator: bytes = b"") -> bytes:

@@ -220,8 +220,13 @@ def partial_address(
     return poseidon2_hash_with_separator(SEPARATOR_PARTIAL_ADDRESS, (original_class_id, salted))
 
 
-def contract_address(public_keys: PublicKeys | HashedPublicKeys, partial: bytes) -> bytes:
-    """The address of keys and partial address; DecodeError when the incoming viewing key is no curve point."""
+def contract_address(
+    public_keys: PublicKeys | HashedPublicKeys, partial: bytes, separator_of_release: int | None = None
+) -> bytes:
+    """Return the address of keys and partial address; DecodeError when the incoming viewing key is no curve point.
+
+    ``separator_of_release``: the first field that is hashed; None: that of the version of the keys.
+    """
     if isinstance(public_keys, HashedPublicKeys):
         key, separator = public_keys.incoming_viewing_key, SEPARATOR_CONTRACT_ADDRESS_V2
     else:
@@ -229,7 +234,7 @@ def contract_address(public_keys: PublicKeys | HashedPublicKeys, partial: bytes)
     viewing_key = int_from_field(key[:FIELD_BYTES]), int_from_field(key[FIELD_BYTES:])
     if not grumpkin.is_on_curve(viewing_key):
         raise DecodeError("the incoming viewing public key is not a point of the curve")
-    pre_address = poseidon2_hash_with_separator(separator, (public_keys.hash(), partial))
+    pre_address = poseidon2_hash_with_separator(separator_of_release or separator, (public_keys.hash(), partial))
     point = grumpkin.multiply_and_add(int_from_field(pre_address), grumpkin.GENERATOR, viewing_key)
     if point is None:
         raise DecodeError("the address is the point at infinity")
@@ -352,8 +357,11 @@ class ContractInstance(Record):
     public_keys: PublicKeys | HashedPublicKeys = member(_KEYS)
     immutables_hash: bytes | None = optional(FIELD, "In version 2.", default=None, read=_read_immutables)
 
-    def computed_address(self) -> bytes:
-        """The derived address.  Equals :attr:`address` but for the protocol contracts, which live at small numbers."""
+    def computed_address(self, release: Release) -> bytes:
+        """Return the address that a release derives.
+
+        Equals :attr:`address` but for the protocol contracts, which live at small numbers.
+        """
         partial = partial_address(
             self.original_contract_class_id,
             self.salt,
@@ -361,7 +369,7 @@ class ContractInstance(Record):
             self.deployer,
             self.immutables_hash,
         )
-        return contract_address(self.public_keys, partial)
+        return contract_address(self.public_keys, partial, release.address_separator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +485,7 @@ def is_instance_published(log: PrivateLog) -> bool:
 def decode_instance_published(log: PrivateLog, release: Release) -> ContractInstance:
     """The instance that a log publishes; DecodeError when the log is malformed or the address does not hold."""
     instance = read_instance_published(log, release)
-    if instance.computed_address() != instance.address:
+    if instance.computed_address(release) != instance.address:
         raise DecodeError(f"instance published: the address {hex_text(instance.address)} is not that of its content")
     return instance
 

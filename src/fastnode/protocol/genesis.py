@@ -46,9 +46,10 @@ class PrefilledPublicData(Record):
     value: bytes = member(FIELD)
 
 
-def genesis_header(state: StateReference) -> BlockHeader:
+def genesis_header(state: StateReference, *, has_effects_root: bool = False) -> BlockHeader:
     """The header of block 0 over the genesis trees."""
-    return BlockHeader(EMPTY_SNAPSHOT, state, ZERO_FIELD, _ZERO_VARIABLES, 0, 0)
+    effects_root = ZERO_FIELD if has_effects_root else None
+    return BlockHeader(EMPTY_SNAPSHOT, state, ZERO_FIELD, _ZERO_VARIABLES, 0, 0, effects_root)
 
 
 def genesis_public_data(prefilled: Sequence[PrefilledPublicData]) -> list[tuple[bytes, bytes]]:

@@ -84,7 +84,7 @@ def _make_trees(
             data.store.load_genesis(),
             _records(view, block),
             rows_of,
-            data.store.chain.release.separators,
+            data.store.chain.release.trees,
             on_leaves=on_leaves,
         )
 

@@ -106,7 +106,7 @@ def build_genesis(
     prefilled: list[PrefilledPublicData], classes: list[Any], instances: list[Any], release: Release
 ) -> GenesisRecord:
     """The record of a genesis of a release: its trees are made, and hashed."""
-    built = genesis_of(prefilled, release.separators)
+    built = genesis_of(prefilled, release.trees)
     return GenesisRecord.from_json(
         {
             "header": built.header.to_json(),

@@ -59,7 +59,7 @@ class Copy:
         try:
             self.state = WorldStateReplica(
                 path,
-                self.store.chain.release.separators,
+                self.store.chain.release.trees,
                 cache_mb=options.cache_mb,
                 write_buffer_bytes=MEMORY.write_buffer_bytes,
             )

@@ -14,6 +14,7 @@ from fastnode.errors import BlockRejected
 from fastnode.interpreter import free_in_turns
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import (
+    L1_TO_L2_MESSAGES_PER_BLOCK_MAX,
     L1_TO_L2_MESSAGES_PER_CHECKPOINT,
     NOTE_HASHES_PER_TX_MAX,
     NULLIFIERS_PER_TX_MAX,
@@ -81,8 +82,9 @@ def prepare_block(
 ) -> PreparedBlock:
     """Apply ``block`` to the trees.  With ``is_thin`` its history is thin from the beginning.
 
-    ``messages``: the L1->L2 messages of its checkpoint without padding, if it is the checkpoint's first
-    block.  BlockRejected naming block, tree and both roots (or sizes) when they differ from the header's.
+    ``messages``: the L1->L2 messages that it appends, without padding: those of its checkpoint, if it is the first
+    block of one, or its own in a release with compact messages.  BlockRejected naming block, tree and both roots (or
+    sizes) when they differ from the header's.
     """
     application = _Application(trees, [_content_of(block, messages)], is_thin=is_thin)
     application.require_follows()
@@ -248,8 +250,15 @@ class _Application:
     # ---- inputs --------------------------------------------------------------------------------
 
     def _message_leaves(self, content: _Content) -> bytes:
-        """1,024 leaves for the first block of a checkpoint, even when it has no messages; else none."""
+        """Return the leaves of a block's messages.
+
+        With compact messages they are its own, at most 1,024 in a checkpoint; else 1,024 leaves for the first block of
+        a checkpoint, even when it has no messages, and none for others.
+        """
         number, messages = content.number, content.messages
+        if self._forest.rules.has_compact_messages:
+            _require_at_most(number, "L1->L2 messages", len(messages), L1_TO_L2_MESSAGES_PER_BLOCK_MAX)
+            return b"".join(messages)
         if not content.is_first:
             if messages:
                 raise BlockRejected(f"block {number}: L1->L2 messages given, expected none after a first block")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastnode.protocol.releases import Separators
+from fastnode.protocol.releases import TreeRules
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.indexed_tree import IndexedTree
@@ -33,11 +33,12 @@ class Forest:
     public_data: IndexedTree
     messages: AppendOnlyTree
     archive: AppendOnlyTree
+    rules: TreeRules
 
     @classmethod
-    def within(cls, cache_mb: int, separators: Separators) -> Forest:
+    def within(cls, cache_mb: int, rules: TreeRules) -> Forest:
         """Trees that together keep at most five eighths of ``cache_mb`` MiB in memory."""
-        trees = Trees.of(separators)
+        trees = Trees.of(rules.separators)
         part = cache_mb * MEBIBYTE // 32
         return cls(
             nullifiers=IndexedTree(
@@ -49,6 +50,7 @@ class Forest:
             ),
             messages=AppendOnlyTree(trees.messages, memory_bytes=part),
             archive=AppendOnlyTree(trees.archive, memory_bytes=part),
+            rules=rules,
         )
 
     @property

@@ -11,7 +11,7 @@ from fastnode.protocol.constants import GENESIS_INDEXED_LEAVES
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_header, genesis_public_data
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, StateReference
-from fastnode.protocol.releases import Separators
+from fastnode.protocol.releases import TreeRules
 from fastnode.records import dataclass
 from fastnode.world_state.append_only import Change, Growth
 from fastnode.world_state.forest import Forest
@@ -66,7 +66,9 @@ def compute_genesis(forest: Forest, claim: GenesisRecord) -> Genesis:
 def build_genesis(forest: Forest, prefilled: Sequence[PrefilledPublicData]) -> Genesis:
     """The genesis trees; ValueError for prefilled slots that do not fit."""
     public_leaves = genesis_public_data(prefilled)
-    nullifiers = forest.nullifiers.genesis([(field_from_int(key), b"") for key in range(GENESIS_INDEXED_LEAVES)])
+    of_protocol = forest.rules.genesis_nullifiers
+    filling = map(field_from_int, range(GENESIS_INDEXED_LEAVES - len(of_protocol)))
+    nullifiers = forest.nullifiers.genesis([(key, b"") for key in (*filling, *of_protocol)])
     public_data = forest.public_data.genesis(public_leaves)
     empty_notes, empty_messages = _empty_root(forest.note_hashes.tree), _empty_root(forest.messages.tree)
     state = StateReference.of_trees(
@@ -75,7 +77,7 @@ def build_genesis(forest: Forest, prefilled: Sequence[PrefilledPublicData]) -> G
         nullifier_tree=AppendOnlyTreeSnapshot(nullifiers.root, nullifiers.size),
         public_data_tree=AppendOnlyTreeSnapshot(public_data.root, public_data.size),
     )
-    header = genesis_header(state)
+    header = genesis_header(state, has_effects_root=forest.rules.has_effects_root)
     block_hash = header.hash()
     archive = forest.archive.begin(block_hash)
     record = BlockRecord(
@@ -88,9 +90,9 @@ def build_genesis(forest: Forest, prefilled: Sequence[PrefilledPublicData]) -> G
     return Genesis(header, record, nullifiers, public_data, archive, forest)
 
 
-def genesis_of(prefilled: Sequence[PrefilledPublicData], separators: Separators) -> Genesis:
+def genesis_of(prefilled: Sequence[PrefilledPublicData], rules: TreeRules) -> Genesis:
     """The genesis trees of a chain that has no database yet; ValueError as :func:`build_genesis`."""
-    return build_genesis(Forest.within(0, separators), prefilled)
+    return build_genesis(Forest.within(0, rules), prefilled)
 
 
 def _empty_root(tree: Tree) -> bytes:

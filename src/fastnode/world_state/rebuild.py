@@ -23,7 +23,7 @@ import numpy as np
 from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import VerificationError
 from fastnode.kernels import indexed_tree, poseidon2, tree_nodes
-from fastnode.protocol.releases import Separators
+from fastnode.protocol.releases import TreeRules
 from fastnode.storage.database import SharedDatabase
 from fastnode.world_state.append_only import AppendOnlyTree
 from fastnode.world_state.forest import Forest
@@ -77,7 +77,7 @@ def rebuild(
     genesis: GenesisRecord,
     records: Iterable[BlockRecord],
     rows_of: RowsOf,
-    separators: Separators,
+    rules: TreeRules,
     *,
     on_leaves: Progress = lambda tree, count: None,
 ) -> None:
@@ -92,7 +92,7 @@ def rebuild(
     workspace.mkdir(parents=True)
     database = SharedDatabase.open(path, create=True)
     try:
-        _Rebuild(database, genesis, records, separators, workspace, on_leaves).run(rows_of)
+        _Rebuild(database, genesis, records, rules, workspace, on_leaves).run(rows_of)
     finally:
         database.release()
         shutil.rmtree(workspace, ignore_errors=True)
@@ -118,7 +118,7 @@ class _Rebuild:
         database: SharedDatabase,
         genesis: GenesisRecord,
         records: Iterable[BlockRecord],
-        separators: Separators,
+        rules: TreeRules,
         workspace: Path,
         on_leaves: Progress,
     ) -> None:
@@ -126,7 +126,7 @@ class _Rebuild:
         self._genesis = genesis
         self._workspace = workspace
         self._on_leaves = on_leaves
-        self._forest = Forest.within(0, separators)
+        self._forest = Forest.within(0, rules)
         before = compute_genesis(self._forest, genesis).record
         self._newest = before
         #: By tree id: its size after each block from the genesis on.

@@ -20,7 +20,7 @@ from pathlib import Path
 from fastnode.errors import DatabaseError
 from fastnode.interpreter import step_aside
 from fastnode.kernels import tree_nodes
-from fastnode.protocol.releases import Separators
+from fastnode.protocol.releases import TreeRules
 from fastnode.storage.database import DatabaseMemory, SharedDatabase
 from fastnode.world_state.append_only import Change
 from fastnode.world_state.forest import Forest, block_cache_bytes
@@ -50,12 +50,12 @@ class CannotFollowError(DatabaseError):
 class WorldStateReplica:
     """Read as :class:`~fastnode.world_state.state.WorldState` is: ``view`` is the newest.  One thread repeats."""
 
-    def __init__(self, directory: Path, separators: Separators, *, cache_mb: int, write_buffer_bytes: int) -> None:
+    def __init__(self, directory: Path, rules: TreeRules, *, cache_mb: int, write_buffer_bytes: int) -> None:
         """Open ``<directory>/world_state``.  DataDirectoryError when it cannot be; the rest as in WorldState."""
         memory = DatabaseMemory(block_cache_bytes(cache_mb), write_buffer_bytes)
         self._database = SharedDatabase.open(directory / WORLD_STATE_DIRECTORY, create=False, memory=memory)
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
-        self._forest = Forest.within(cache_mb, separators)
+        self._forest = Forest.within(cache_mb, rules)
         self._number = self._oldest = 0
         try:
             self.view = self._open_view()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from fastnode.archiver.source import GenesisRecord
 from fastnode.errors import DatabaseError, DataDirectoryError, HistoryUnavailable
 from fastnode.protocol.block import L2Block
-from fastnode.protocol.releases import Separators
+from fastnode.protocol.releases import TreeRules
 from fastnode.storage.database import WRITE_BUFFER_BYTES, DatabaseMemory, SharedDatabase
 from fastnode.storage.giving_back import ENTRY_BYTES, GivingBack
 from fastnode.storage.migration import bring_up_to_date
@@ -98,7 +98,7 @@ class WorldState:
     always the newest committed one.  Nothing in a view ever changes.
 
         genesis = GenesisRecord.from_json(orjson.loads(chain_view.genesis_json()))
-        state = WorldState(data_directory, genesis, separators=release.separators, history=0)
+        state = WorldState(data_directory, genesis, rules=release.trees, history=0)
         ingestor = Ingestor(store, state=state, on_commit=...)
         ingestor.catch_up()
     """
@@ -108,7 +108,7 @@ class WorldState:
         data_directory: Path,
         genesis: GenesisRecord,
         *,
-        separators: Separators,
+        rules: TreeRules,
         cache_mb: int = 256,
         history: int = 0,
         takes_runs: bool = False,
@@ -117,7 +117,7 @@ class WorldState:
     ) -> None:
         """Open ``<data_directory>/world_state``, or create it from the prefilled data of ``genesis``.
 
-        ``separators`` are those of the chain's release.
+        ``rules`` are those of the chain's release.
 
         ``cache_mb`` bounds the memory of tree nodes and of the database's cache; ``history`` is the number of
         checkpoints whose blocks can still be read, 0 or less for all.  With ``takes_runs`` nobody asks for blocks
@@ -132,8 +132,8 @@ class WorldState:
         self._takes_runs = takes_runs
         self._finalized: float = math.inf
         self._views: weakref.WeakSet[WorldStateView] = weakref.WeakSet()
-        self._separators = separators
-        self._forest = Forest.within(cache_mb, separators)
+        self._rules = rules
+        self._forest = Forest.within(cache_mb, rules)
         self._other_core = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fastnode-trees")
         self._database = database or open_state_database(data_directory, cache_mb, write_buffer_bytes)
         self._closed = False
@@ -156,7 +156,7 @@ class WorldState:
 
     def _create(self, claim: GenesisRecord) -> None:
         # The trees of a genesis that is refused must not stay in the memory either, so a forest of its own.
-        forest = Forest.within(0, self._separators)
+        forest = Forest.within(0, self._rules)
         genesis = compute_genesis(forest, claim)
         snapshot = Snapshot(self._database)
         try:
@@ -412,7 +412,7 @@ class WorldState:
         self._database.write([(RESET_KEY, b"")])
         self._clear()
         # Older views go on reading the old memory.
-        self._forest = Forest.within(self._cache_mb, self._separators)
+        self._forest = Forest.within(self._cache_mb, self._rules)
         self._finalized = math.inf
         self._create(self._genesis)
         self._open()

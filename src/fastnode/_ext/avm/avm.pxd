@@ -55,6 +55,7 @@ cdef extern from "avm_machine.h" nogil:
 
     ctypedef struct avm_rules:
         uint32_t copy_gas
+        uint32_t bitwise_gas
         uint32_t point_gas
         uint32_t members
         uint8_t point_flags

@@ -42,6 +42,7 @@ class Program:
         bytecode: bytes,
         *,
         copy_gas: int = 3,
+        bitwise_gas: int = 3,
         point_gas: int = 270,
         members: int = 3,
         point_flags: bool = True,

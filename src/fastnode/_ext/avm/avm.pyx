@@ -82,6 +82,7 @@ cdef class Program:
         *,
         uint32_t copy_gas=3,
         uint32_t point_gas=270,
+        uint32_t bitwise_gas=3,
         uint32_t members=3,
         bint point_flags=True,
         bint bounds_reads=True,
@@ -94,6 +95,7 @@ cdef class Program:
         cdef const uint8_t *code = <const uint8_t *>PyBytes_AS_STRING(bytecode)
         cdef avm_rules rules
         rules.copy_gas, rules.point_gas, rules.members = copy_gas, point_gas, members
+        rules.bitwise_gas = bitwise_gas
         rules.point_flags, rules.bounds_reads = point_flags, bounds_reads
         self.decoded = avm_program_new(code, PyBytes_GET_SIZE(bytecode), rules)
         if self.decoded is NULL:

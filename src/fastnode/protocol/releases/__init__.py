@@ -5,6 +5,7 @@ come from data/releases; the list is in their order::
 
     four    4.x   4.1.2 to 4.4.0
     five    5.x   5.0.0 to 5.2.0
+    six     6.x   6.0.0
 
 The root of the verification keys and the hash of the protocol contracts tell which release a rollup is of: both are in
 its contract on L1, and in the version headers of nodes.  A file of the same form (``--release-record``) adds a release
@@ -29,18 +30,22 @@ from fastnode.protocol.releases.release import (
     MessageRules,
     Release,
     Separators,
+    TreeRules,
     shipped_contracts,
 )
+from fastnode.protocol.releases.six import SIX
 
 __all__ = [
     "FIVE",
     "FOUR",
+    "SIX",
     "Addresses",
     "BlobSeparators",
     "MachineRules",
     "MessageRules",
     "Release",
     "Separators",
+    "TreeRules",
     "add",
     "known",
     "known_network",
@@ -51,7 +56,7 @@ __all__ = [
 ]
 
 _CHANGING: Final = threading.Lock()
-_known: tuple[Release, ...] = (FOUR, FIVE)
+_known: tuple[Release, ...] = (FOUR, FIVE, SIX)
 
 
 def known() -> tuple[Release, ...]:

@@ -19,13 +19,23 @@ A record is JSON::
     rootsByCount           whether the outbox has a root for each number of checkpoints that an epoch was proven by
     contractsHash          of the protocol contracts
     machine                L2 gas for each field that is copied (copyGas) and of ECADD (pointGas); members of an
-                           instance that GETCONTRACTINSTANCE knows; pointFlags: whether points of ECADD have a cell that
+                           instance that GETCONTRACTINSTANCE knows; bitwiseGas: L2 gas of AND, OR and XOR for each byte
+                           of their operands, beside the base; pointFlags: whether points of ECADD have a cell that
                            says that they are infinity; boundsReads: whether copies halt where they read beyond memory,
                            else zeros are there; writtenSlots: slots of storage that a transaction may write, with that
                            of its fee; collisionsRevert: whether a nullifier of the revertible private part that exists
                            reverts the app logic, else no block can include the transaction; oneRevertCode: whether
                            effects say 1 whichever part reverted, else 1 the app logic, 2 teardown, 3 both
     countsFees             whether headers of checkpoints end with the fees of their blocks
+    effectsTree            whether block headers have the root of the tree over their transactions' effects
+                           (protocol/effects_tree.py); absent: they do not
+    inbox                  rollingHash: form of the rolling hash of the Inbox where messages stand in the tree without
+                           padding, each at its own number (protocol/inbox_hash.py); absent: 1,024 places a checkpoint
+    genesisNullifiers      nullifiers of the protocol that the genesis tree has in place of the last filling ones;
+                           absent: none
+    localContracts         file beside the records with the contracts that a local network begins with, where those of
+                           the release itself are not known; absent: those of "contracts"
+    addressSeparator       first field that is hashed for the address of a contract; absent: the one of its version
     lowPriceIsInvalid      whether a price below the current one makes a transaction invalid, else it may wait
     checksClassIds         whether a transaction fails whose log publishes a class under an id that is not its own;
                            absent: it does
@@ -56,6 +66,8 @@ from typing import Any, Final, Self
 import orjson
 
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
+from fastnode.protocol.header import HEADER_FIELDS
+from fastnode.protocol.inbox_hash import inbox_form
 from fastnode.protocol.tx_layout import TxLayout, layout_of
 from fastnode.records import dataclass
 
@@ -66,6 +78,7 @@ __all__ = [
     "MessageRules",
     "Release",
     "Separators",
+    "TreeRules",
     "shipped_contracts",
     "shipped_record",
 ]
@@ -91,6 +104,20 @@ class Separators:
             public_data_node=_separator(record, "publicDataNode"),
             block_headers=_separator(record, "blockHeaders"),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRules:
+    """Rules of the state trees and of the headers over them."""
+
+    separators: Separators
+    #: Keys, ascending, that the genesis nullifier tree has behind the filling ones.
+    genesis_nullifiers: tuple[bytes, ...] = ()
+    #: True when block headers have the root of the tree over the effects of their transactions.
+    has_effects_root: bool = False
+    #: True when each block appends its own L1-to-L2 messages without padding; else the first block of a checkpoint
+    #: appends 1,024 leaves.
+    has_compact_messages: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +170,7 @@ class MachineRules:
 
     copy_gas: int
     point_gas: int
+    bitwise_gas: int
     members: int
     point_flags: bool
     bounds_reads: bool
@@ -155,6 +183,7 @@ class MachineRules:
         return cls(
             copy_gas=int(record["copyGas"]),
             point_gas=int(record["pointGas"]),
+            bitwise_gas=int(record["bitwiseGas"]),
             members=int(record["members"]),
             point_flags=bool(record["pointFlags"]),
             bounds_reads=bool(record["boundsReads"]),
@@ -166,9 +195,8 @@ class MachineRules:
     @property
     def arguments(self) -> dict[str, Any]:
         """By name, as the machine's programs take them."""
-        return {
-            name: getattr(self, name) for name in ("copy_gas", "point_gas", "members", "point_flags", "bounds_reads")
-        }
+        names = ("copy_gas", "point_gas", "bitwise_gas", "members", "point_flags", "bounds_reads")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,10 +250,16 @@ class Release:
     addresses: Addresses
     #: File with the contracts that exist from genesis on; None: those of the sample chain.
     contracts_file: str | None
+    #: File with the contracts that a local network begins with; None: those of the sample chain.
+    local_contracts_file: str | None
     instance_version: int
+    #: First field that is hashed for the address of a contract; None: that of the version of the instance.
+    address_separator: int | None
     #: True when the outbox has a root for each number of checkpoints that an epoch was proven by.
     has_roots_by_count: bool
-    separators: Separators
+    trees: TreeRules
+    #: Form of the Inbox's rolling hash (protocol/inbox_hash.py); None: messages have 1,024 places a checkpoint.
+    inbox_form: str | None
     blob_separators: BlobSeparators
     machine: MachineRules
     messages: MessageRules
@@ -264,16 +298,29 @@ class Release:
                 contracts_hash=_root(record["contractsHash"]),
                 addresses=Addresses.from_record(record["addresses"]),
                 contracts_file=record.get("contracts"),
+                local_contracts_file=record.get("localContracts", record.get("contracts")),
                 instance_version=int(record["instanceVersion"]),
+                address_separator=_optional_int(record, "addressSeparator"),
                 has_roots_by_count=bool(record["rootsByCount"]),
-                separators=Separators.from_record(record["separators"]),
+                trees=TreeRules(
+                    separators=Separators.from_record(record["separators"]),
+                    genesis_nullifiers=tuple(map(_address, record.get("genesisNullifiers", ()))),
+                    has_effects_root=bool(record.get("effectsTree", False)),
+                    has_compact_messages="inbox" in record,
+                ),
+                inbox_form=None if "inbox" not in record else inbox_form(str(record["inbox"]["rollingHash"])),
                 blob_separators=BlobSeparators.from_record(record["separators"]),
                 machine=MachineRules.from_record(record["machine"]),
                 messages=MessageRules.from_record(record["messages"]),
                 counts_fees=bool(record["countsFees"]),
                 low_price_is_invalid=bool(record["lowPriceIsInvalid"]),
                 checks_class_ids=bool(record.get("checksClassIds", True)),
-                tx_layout=layout_of(record.get("transaction", {})),
+                tx_layout=layout_of(
+                    {
+                        "headerFields": HEADER_FIELDS + bool(record.get("effectsTree", False)),
+                        **record.get("transaction", {}),
+                    }
+                ),
                 proof_fields=int(record["circuits"]["proofFields"]),
                 compressed_proof=_runs(record["circuits"].get("compressedProof", "")),
                 circuits=record["circuits"],
@@ -284,6 +331,11 @@ class Release:
             raise ValueError(f"it has no {error.args[0]}") from None
         except (TypeError, AttributeError) as error:
             raise ValueError(str(error)) from None
+
+    @property
+    def separators(self) -> Separators:
+        """Those of the state trees and of the blocks of a checkpoint."""
+        return self.trees.separators
 
     @property
     def roots(self) -> tuple[bytes, bytes]:
@@ -352,6 +404,10 @@ def shipped_contracts(file: str) -> Mapping[str, list[Any]]:
 
 def _separator(record: Mapping[str, int], name: str) -> bytes:
     return field_from_int(int(record[name])) if name in record else b""
+
+
+def _optional_int(record: Mapping[str, Any], name: str) -> int | None:
+    return int(record[name]) if name in record else None
 
 
 def _runs(text: str) -> tuple[tuple[int, str], ...]:

@@ -35,6 +35,7 @@ from fastnode.protocol.checkpoint import Checkpoint, L1PublishedData, PublishedC
 from fastnode.protocol.constants import FIELDS_PER_BLOB
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.protocol.kzg import BLOB_BYTES, blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
+from fastnode.protocol.releases import TreeRules
 from fastnode.records import dataclass
 from fastnode.sources.blobs.base import BlobRequest
 from fastnode.sources.blobs.fetcher import BlobFetcher
@@ -81,6 +82,7 @@ class FetchedCheckpoint:
     events: Sequence[PlacedEvent]
     found: Sequence[FetchedProposal | FastnodeError]
     near_tip: bool
+    rules: TreeRules
 
     @property
     def number(self) -> int:
@@ -158,7 +160,7 @@ class CheckpointDerivation:
                 found.append(self._fetch(facts, head, placed, near_tip, stored))
             except (UpstreamError, DecodeError, BlobsUnavailable) as error:
                 found.append(error)
-        return FetchedCheckpoint(facts, events, found, near_tip)
+        return FetchedCheckpoint(facts, events, found, near_tip, stored.chain.release.trees)
 
     def prove(self, group: Sequence[Future[FetchedCheckpoint]]) -> frozenset[int]:
         """Verify the blobs of many checkpoints together, when they are there; the numbers of those whose blobs are what
@@ -237,9 +239,10 @@ class CheckpointDerivation:
                 proposal.header,
                 proposal.archive_root,
                 proposal.fee_asset_price_modifier,
-                decode_blocks(_joined(self._proven_blobs(found, fetched.near_tip, is_proven))),
+                decode_blocks(_joined(self._proven_blobs(found, fetched.near_tip, is_proven)), fetched.rules),
                 chain_id=facts.chain_id,
                 version=facts.version,
+                rules=fetched.rules,
             )
             attestations = proposal.attestations(facts.target_committee_size)
         block = placed.block

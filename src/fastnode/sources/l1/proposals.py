@@ -23,13 +23,13 @@ both is what was proposed, wherever in a transaction it was found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from fastnode.errors import DecodeError
 from fastnode.kernels import encode
-from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation
+from fastnode.protocol.checkpoint import CheckpointHeader, CommitteeAttestation, RollingCheckpointHeader
 from fastnode.protocol.ethereum import SigningDomain, attested_digest, keccak_256, payload_digest
 from fastnode.protocol.fields import MODULUS, U32_BITS, U64_BITS, U128_BITS
 from fastnode.protocol.header import GasFees
@@ -40,6 +40,7 @@ from fastnode.sources.l1.abi import ADDRESS_BYTES, WORD_BYTES, from_quantity, he
 __all__ = [
     "CHECKPOINT_PROPOSED",
     "PROPOSE_SELECTOR",
+    "PROPOSE_WITH_BUCKET_SELECTOR",
     "PROPOSE_WITH_FEES_SELECTOR",
     "EventPlace",
     "Proposal",
@@ -66,12 +67,31 @@ PROPOSE_WITH_FEES_SELECTOR: Final = keccak_256(
     b"propose((bytes32,(int256),(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,"
     b"(uint128,uint128),uint256,uint256)),(bytes,bytes),address[],(uint8,bytes32,bytes32),bytes)"
 )[:_SELECTOR_BYTES]
-_HEAD_WORDS: Final = 20
-#: Words of a header, and where it begins.
+#: The same with the hint of a bucket of the Inbox behind the header, from release 6.x on.
+PROPOSE_WITH_BUCKET_SELECTOR: Final = keccak_256(
+    b"propose((bytes32,(int256),(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,"
+    b"(uint128,uint128),uint256,uint256),uint256),(bytes,bytes),address[],(uint8,bytes32,bytes32),bytes)"
+)[:_SELECTOR_BYTES]
+#: Words of a header without fees, and where it begins.
 _HEADER_WORD: Final = 2
 _HEADER_WORDS: Final = 12
-#: Behind the header.
+#: Behind the header and the hint, up to the blob input.
 _BLOB_INPUT_WORD: Final = 5
+
+
+class _CallForm(NamedTuple):
+    """Form of a ``propose`` call: words of its header, words of its arguments behind that, class of the header."""
+
+    header_words: int
+    hint_words: int
+    header_type: type[CheckpointHeader]
+
+
+_CALL_FORMS: Final[Mapping[bytes, _CallForm]] = {
+    PROPOSE_SELECTOR: _CallForm(_HEADER_WORDS, 0, CheckpointHeader),
+    PROPOSE_WITH_FEES_SELECTOR: _CallForm(_HEADER_WORDS + 1, 0, CheckpointHeader),
+    PROPOSE_WITH_BUCKET_SELECTOR: _CallForm(_HEADER_WORDS + 1, 1, RollingCheckpointHeader),
+}
 _EVENT_HEAD_WORDS: Final = 4  # offset, payload digest, attestations hash, then the count of hashes
 _NO_ADDRESS: Final = bytes(ADDRESS_BYTES)
 _SIGNATURE_BYTES: Final = 65
@@ -194,14 +214,14 @@ class Proposal:
 
         L1 takes roots that are not below the field modulus: see :meth:`check_fields`.
         """
-        words, header_words = _head_words(data)
+        words, form = _head_words(data)
         arguments = data[_SELECTOR_BYTES:]
-        behind = _HEADER_WORD + header_words
+        behind = _HEADER_WORD + form.header_words + form.hint_words
         attestations = int.from_bytes(words[behind], "big")
         return cls(
             archive_root=words[0],
             fee_asset_price_modifier=int.from_bytes(words[1], "big", signed=True),
-            header=_header(words[_HEADER_WORD:behind]),
+            header=_header(words, form),
             signature_indices=read_bytes_at(arguments, attestations, 0),
             signatures_or_addresses=read_bytes_at(arguments, attestations, 1),
             domain=domain,
@@ -260,8 +280,8 @@ class Proposal:
 
 def digest_of_call(data: bytes | memoryview, domain: SigningDomain | None = None) -> bytes:
     """The payload digest of what call data of ``propose`` propose, from its head alone.  DecodeError."""
-    words, header_words = _head_words(data)
-    header, modifier = _header(words[_HEADER_WORD:][:header_words]), int.from_bytes(words[1], "big", signed=True)
+    words, form = _head_words(data)
+    header, modifier = _header(words, form), int.from_bytes(words[1], "big", signed=True)
     return payload_digest(header, words[0], modifier, domain)
 
 
@@ -272,17 +292,16 @@ def attestations_hash(signature_indices: bytes, signatures_or_addresses: bytes) 
     return keccak_256(offsets + first + _encoded_bytes(signatures_or_addresses))
 
 
-def _head_words(data: bytes | memoryview) -> tuple[list[bytes], int]:
-    """The words before what arguments point to, and how many of them are the header's."""
-    selector = bytes(data[:_SELECTOR_BYTES])
-    if selector not in (PROPOSE_SELECTOR, PROPOSE_WITH_FEES_SELECTOR):
+def _head_words(data: bytes | memoryview) -> tuple[list[bytes], _CallForm]:
+    """Return the words before what arguments point to, and the form that the selector says."""
+    form = _CALL_FORMS.get(bytes(data[:_SELECTOR_BYTES]))
+    if form is None:
         raise DecodeError("propose: another function is called")
-    more = int(selector == PROPOSE_WITH_FEES_SELECTOR)
-    length = (_HEAD_WORDS + more) * WORD_BYTES
+    length = (_HEADER_WORD + form.header_words + form.hint_words + _BLOB_INPUT_WORD + 1) * WORD_BYTES
     head = bytes(data[_SELECTOR_BYTES : _SELECTOR_BYTES + length])
     if len(head) < length:
         raise DecodeError(f"propose: {len(head)} bytes of arguments")
-    return [head[at : at + WORD_BYTES] for at in range(0, len(head), WORD_BYTES)], _HEADER_WORDS + more
+    return [head[at : at + WORD_BYTES] for at in range(0, len(head), WORD_BYTES)], form
 
 
 def _commitments(arguments: bytes | memoryview, place: int) -> tuple[bytes, ...]:
@@ -295,8 +314,9 @@ def _commitments(arguments: bytes | memoryview, place: int) -> tuple[bytes, ...]
     return tuple([given[at : at + COMMITMENT_BYTES] for at in range(1, len(given), COMMITMENT_BYTES)])
 
 
-def _header(words: Sequence[bytes]) -> CheckpointHeader:
-    return CheckpointHeader(
+def _header(head: Sequence[bytes], form: _CallForm) -> CheckpointHeader:
+    words = head[_HEADER_WORD:][: form.header_words]
+    return form.header_type(
         last_archive_root=words[0],
         block_headers_hash=words[1],
         blobs_hash=words[2],

@@ -154,6 +154,11 @@ static void apply_rules(instruction *out, const avm_rules *rules)
     case OP_RETURNDATACOPY:
         out->immediate = rules->copy_gas;
         break;
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+        out->immediate = rules->bitwise_gas;
+        break;
     }
 }
 

@@ -50,6 +50,7 @@ typedef struct {
 typedef struct {
     uint32_t copy_gas;    /* L2 gas for each field that CALLDATACOPY or RETURNDATACOPY copies */
     uint32_t point_gas;   /* L2 gas of ECADD */
+    uint32_t bitwise_gas; /* L2 gas of AND, OR and XOR for each byte of their operands */
     uint32_t members;     /* of an instance that GETCONTRACTINSTANCE knows */
     uint8_t point_flags;  /* whether points of ECADD have a cell that says that they are infinity; else (0, 0) is */
     uint8_t bounds_reads;    /* whether copies halt where they read beyond memory; else zeros are there */

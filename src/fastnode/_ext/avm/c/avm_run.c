@@ -205,7 +205,6 @@ INLINE int is_less_or_equal(element a, element b) { return !field_less(b, a); }
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-#define BITWISE_GAS_PER_BYTE 3
 static const uint8_t TAG_BYTES[] = {0, 1, 1, 2, 4, 8, 16};
 
 static avm_event bitwise_halt(avm_machine *m, cell a, cell b)
@@ -223,7 +222,7 @@ INLINE avm_event bitwise(avm_machine *m, avm_call *call, wide (*compute)(wide, w
 {
     cell a, b;
     int tag = cell_tag(read_cell(call, m->address[0]));
-    TRY(two_inputs(m, call, BITWISE_GAS_PER_BYTE * TAG_BYTES[tag], &a, &b));
+    TRY(two_inputs(m, call, m->current.immediate * TAG_BYTES[tag], &a, &b));
     if (__builtin_expect(cell_tag_word(a) != cell_tag_word(b) || tag == TAG_FF, 0))
         return bitwise_halt(m, a, b);
     return write_cell(call, m->address[2], cell_integer(tag, compute(cell_wide(a), cell_wide(b))));
