@@ -447,7 +447,8 @@ class ChainCheck:
         epoch = header.slot_number // self._view.chain.epoch_duration
         if epoch != self._epoch:
             self._epoch, self._out_hashes = epoch, []
-        out_hash = verifier.check_checkpoint(published.checkpoint, messages, self._out_hashes)
+        before = in_hash_before(self._view, number)
+        out_hash = verifier.check_checkpoint(published.checkpoint, messages, self._out_hashes, before)
         self._out_hashes.append(out_hash)
         self._compare(where, checkpoint_entries(published, header_hash=header.hash(), out_hash=out_hash))
         self.findings.checkpoints += 1

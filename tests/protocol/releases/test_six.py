@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastnode.protocol.checkpoint import CheckpointHeader, RollingCheckpointHeader, header_in_hash, header_type
 from fastnode.protocol import grumpkin
+from fastnode.protocol.checkpoint import CheckpointHeader, RollingCheckpointHeader, header_in_hash, header_type
 from fastnode.protocol.contracts import HashedPublicKeys, contract_address
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.header import BlockHeader
