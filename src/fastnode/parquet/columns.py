@@ -317,7 +317,7 @@ class Stripe:
     def add_messages(self, info: BlockInfo, messages: Sequence[bytes], place: int, first_index: int) -> None:
         """Add the messages from L1 that a block appends; the first is message ``place`` of its checkpoint."""
         for offset, message in enumerate(messages):
-            values = [info.number, info.timestamp, info.checkpoint_number]
+            values: list[Any] = [info.number, info.timestamp, info.checkpoint_number]
             values += [place + offset, first_index + offset, hex_text(message)]
             _append(self._messages, values)
 

@@ -22,7 +22,7 @@ Its hash, the "checkpoint hash" of the tips, is ``sha256_to_field`` of these byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self, cast
 
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.constants import BLOCKS_PER_CHECKPOINT_MAX, COMMITTEE_MEMBERS_MAX
@@ -75,11 +75,11 @@ class CheckpointHeader(Record):
     in_hash_name: ClassVar = "inHash"
 
     @classmethod
-    def from_json(cls, value: object, path: str = "") -> Any:
+    def from_json(cls, value: object, path: str = "") -> Self:
         """Read a header of any release.  DecodeError begins with the path of the member that is wrong."""
         found = as_record(value, path)
         form = RollingCheckpointHeader if RollingCheckpointHeader.in_hash_name in found else CheckpointHeader
-        return form(*[read(found, key, path) for read, key in form._readers])
+        return cast("Self", form(*[read(found, key, path) for read, key in form._readers]))
 
     def hash(self) -> bytes:
         """The checkpoint hash (32 bytes, first byte zero)."""

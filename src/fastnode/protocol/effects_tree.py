@@ -84,7 +84,8 @@ class EffectWitness:
 def effect_witness(effects: Sequence[TxEffect], index: int) -> EffectWitness:
     """Return the witness of the transaction at ``index`` of a block; IndexError when there is none."""
     levels = poseidon2_unbalanced_levels([effects_tree_leaf(effect) for effect in effects], _NODE)
-    position, leaf_index, path = index, 0, []
+    position, leaf_index = index, 0
+    path: list[bytes] = []
     for level in levels[:-1]:
         # The last node of an odd level goes up unpaired: it has no sibling there, and no bit.
         if position ^ 1 < len(level):
