@@ -66,7 +66,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorldState]:
 def small(tmp_path: Path) -> Iterator[WorldState]:
     """A nullifier tree of 4,096 leaves."""
     rng = random.Random(1)
-    with WorldState(tmp_path, genesis_record(), cache_mb=64, separators=FOUR.separators) as state:
+    with WorldState(tmp_path, genesis_record(), cache_mb=64, rules=FOUR.trees) as state:
         while state.view.tip.sizes[0] < SMALL_TREE:
             add(state, [tx_effect(rng, PER_TX, 8) for _ in range(2)])
         yield state
@@ -85,7 +85,7 @@ def test_one_hash_in_bulk(benchmark: Any, kernel: str) -> None:
 def test_append_16384_note_hashes(benchmark: Any, kernel: str) -> None:
     """Nodes, tiles and edge, without the database."""
     rng = random.Random(2)
-    tree = Forest.within(64, FOUR.separators).note_hashes
+    tree = Forest.within(64, FOUR.trees).note_hashes
     leaves = b"".join(random_field(rng) for _ in range(APPENDED))
     frontier = bytes(32 * NOTE_HASH.height)
     benchmark(tree.nodes.append, 0, frontier, b"", leaves)

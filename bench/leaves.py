@@ -60,7 +60,7 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
         "nullifiers": count,
         "hash_us": hash_us(),
     }
-    forest, blocks = Forest.within(0, FOUR.separators), len(sizes) - 1
+    forest, blocks = Forest.within(0, FOUR.trees), len(sizes) - 1
     begin = time.process_time()
     database = SharedDatabase.open(folder / "state", create=True)
     root = make_indexed_tree(forest.nullifiers, database, sizes, _in_parts(rows), folder / "sorted")

@@ -98,7 +98,7 @@ def history_bytes(state: WorldState) -> int:
 def open_filled(directory: Path, nullifiers: int, *, cache_mb: int = 256) -> tuple[WorldState, dict[str, Any]]:
     """The state in a folder, filled if it is new there."""
     kept = directory / f"facts-{nullifiers}.json"
-    state = WorldState(directory, genesis_record(), cache_mb=cache_mb, separators=FOUR.separators)
+    state = WorldState(directory, genesis_record(), cache_mb=cache_mb, rules=FOUR.trees)
     if not kept.exists():
         facts = fill(state, nullifiers)
         kept.write_text(json.dumps(facts))

@@ -286,8 +286,8 @@ def test_a_copy_repeats_runs(
         _add_checkpoints(ingestor, chain, 2)
         (tmp_path / "copy").mkdir()
         copy_leveldb(data.state.path, tmp_path / "copy" / data.state.path.name)
-        separators = data.store.chain.release.separators
-        copy = WorldStateReplica(tmp_path / "copy", separators, cache_mb=16, write_buffer_bytes=1 << 20)
+        rules = data.store.chain.release.trees
+        copy = WorldStateReplica(tmp_path / "copy", rules, cache_mb=16, write_buffer_bytes=1 << 20)
         copy.load_nodes()
         data.state.database.watch_writes(copy.repeat)
         held = [copy.view]

@@ -232,5 +232,5 @@ def _copied(grown: MadeChain, folder: Path, directory: Path) -> MadeChain:
     chain = MadeChain.__new__(MadeChain)
     vars(chain).update(copy.deepcopy(vars(grown), {id(part): part for part in shared}))
     shutil.copytree(folder, directory)
-    chain._state = WorldState(directory, making.genesis, separators=grown.release.separators)
+    chain._state = WorldState(directory, making.genesis, rules=grown.release.trees)
     return chain
