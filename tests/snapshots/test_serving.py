@@ -15,6 +15,7 @@ from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
 from tests.snapshots.test_leaves import parts_of, require_whole
 
 from fastnode.errors import SnapshotError
+from fastnode.http.client_connections import network_of
 from fastnode.snapshots import serving
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.leaf_restore import find_leaf_snapshots, restore_leaves, unconfirmed
@@ -107,18 +108,67 @@ def test_nothing_else_is_given(server: LeafServer, leaves: Path, network: Networ
     assert ask(server, f"/{network.folder}/leaves.json")[0] == 200
 
 
-def test_readers_are_limited_and_places_come_back(server: LeafServer, network: Network) -> None:
+@pytest.fixture
+def large(leaves: Path, network: Network) -> str:
+    """Path of a part that fills the buffers of a connection whose client reads nothing."""
+    part = leaves / network.folder / "parts" / ("a" * 64)
+    with part.open("wb") as file:
+        file.truncate(64 << 20)
+    return f"/{network.folder}/parts/{part.name}"
+
+
+def hold(stack: ExitStack, server: LeafServer, path: str, source: str = "127.0.0.1") -> socket.socket:
+    """A reader that reads nothing, from one address of many."""
+    address = ("127.0.0.1", server.port)
+    reader = stack.enter_context(socket.create_connection(address, PATIENCE_S, source_address=(source, 0)))
+    reader.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    return reader
+
+
+def test_readers_are_limited_and_places_come_back(server: LeafServer, network: Network, large: str) -> None:
     path = f"/{network.folder}/leaves.json"
     with ExitStack() as stack:
-        for _ in range(serving._READERS_OF_ADDRESS_MAX):  # they ask for nothing
-            silent = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            silent.sendall(b"GET ")
+        for _ in range(serving._READERS_OF_ADDRESS_MAX):
+            hold(stack, server, large)
         until(lambda: server.reader_count == serving._READERS_OF_ADDRESS_MAX)
         status, _, headers = ask_now(server, path)
         assert (status, headers["retry-after"]) == (503, "5")
     until(lambda: server.reader_count == 0)
     assert ask(server, path)[0] == 200
     assert server.counts["refused"] == 1
+
+
+def test_connections_without_a_request_take_no_place(server: LeafServer, network: Network) -> None:
+    path = f"/{network.folder}/leaves.json"
+    with ExitStack() as stack:
+        for source in ("127.0.0.2", "127.0.0.3"):
+            for _ in range(serving._HEADS_OF_ADDRESS_MAX):
+                address = ("127.0.0.1", server.port)
+                silent = stack.enter_context(socket.create_connection(address, PATIENCE_S, source_address=(source, 0)))
+                silent.sendall(b"GET ")
+        assert [ask_now(server, path)[0] for _ in range(5)] == [200] * 5
+
+
+def test_two_addresses_do_not_hold_all_places(server: LeafServer, network: Network, large: str) -> None:
+    path = f"/{network.folder}/leaves.json"
+    with ExitStack() as stack:
+        for place in range(serving._READERS_MAX):
+            hold(stack, server, large, f"127.0.0.{2 + place % 2}")
+        until(lambda: server.reader_count == serving._READERS_MAX)
+        assert [ask_now(server, path)[0] for _ in range(20)] == [200] * 20
+        until(lambda: server.reader_count == serving._READERS_MAX - 1)  # the latest of the most crowded address gave up
+    assert server.counts["refused"] == 0
+
+
+def test_addresses_of_one_ipv6_network_count_as_one() -> None:
+    places = serving._Places(8, 4)
+    with ExitStack() as stack:
+        readers = [stack.enter_context(socket.socket()) for _ in range(6)]
+        networks = [network_of((f"2001:db8::{place}", 1, 0, 0)) for place in range(5)] + [
+            network_of(("2001:db9::1", 1))
+        ]
+        entered = [places.enter(reader, network) for reader, network in zip(readers, networks, strict=True)]
+    assert entered == [True, True, True, True, False, True]
 
 
 def test_a_request_that_does_not_end_loses_its_place(server: LeafServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,9 @@
     GET /<folder of the network>/parts/<SHA-256>               with or without "Range: bytes=N-" or "bytes=N-M"
 
 Other files are not there, whatever the folder has.  Each reader has a thread, in which the kernel copies from the file
-to the socket.  Readers, and those of one address, are limited; all share so many bytes a second; who takes less than
-a trickle is left.
+to the socket.  Readers, and those of one network address, are limited: where all places are taken, the address with
+the most readers loses its latest to an address with fewer.  A request takes no place before its head has come.  All
+readers share so many bytes a second; a reader that takes less than a trickle is disconnected.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, BinaryIO, Final
 
 from fastnode.errors import SnapshotError
+from fastnode.http.client_connections import network_of
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE, LeafIndex, LeafSnapshot
 
@@ -35,6 +37,9 @@ __all__ = ["LeafServer"]
 
 _READERS_MAX: Final = 8
 _READERS_OF_ADDRESS_MAX: Final = 4
+#: Connections whose request has not come yet.
+_HEADS_MAX: Final = 64
+_HEADS_OF_ADDRESS_MAX: Final = 8
 #: Bytes that are copied at a time.
 _CHUNK_BYTES: Final = 256 << 10
 #: Time for a request to come whole, its bytes, and the time for anything to leave, in seconds.
@@ -64,8 +69,8 @@ class LeafServer:
         self._pace = _Pace(bytes_per_s)
         self._server: _Server | None = None
         self._lock = threading.Lock()
-        #: Readers by address, each with at least one.
-        self._readers: Counter[str] = Counter()
+        self._heads = _Places(_HEADS_MAX, _HEADS_OF_ADDRESS_MAX)
+        self._readers = _Places(_READERS_MAX, _READERS_OF_ADDRESS_MAX)
         self._is_closed = threading.Event()
         #: ``requests``, ``bytes``, ``refused`` (too many readers): since the start.
         self.counts: Counter[str] = Counter()
@@ -95,7 +100,7 @@ class LeafServer:
     @property
     def reader_count(self) -> int:
         with self._lock:
-            return self._readers.total()
+            return len(self._readers)
 
     def newest(self, network: Network) -> LeafSnapshot | None:
         """The newest snapshot that is served; None: there is none.  SnapshotError for an index that makes no sense."""
@@ -114,20 +119,25 @@ class LeafServer:
 
     # ---- readers ---------------------------------------------------------------------------------
 
-    def admit(self, address: str) -> bool:
-        """Take a place; False: there is none for this address."""
+    def admit(self, connection: socket.socket, network: bytes | None) -> bool:
+        """Let a connection send its request; False: there is no place for this network."""
         with self._lock:
-            if self._readers.total() >= _READERS_MAX or self._readers[address] >= _READERS_OF_ADDRESS_MAX:
-                self.counts["refused"] += 1
-                self._readers += Counter()  # without those that have none
-                return False
-            self._readers[address] += 1
-            return True
+            return self._count(self._heads.enter(connection, network))
 
-    def leave(self, address: str) -> None:
+    def begin(self, connection: socket.socket, network: bytes | None) -> bool:
+        """The request has come: take the place of a reader; False: there is none for this network."""
         with self._lock:
-            self._readers[address] -= 1
-            self._readers += Counter()
+            self._heads.leave(connection)
+            return self._count(self._readers.enter(connection, network))
+
+    def _count(self, is_admitted: bool) -> bool:
+        self.counts["refused"] += not is_admitted
+        return is_admitted
+
+    def leave(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._heads.leave(connection)
+            self._readers.leave(connection)
 
     def note(self, name: str, count: int = 1) -> None:
         with self._lock:
@@ -135,6 +145,37 @@ class LeafServer:
 
     def wait_for_turn(self, count: int) -> None:
         self._pace.wait(count, self._is_closed)
+
+
+class _Places:
+    """Connections by network, up to ``places_max``, and ``of_network_max`` of each.  Not for several threads."""
+
+    def __init__(self, places_max: int, of_network_max: int) -> None:
+        self._places_max = places_max
+        self._of_network_max = of_network_max
+        self._networks: dict[socket.socket, bytes | None] = {}  # by connection, in the order of their arrival
+
+    def __len__(self) -> int:
+        return len(self._networks)
+
+    def enter(self, connection: socket.socket, network: bytes | None) -> bool:
+        """Take a place; one of the most crowded network is taken away if that leaves it no fewer than this one has."""
+        counts = Counter(self._networks.values())
+        if counts[network] >= self._of_network_max:
+            return False
+        if len(self._networks) >= self._places_max:
+            crowded, count = counts.most_common(1)[0]
+            if count <= counts[network] + 1:
+                return False
+            latest = next(each for each in reversed(self._networks) if self._networks[each] == crowded)
+            del self._networks[latest]
+            with suppress(OSError):
+                latest.shutdown(socket.SHUT_RDWR)  # its thread ends
+        self._networks[connection] = network
+        return True
+
+    def leave(self, connection: socket.socket) -> None:
+        self._networks.pop(connection, None)
 
 
 class _Pace:
@@ -166,6 +207,12 @@ def _head_of(connection: socket.socket) -> bytes:
     return bytes(head)
 
 
+def _turn_away(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.setblocking(False)
+        connection.send(_NO_PLACE)
+
+
 class _Server(ThreadingMixIn, TCPServer):
     allow_reuse_address = True
     daemon_threads = True
@@ -178,19 +225,17 @@ class _Server(ThreadingMixIn, TCPServer):
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self.owner.admit(client_address[0]):
+        if self.owner.admit(request, network_of(client_address)):
             super().process_request(request, client_address)
             return
-        with suppress(OSError):
-            request.setblocking(False)
-            request.send(_NO_PLACE)
+        _turn_away(request)
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.owner.leave(client_address[0])
+            self.owner.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader that has gone is no error."""
@@ -204,7 +249,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.rfile = BytesIO(_head_of(self.connection))
+        head = _head_of(self.connection)
+        if not self.server.owner.begin(self.connection, network_of(self.client_address)):
+            _turn_away(self.connection)
+            head = b""
+        self.rfile = BytesIO(head)
 
     def do_GET(self) -> None:
         self._answer(self._send_file)
