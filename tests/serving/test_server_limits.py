@@ -44,6 +44,27 @@ def only_connection(running: RunningServer) -> HttpConnection:
 # ---- connections of one address -----------------------------------------------------------------
 
 
+def test_where_all_places_are_taken_the_most_crowded_address_gives_up_one(start: Callable[..., RunningServer]) -> None:
+    running = start(Limits(connections_max=6, connections_per_address_max=4))
+    port = running.server.port
+    with ExitStack() as stack:
+        held = {
+            source: [stack.enter_context(Connection(port, source=source)) for _ in range(count)]
+            for source, count in (("127.0.0.2", 4), ("127.0.0.3", 2))
+        }
+        for connection in (*held["127.0.0.2"], *held["127.0.0.3"]):
+            assert connection.ask(post(call())).json == RIGHT
+        for _ in range(3):
+            with running.connect() as honest:
+                assert honest.ask(post(call())).json == RIGHT
+            running.wait_until_connections(5)
+        assert [connection.ask(post(call())).json for connection in held["127.0.0.3"]] == [RIGHT] * 2
+        # Its own address has as many as any other then.
+        for _ in range(2):
+            assert stack.enter_context(Connection(port, source="127.0.0.4")).ask(post(call())).json == RIGHT
+        assert stack.enter_context(Connection(port, source="127.0.0.4")).read().status == 503
+
+
 def test_one_address_has_so_many_connections_and_no_more(start: Callable[..., RunningServer]) -> None:
     running = start(Limits(connections_per_address_max=2))
     with running.connect() as first, running.connect() as second:

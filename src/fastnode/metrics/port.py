@@ -23,7 +23,7 @@ PATH: Final = b"/metrics"
 _TEXT: Final = header_fields(("Content-Type", "text/plain; charset=utf-8"))
 _METRICS: Final = header_fields(("Content-Type", CONTENT_TYPE_LATEST))
 #: Monitoring asks every few seconds, from few places.
-_CONNECTIONS_MAX: Final = 64
+_LIMITS: Final = Limits(connections_max=64, connections_per_address_max=16)
 
 
 class MetricsApplication:
@@ -62,4 +62,4 @@ def metrics_server(
     """The server, not started yet."""
     collectors = [NodeCollector(sources), *([ReferenceCollector(sources)] if reference_names else [])]
     application = MetricsApplication(registry_of(*collectors), executor)
-    return HttpServer(application, host=host, port=port, limits=Limits(connections_max=_CONNECTIONS_MAX))
+    return HttpServer(application, host=host, port=port, limits=_LIMITS)

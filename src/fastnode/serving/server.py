@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from http import HTTPStatus
@@ -109,6 +110,7 @@ class HttpServer:
         self._wanted_port = port
         self._sweeper: asyncio.Task[None] | None = None
         self._connections: set[HttpConnection] = set()
+        self._given_up: set[HttpConnection] = set()  # about to be disconnected, in favour of others
         self._admitted_count = 0  # with those that are not opened yet
         self._connection_counts = ConnectionCounts(limits.connections_per_address_max)
         #: Connections that leave answers unread, from the one that has done so longest on.
@@ -126,6 +128,7 @@ class HttpServer:
         assert len(self._connections) <= self._admitted_count
         assert self._admitted_count <= self.accepted_count
         assert self._behind.keys() <= self._connections
+        assert self._given_up <= self._connections
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -286,11 +289,32 @@ class HttpServer:
     def _reason_against(self, network: bytes | None) -> str | None:
         if isinstance(self._stage, Stopping):
             return "the server stops"
-        if self._admitted_count + self._connection_counts.elsewhere >= self.limits.connections_max:
+        is_full = self._admitted_count + self._connection_counts.elsewhere >= self.limits.connections_max
+        if is_full and not self._make_room(network):
             return f"too many connections; the limit is {self.limits.connections_max}"
         if not self._connection_counts.enter(network):
             return f"too many connections from one address; the limit is {self.limits.connections_per_address_max}"
         return None
+
+    def _make_room(self, network: bytes | None) -> bool:
+        """Disconnect a client of the most crowded network, if that leaves it no fewer connections than this one gets.
+
+        One without a request that is being answered, if there is one.
+        """
+        if network is None:
+            return False
+        opened = [each for each in self._connections if each not in self._given_up and each.network is not None]
+        counts = Counter(each.network for each in opened)
+        if not counts:
+            return False
+        crowded, count = counts.most_common(1)[0]
+        if count <= counts[network] + 1:
+            return False
+        candidates = [each for each in opened if each.network == crowded]
+        given_up = next((each for each in candidates if not each.stream.is_busy()), candidates[0])
+        self._given_up.add(given_up)
+        asyncio.get_running_loop().call_soon(given_up.abort)
+        return True
 
     def refuse(self, refusal: Refusal) -> Response:
         """The answer to a client that is turned away."""
@@ -310,6 +334,7 @@ class HttpServer:
 
     def forget(self, connection: HttpConnection) -> None:
         self._connections.remove(connection)
+        self._given_up.discard(connection)
         self._behind.pop(connection, None)
         self.release(connection.network)
         if not self._connections and isinstance(self._stage, Stopping):

@@ -22,7 +22,7 @@ from fastnode.view import View
 __all__ = ["ExplorerApplication", "explorer_server"]
 
 _TEXT: Final = header_fields(("Content-Type", "text/plain; charset=utf-8"))
-_CONNECTIONS_MAX: Final = 1024
+_LIMITS: Final = Limits(connections_max=1024, connections_per_address_max=256)
 
 
 class ExplorerApplication:
@@ -48,4 +48,4 @@ def explorer_server(
 ) -> HttpServer:
     """The server, not started yet; ``executor`` runs what the explorer reads."""
     page = StatusPage(None, explorer, view, knows_key=lambda headers: True, executor=executor)
-    return HttpServer(ExplorerApplication(page), host=host, port=port, limits=Limits(connections_max=_CONNECTIONS_MAX))
+    return HttpServer(ExplorerApplication(page), host=host, port=port, limits=_LIMITS)
