@@ -313,7 +313,7 @@ class ExecutionMemoryExceeded(ExecutionLimitExceeded):
 
 class ExecutionOutOfMemory(ExecutionLimitExceeded):
     def __init__(self) -> None:
-        super().__init__("Public execution needs more memory than the system has left")
+        super().__init__("Public execution needs more memory than is left for it now; try again later")
 
 
 class ExecutionCancelled(ExecutionLimitExceeded):

@@ -30,6 +30,7 @@ from fastnode.errors import (
     CallHalted,
     ExecutionCancelled,
     ExecutionMemoryExceeded,
+    ExecutionOutOfMemory,
     ExecutionTimeExceeded,
     TxExecutionError,
 )
@@ -235,8 +236,32 @@ def test_a_system_without_memory_ends_the_execution_and_not_the_process() -> Non
     done = subprocess.run(
         [sys.executable, "-c", LITTLE_MEMORY], cwd=Path(__file__).parents[2], capture_output=True, text=True
     )
-    text = "Public execution needs more memory than the system has left"
+    text = "Public execution needs more memory than is left for it now; try again later"
     assert done.stdout.splitlines() == [text, text, text, "Alu div o"], done.stderr
+
+
+@pytest.mark.skipif(USING_TWINS, reason="twins run one program at a time")
+def test_programs_with_a_shared_limit_have_no_more_together_and_each_has_its_first_pages() -> None:
+    """One holds memory in the middle of its run while others begin."""
+    mib = 1 << 20
+    hungry = put(1, U32, 32 * mib // 32) + put(2, U32, 0) + assemble("CALLDATACOPY", 1, 2, 50)
+    modest = put(1, U32, 8 * mib // 32) + put(2, U32, 0) + assemble("CALLDATACOPY", 1, 2, 50) + returning(0, 0)
+    shared = {"memory_limit": 64 * mib, "shared_memory_limit": 24 * mib}
+    outcomes: list[Any] = []
+
+    def begin_others() -> None:
+        for program, options in ((hungry, shared), (modest, shared), (hungry, {"memory_limit": 64 * mib})):
+            try:
+                outcomes.append(run(kernel, program + returning(0, 0), options=options, l2_gas=END - 1).success)
+            except ExecutionOutOfMemory:
+                outcomes.append("no memory")
+
+    world = world_of(kernel, hungry + assemble("SLOAD", 60, 60, 61) + returning(0, 0))
+    plain = world.read_storage
+    world.read_storage = lambda *asked: (begin_others(), plain(*asked))[1]  # type: ignore[method-assign,func-returns-value]
+    assert execute(machine_for(kernel, world, **shared), l2_gas=END - 1).success
+    assert outcomes == ["no memory", True, True]
+    assert run(kernel, hungry + returning(0, 0), options=shared, l2_gas=END - 1).success, "it is given back"
 
 
 @every

@@ -48,7 +48,7 @@ def ask(node: Node, directory: Path) -> Callable[..., dict[str, Any]]:
     def call(method: str, *params: Any) -> dict[str, Any]:
         store = ArtifactStore(directory)
         methods = [
-            *traces.methods(Simulation(local), kept, kept, artifacts=store),
+            *traces.methods(Simulation(local), kept, artifacts=store),
             *artifact_methods.registering_methods(store),
             *artifact_methods.event_methods(store),
         ]

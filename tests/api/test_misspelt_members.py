@@ -151,7 +151,7 @@ def test_a_misspelt_member_is_rejected_everywhere(case: Case) -> None:
 def test_a_node_refuses_misspelt_members_and_names_them(
     start_node: Callable[..., NodeProcess], short_chain: Path
 ) -> None:
-    node = start_node("--chain-file", short_chain).wait_until_serving()
+    node = start_node("--chain-file", short_chain, "--public-traces").wait_until_serving()
     for name in ("fastnode_getPublicEvents", "fastnode_traceBlock", "node_getPublicLogs", "node_getBlock"):
         method = next(method for method in every_method() if method.name == name)
         *before, parameter = _parameters(method)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.api.test_txs import FRESH, Node
 from tests.api.test_txs import make_node as make_node
 from tests.api.test_txs import node as node
-from tests.conftest import NodeProcess
+from tests.conftest import ADMIN_KEY, ADMIN_KEY_HASH, NodeProcess
 from tests.mempool.recorded import recorded_tx, recordings
 
 from fastnode.api import traces
@@ -48,7 +48,7 @@ class Questions:
 
 def call(node: Node, find: Callable[[bytes], FoundTx | None], method: str, *parameters: Any) -> dict[str, Any]:
     local = LocalSimulator(node.mempool.clock, node.fees.current, SimulationOptions(timeout_s=60), node.names)
-    table = MethodTable(traces.methods(Simulation(local), find, find), "both")
+    table = MethodTable([*traces.methods(Simulation(local), find), *traces.kept_tx_methods(find)], "both")
     bound = table.get(method)
     assert bound is not None
     bound.in_thread = False
@@ -144,23 +144,31 @@ def test_a_node_that_keeps_transactions_traces_them_after_kill_9_and_others_by_t
     directory = tmp_path / "kept"
     shutil.copytree(chain_directory, directory)
     keep(directory / "p2p", genesis_hash, [MINED])
-    flags = ("--node", f"--data-directory={directory}", "--keep-txs=10")
+    flags = ("--node", f"--data-directory={directory}", "--keep-txs=10", "--admin-api-key-hash", ADMIN_KEY_HASH)
     running = start_node(*flags).wait_until_serving()
-    first = running.call("fastnode_traceTransaction", MINED, {"opcodes": {"first": 3, "limit": 2}})["result"]
+    assert "--public-traces" in running.call("fastnode_traceTransaction", MINED)["error"]["message"]
+    first = running.call_admin("fastnode_traceTransaction", MINED, {"opcodes": {"first": 3, "limit": 2}})["result"]
     assert first["source"] == "kept"
     assert len(first["steps"]["list"]) == 2
     assert running.call("fastnode_getKeptTx", MINED)["result"]["txHash"] == MINED
     running.process.kill()
     running.process.wait()
     again = start_node(*flags).wait_until_serving()
-    assert again.call("fastnode_traceTransaction", MINED, {"opcodes": {"first": 3, "limit": 2}})["result"] == first
-    simulated = again.call("fastnode_traceCall", recordings()[FRESH[0]]["tx"], {"gasProfile": True})["result"]
+    assert (
+        again.call_admin("fastnode_traceTransaction", MINED, {"opcodes": {"first": 3, "limit": 2}})["result"] == first
+    )
+    simulated = again.call_admin("fastnode_traceCall", recordings()[FRESH[0]]["tx"], {"gasProfile": True})["result"]
     assert simulated["status"] == "simulated"
-    require_commands(again.url, node)
+    require_commands(again, node)
+    again.stop()
+    public = start_node(*flags, "--public-traces").wait_until_serving()
+    assert public.call("fastnode_traceTransaction", MINED)["result"]["txHash"] == MINED
 
 
-def require_commands(url: str, node: Node) -> None:
-    runner = CliRunner()
+def require_commands(running: NodeProcess, node: Node) -> None:
+    """``fastnode trace`` calls the admin port, with its key."""
+    runner = CliRunner(env={"FASTNODE_ADMIN_API_KEY": ADMIN_KEY})
+    url = f"http://127.0.0.1:{running.admin_port}"
     shown = runner.invoke(root, ["trace", MINED, "--url", url])
     assert (shown.exit_code, f"transaction {MINED}" in shown.output) == (0, True)
     assert "billed gas" in shown.output

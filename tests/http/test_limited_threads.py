@@ -64,3 +64,25 @@ def test_a_client_that_asks_for_much_waits_for_itself() -> None:
         future.result(PATIENCE_S)
     assert done.index("modest") <= 2
     threads.shutdown()
+
+
+def test_an_address_that_holds_every_place_gives_one_to_another_address() -> None:
+    threads, release, begun = limited(admitted_max=4), threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        begun.set()
+        return release.wait(PATIENCE_S)
+
+    crowd = [threads.submit_for(Party(network=b"crowd"), wait) for _ in range(4)]
+    assert begun.wait(PATIENCE_S)
+    with pytest.raises(Refused, match="4 pieces of work are running or waiting"):
+        threads.submit_for(Party(network=b"crowd"), wait)
+    others = [threads.submit_for(Party(network=b"other"), wait), threads.submit_for(Party(network=b"third"), wait)]
+    with pytest.raises(Refused, match="4 pieces of work are running or waiting"):
+        threads.submit_for(Party(network=b"other"), wait)  # as many as the crowd has: nothing would be fairer
+    release.set()
+    assert [future.result(PATIENCE_S) for future in others] == [True, True]
+    assert [future.exception(PATIENCE_S) is None for future in crowd] == [True, True, False, False]
+    with pytest.raises(Refused, match="Too many pieces of work are running; try again later"):
+        crowd[-1].result(PATIENCE_S)
+    threads.shutdown()

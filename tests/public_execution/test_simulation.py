@@ -196,10 +196,10 @@ def test_messages_of_debug_logs_take_a_byte_for_each_cell(view: View) -> None:
 
 def test_debug_logs_of_a_transaction_take_only_so_much_memory(view: View) -> None:
     """They cost 9 gas each, whatever they read."""
-    few, many = tx_running(logging_program(100_000, 20)), tx_running(logging_program(100_000, 21))
+    few, many = tx_running(logging_program(100_000, 5)), tx_running(logging_program(100_000, 6))
     answer = simulator(view).simulate(few, view, skip_fee_enforcement=True)
-    assert len(orjson.loads(answer)["debugLogs"]) == 20
-    with pytest.raises(Refused, match="more than the 67108864 bytes of memory"):
+    assert len(orjson.loads(answer)["debugLogs"]) == 5
+    with pytest.raises(Refused, match="more than the 16777216 bytes of memory"):
         simulator(view).simulate(many, view, skip_fee_enforcement=True)
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 from tests._ext.avm_programs import assemble, put
 from tests.mempool.recorded import recorded_tx, recordings
+from tests.public_execution.hostile import PROGRAMS, many_calls
 from tests.public_execution.made import ADDRESS, ENDLESS_LOOP, tx_running
 
 from fastnode._twins.avm_instructions import U32
-from fastnode.errors import ExecutionLimitExceeded, Refused
+from fastnode.errors import ExecutionLimitExceeded, NodeBusy, Refused
 from fastnode.kernels import USING_TWINS
 from fastnode.mempool.clock import SlotClock
 from fastnode.protocol.fields import field_texts, hex_text
 from fastnode.protocol.header import GasFees
-from fastnode.public_execution import tracing
+from fastnode.public_execution import trace_answers, tracing
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
+from fastnode.public_execution.trace_room import MEMORY_BYTES_MAX, TEXT_BYTES_MAX, TraceRoom
 from fastnode.public_execution.tracer import FoundTx, Tracer
 from fastnode.public_execution.tracing import TraceOptions
 from fastnode.view import View
@@ -29,6 +33,7 @@ STRIDE = 8 if USING_TWINS else 1
 CLOCK = SlotClock(genesis_time=1795300000, slot_duration=36, l1_slot_duration=12)
 ALL = TraceOptions(steps_max=50_000, with_gas_profile=True)
 PLAIN = TraceOptions()
+MIB = 1 << 20
 
 
 def recorded(tx_hash: bytes) -> FoundTx | None:
@@ -197,3 +202,106 @@ def test_return_data_of_a_call_are_its_fields(view: View, tracer: Tracer) -> Non
     (call,) = trace["calls"]
     assert call["returnData"] == field_texts((3).to_bytes(32, "big"))
     assert [step["operation"] for step in trace["steps"]["list"]] == ["SET", "SET", "RETURN"]
+
+
+# ---- what a trace may take ----------------------------------------------------------------------
+
+
+def peak_of(make: Callable[[], bytes]) -> tuple[bytes, int]:
+    """A result, and the most that Python had allocated meanwhile beyond what it had before."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        made = make()
+        return made, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "options", [PLAIN, TraceOptions(steps_max=20_000, with_gas_profile=True)], ids=["plain", "all"]
+)
+def test_a_trace_is_truncated_before_it_takes_much_memory(
+    view: View, tracer: Tracer, name: str, options: TraceOptions
+) -> None:
+    if USING_TWINS:
+        pytest.skip("so much gas takes the readable machine minutes")
+    program, gas = PROGRAMS[name]
+    tx = tx_running(program, l2_gas=gas)
+    text, peak = peak_of(lambda: tracer.trace_call(view, tx, options))
+    trace = orjson.loads(text)
+    assert trace["isTruncated"] or name == "inner calls"
+    assert trace["calls"]
+    assert len(text) < TEXT_BYTES_MAX + MIB
+    assert peak < 2 * TEXT_BYTES_MAX + MEMORY_BYTES_MAX + 12 * MIB, f"{peak >> 20} MiB"
+
+
+class Budget:
+    """Memory of a request: so many bytes, and how many are taken."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.taken = 0
+
+    def take(self, count: int) -> None:
+        if count > self.left:
+            raise NodeBusy(self.left)
+        self.left -= count
+        self.taken += count
+
+    def release(self, count: int) -> None:
+        self.left += count
+        self.taken -= count
+
+
+def test_a_trace_that_the_memory_budget_has_no_room_for_is_truncated_and_gives_back_what_it_took(
+    view: View, tracer: Tracer
+) -> None:
+    tx = tx_running(many_calls(), l2_gas=3_000_000)
+    sizes = []
+    for left in (1 << 20, 4 << 20, 64 << 20):
+        budget = Budget(left)
+        with TraceRoom(memory=budget) as room:
+            text = tracer.trace_call(view, tx, PLAIN, room=room)
+            assert budget.taken > 0
+        assert budget.left == left
+        sizes.append(len(text))
+        assert orjson.loads(text)["isTruncated"] == (left < 64 << 20)
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+def test_a_trace_has_no_more_than_the_answer_may_still_hold(view: View, tracer: Tracer) -> None:
+    tx = tx_running(many_calls(), l2_gas=6_540_000)
+    for limit in (0, 100_000, 1_000_000):
+        with TraceRoom(text_bytes_max=limit) as room:
+            text = tracer.trace_call(view, tx, ALL if limit == 0 else PLAIN, room=room)
+        assert orjson.loads(text)["isTruncated"]
+        assert len(text) < limit + 300_000, "calls, besides the effect"
+
+
+def test_rendering_ends_with_the_time_of_the_trace(view: View, tracer: Tracer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded by then is answered as far as it is rendered."""
+    now = [0.0]
+    monkeypatch.setattr(trace_answers, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    plain = trace_answers.field_texts
+    monkeypatch.setattr(
+        trace_answers, "field_texts", lambda fields: (now.__setitem__(0, now[0] + 1e9), plain(fields))[1]
+    )
+    trace = orjson.loads(tracer.trace_call(view, tx_running(many_calls(), l2_gas=6_540_000), PLAIN))
+    assert (trace["isTruncated"], trace["calls"]) == (True, [])
+
+
+def test_the_traces_of_a_block_share_the_room_of_one(view: View, tracer: Tracer) -> None:
+    """Each transaction is told, with as many of its calls as there is room for."""
+    number = next(
+        number
+        for number in range(view.chain.tip_number, 0, -1)
+        if len(view.chain.tx_hashes(number) or []) > 1 and number >= FIRST_RECORDED_BLOCK
+    )
+    whole = [orjson.loads(text) for text in tracer.trace_block(view, number, PLAIN) or ()]
+    with TraceRoom(text_bytes_max=1) as room:
+        cut = [orjson.loads(text) for text in tracer.trace_block(view, number, PLAIN, room=room) or ()]
+    assert [trace["txHash"] for trace in cut] == [trace["txHash"] for trace in whole]
+    assert [trace["effect"] for trace in cut] == [trace["effect"] for trace in whole]
+    assert not any(trace["calls"] for trace in cut)

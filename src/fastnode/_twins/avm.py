@@ -129,6 +129,7 @@ class Machine:
         fee_per_da_gas: int,
         collect_debug_logs: bool = True,
         memory_limit: int = 1 << 28,
+        shared_memory_limit: int = 0,
         deadline: float | None = None,
         is_watched: bool = False,
         first_step: int = 0,
@@ -144,6 +145,7 @@ class Machine:
         self.transaction_fee = 0
         self._memory_limit = _check_unsigned(memory_limit, "memory_limit", 63)
         self._account = PageAccount(self._memory_limit)
+        _check_unsigned(shared_memory_limit, "shared_memory_limit", 63)  # of programs that run at once: not here
         self._deadline = deadline
         self._cancelled = False
         self._calls: list[Call] = []

@@ -157,6 +157,7 @@ class SimulationMethods:
             skip_fee_enforcement=skip_fee_enforcement,
             overrides=overrides,
             asker=context.allowance.party,
+            require=context.require_bytes,
         )
 
 

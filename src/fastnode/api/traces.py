@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.txs import TX, decode_tx
 from fastnode.errors import Refused
 from fastnode.jsonrpc.methods import Context, Method, Parameter, common
+from fastnode.public_execution.trace_room import TraceRoom
 from fastnode.public_execution.tracing import TraceOptions
 from fastnode.values.choices import BOOLEAN
 from fastnode.values.field_elements import TX_HASH
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fastnode.public_execution.service import Simulation
     from fastnode.public_execution.tracer import Tracer
 
-__all__ = ["STEPS_DEFAULT", "STEPS_MAX", "TRACE_OPTIONS", "methods"]
+__all__ = ["STEPS_DEFAULT", "STEPS_MAX", "TRACE_OPTIONS", "kept_tx_methods", "methods"]
 
 #: Steps in one answer: each has some 150 bytes.
 STEPS_MAX: Final = 20_000
@@ -78,6 +79,11 @@ TRACE_OPTIONS: Final = TraceOptionsValue()
 _NO_OPTIONS: Final = TraceOptions()
 
 
+def _room_of(context: Context) -> TraceRoom:
+    """Room within what the response may still hold, and the memory of all requests."""
+    return TraceRoom(max(0, context.bytes_left), context.allowance)
+
+
 class _Handlers:
     """``simulation`` None: the node is not ready."""
 
@@ -85,11 +91,9 @@ class _Handlers:
         self,
         simulation: Simulation | None,
         find: Callable[[bytes], FoundTx | None],
-        find_here: Callable[[bytes], FoundTx | None],
         artifacts: ArtifactStore | None,
     ) -> None:
         self._simulation = simulation
-        self._find_here = find_here
         self._given = None if simulation is None else simulation.tracer(find, artifacts)
 
     @property
@@ -99,10 +103,17 @@ class _Handlers:
         return self._given
 
     def transaction(self, context: Context, tx_hash: bytes, options: TraceOptions | None) -> bytes | None:
-        return self._tracer.trace_transaction(context.view, tx_hash, options or _NO_OPTIONS, context.allowance.party)
+        with _room_of(context) as room:
+            return self._tracer.trace_transaction(
+                context.view, tx_hash, options or _NO_OPTIONS, context.allowance.party, room
+            )
 
-    def block(self, context: Context, number: int, options: TraceOptions | None) -> Iterable[bytes] | None:
-        return self._tracer.trace_block(context.view, number, options or _NO_OPTIONS, context.allowance.party)
+    def block(self, context: Context, number: int, options: TraceOptions | None) -> bytes | None:
+        with _room_of(context) as room:
+            traces = self._tracer.trace_block(
+                context.view, number, options or _NO_OPTIONS, context.allowance.party, room
+            )
+            return None if traces is None else context.array(traces)
 
     def decode(self, context: Context, value: dict[str, Any], options: TraceOptions | None) -> tuple[Tx, TraceOptions]:
         """In the thread of the request, while it waits for its turn."""
@@ -112,25 +123,39 @@ class _Handlers:
         tracer = self._tracer
         assert self._simulation is not None
         self._simulation.check_gas(tx)
-        return tracer.trace_call(context.view, tx, options, context.allowance.party)
+        with _room_of(context) as room:
+            return tracer.trace_call(context.view, tx, options, context.allowance.party, room)
 
-    def kept(self, _context: Context, tx_hash: bytes) -> bytes | None:
-        found = self._find_here(tx_hash)
+
+def kept_tx_methods(find_here: Callable[[bytes], FoundTx | None]) -> list[Method]:
+    """The method of kept transactions.  ``find_here`` looks in this node alone: a question for what is kept costs no
+    other node anything."""
+
+    def kept(_context: Context, tx_hash: bytes) -> bytes | None:
+        found = find_here(tx_hash)
         return None if found is None else found.content or found.tx.to_json_bytes()
+
+    return [
+        Method(
+            name="fastnode_getKeptTx",
+            summary="A transaction with its calldata, also when it is final, if this node keeps it.",
+            handler=kept,
+            in_thread=True,
+            **common("Tx", Parameter("txHash", TX_HASH), may_be_absent=True),
+        ),
+    ]
 
 
 def methods(
-    simulation: Simulation | None,
-    find: Callable[[bytes], FoundTx | None],
-    find_here: Callable[[bytes], FoundTx | None],
+    simulation: Simulation | None = None,
+    find: Callable[[bytes], FoundTx | None] = lambda _hash: None,
     threads: Executor | None = None,
     *,
     artifacts: ArtifactStore | None = None,
 ) -> list[Method]:
-    """Traces over the node's simulations, in ``threads``.  ``find`` looks for a transaction wherever it may be,
-    ``find_here`` in this node alone: a question for what is kept costs no other node anything.  ``artifacts`` has names
-    of contracts."""
-    handlers = _Handlers(simulation, find, find_here, artifacts)
+    """Traces over the node's simulations, in ``threads``.  ``find`` looks for a transaction wherever it may be;
+    ``artifacts`` has names of contracts."""
+    handlers = _Handlers(simulation, find, artifacts)
     options = Parameter("options", TRACE_OPTIONS, optional=True)
     running: Mapping[str, Any] = {"in_thread": True, "waits": True, "threads": threads}
     return [
@@ -155,12 +180,5 @@ def methods(
             handler=handlers.block,
             **running,
             **common("TransactionTrace[]", Parameter("blockNumber", _BLOCK), options, may_be_absent=True),
-        ),
-        Method(
-            name="fastnode_getKeptTx",
-            summary="A transaction with its calldata, also when it is final, if this node keeps it.",
-            handler=handlers.kept,
-            in_thread=True,
-            **common("Tx", Parameter("txHash", TX_HASH), may_be_absent=True),
         ),
     ]

@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import click
 
-from fastnode.cli.node_calls import DEFAULT_URL, KEY_ENVIRONMENT, URL_ENVIRONMENT, call, url_of
+from fastnode.cli.node_calls import (
+    ADMIN_KEY_ENVIRONMENT,
+    ADMIN_URL_ENVIRONMENT,
+    DEFAULT_ADMIN_URL,
+    call,
+    url_of,
+)
 from fastnode.cli.output import say
 from fastnode.errors import StartError
 from fastnode.log import printable
@@ -28,11 +34,13 @@ _VALUE_LENGTH: Final = 60
 @click.option(
     "--url",
     metavar="URL",
-    help=f"Where the node is; http:// may be left out.  [env: {URL_ENVIRONMENT}, else SVC_HOST and SVC_PORT; "
-    f"default: {DEFAULT_URL}]",
+    help="Admin port of the node, or its public port where it has traces; http:// may be left out.  [env: "
+    f"{ADMIN_URL_ENVIRONMENT}, else SVC_ADMIN_HOST and SVC_ADMIN_PORT; default: {DEFAULT_ADMIN_URL}]",
 )
 @click.option(
-    "--api-key", metavar="KEY", help=f"Key of a client.  [env: {KEY_ENVIRONMENT}, which other users do not see]"
+    "--api-key",
+    metavar="KEY",
+    help=f"Key of the admin port.  [env: {ADMIN_KEY_ENVIRONMENT}, which other users do not see]",
 )
 @click.option(
     "--timeout",
@@ -66,7 +74,8 @@ def trace(
     fastnode trace 0x0b0d...94d0 --folded | flamegraph.pl > gas.svg
     """
     options = {"opcodes": opcodes, "gasProfile": folded or folded_da}
-    found = _ask(url_of(url), tx_hash, options, api_key or os.environ.get(KEY_ENVIRONMENT), timeout)
+    key = api_key or os.environ.get(ADMIN_KEY_ENVIRONMENT)
+    found = _ask(url_of(url, admin=True), tx_hash, options, key, timeout)
     if found is None:
         say(f"no transaction {tx_hash} is known", err=True)
         return 1

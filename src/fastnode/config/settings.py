@@ -125,6 +125,13 @@ class Settings(
         NETWORK,
         "How long a stop waits for requests that are being answered.",
     )
+    shutdown_timeout_s: float = setting(
+        30.0,
+        Seconds(1, 3600),
+        NETWORK,
+        "How long a stop may take, after --shutdown-delay-s; then the stacks of threads and tasks are logged, and the "
+        "process exits with code 70. At least 1 s more than --shutdown-grace-s.",
+    )
     shutdown_delay_s: float = setting(
         0.0,
         Seconds(0, 3600),
@@ -467,6 +474,13 @@ class Settings(
         RPC,
         "TOML or JSON file with API keys, budgets, methods, origins and trusted proxies of the public interface, read "
         "again on SIGHUP; preset:public is a budget for each address.",
+    )
+    public_traces: bool = setting(
+        False,
+        Boolean(),
+        RPC,
+        "Answer fastnode_traceTransaction, fastnode_traceCall and fastnode_traceBlock on the public port too, not on "
+        "the admin port alone; a local network always does.",
     )
     rpc_max_connections: int = setting(
         16_384,

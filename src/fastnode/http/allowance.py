@@ -135,6 +135,11 @@ class Allowance:
             self.take(WAITING_BYTES)
             self._is_waiting = True
 
+    def release(self, count: int) -> None:
+        """Give part of it back, before the request is answered."""
+        self.taken_bytes -= count
+        self.party.budget.give_back(count)
+
     def give_back(self) -> None:
         """All of it; may be called more than once."""
         taken, self.taken_bytes = self.taken_bytes, 0

@@ -362,7 +362,9 @@ class BoundMethod:
 _PORTS: Final = {"node": "public", "aztec": "public", "nodeAdmin": "admin", "aztecAdmin": "admin"}
 
 #: Methods of the public port's namespaces that the admin port answers.
-_OPERATORS: Final = frozenset({"fastnode_registerArtifact"})
+_OPERATORS: Final = frozenset(
+    {"fastnode_registerArtifact", "fastnode_traceBlock", "fastnode_traceCall", "fastnode_traceTransaction"}
+)
 
 
 class MethodTable:
@@ -404,6 +406,8 @@ class MethodTable:
         namespace = name.partition("_")[0]
         if (gone := self._gone.get(name)) is not None and name not in self._by_wire_name:
             return f" (release 5.x has no such method{f': {gone.successor}' if gone.successor else ''})"
+        if name.startswith("fastnode_trace") and name in _OPERATORS:
+            return " (call the admin port; --public-traces lets the public port answer it)"
         if name in _OPERATORS:
             return " (ask the admin port)"
         if namespace in _PORTS and namespace not in self._namespaces:

@@ -17,8 +17,10 @@ from fastnode.log_index.function_names import SELECTOR_BYTES
 from fastnode.protocol.fields import FIELD_BYTES
 from fastnode.records import dataclass
 
-__all__ = ["CallRecord", "CallTree", "Phase", "selector_of"]
+__all__ = ["PLACES_MAX", "CallRecord", "CallTree", "Phase", "selector_of"]
 
+#: Places of a failed call that are kept: more than a transaction in a block can pay for.
+PLACES_MAX: Final = 1_000_000
 CALLS_RECORDED_MAX: Final = 100
 DEPTH_RECORDED_MAX: Final = 5
 
@@ -46,7 +48,9 @@ class CallRecord:
     nested: list[CallRecord] = field(default_factory=list)
     success: bool = True
     output: bytes = b""
+    #: The first places where it failed, unless a nested call failed.
     pcs: array[int] = field(default_factory=lambda: array("I"))
+    has_more_places: bool = False
     message: str = ""
 
 
@@ -72,8 +76,15 @@ class CallTree:
         if not self._open:
             return
         record = self._open.pop()
-        record.success, record.output, record.pcs, record.message = success, output, pcs, message
-        (self._open[-1].nested if self._open else self.roots).append(record)
+        record.success, record.output, record.message = success, output, message
+        siblings = self._open[-1].nested if self._open else self.roots
+        if not success:
+            # Only the places of what failed last, and deepest, are answered: there may be millions of each.
+            if self._open:
+                _forget_places(siblings)
+            if _last_failed(record.nested) is None:
+                record.pcs, record.has_more_places = pcs[:PLACES_MAX], len(pcs) > PLACES_MAX
+        siblings.append(record)
 
     def add_failed_insertion(self, message: str) -> None:
         """The private part's effects for the app logic could not be inserted: this stands in for a call."""
@@ -93,6 +104,13 @@ def _path_to_failure(record: CallRecord) -> list[CallRecord]:
     while (failed := _last_failed(path[-1].nested)) is not None:
         path.append(failed)
     return path
+
+
+def _forget_places(records: list[CallRecord]) -> None:
+    """Drop places of the last failed record: one that fails later takes its place."""
+    while (failed := _last_failed(records)) is not None:
+        failed.pcs = array("I")
+        records = failed.nested
 
 
 def _last_failed(records: list[CallRecord]) -> CallRecord | None:

@@ -19,8 +19,8 @@ from fastnode.public_execution.transaction import MessageToL1
 __all__ = ["Checkpoint", "DebugLogEntry", "TxHost"]
 
 _L1_ADDRESS_BYTES: Final = 20
-#: Memory of all debug logs of a transaction; as JSON they would be larger than an answer may be.
-DEBUG_LOGS_BYTES_MAX: Final = 64 << 20
+#: Memory of all debug logs of a transaction; their JSON is more than twice as long.
+DEBUG_LOGS_BYTES_MAX: Final = 16 << 20
 #: Members of an instance, by the numbers that GETCONTRACTINSTANCE has for them.
 _MEMBERS: Final = {
     avm.MEMBER_DEPLOYER: "deployer",

@@ -91,6 +91,7 @@ class PublicPhases:
             fee_per_da_gas=block.gas_fees.fee_per_da_gas,
             collect_debug_logs=options.collect_debug_logs,
             memory_limit=options.memory_bytes_max,
+            shared_memory_limit=options.shared_memory_bytes_max,
             deadline=deadline,
             **({} if trace is None else trace.machine_options),
         )

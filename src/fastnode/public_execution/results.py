@@ -58,3 +58,5 @@ class ExecutionOptions:
     #: Bytes of memory of the calls of one transaction that are open at one time.  A transaction in a block cannot reach
     #: them with its gas: all nodes execute it to the same end.
     memory_bytes_max: int = 1 << 28
+    #: The same of all executions of this process that have such a limit, beyond the first 16 MiB of each; 0: none.
+    shared_memory_bytes_max: int = 0

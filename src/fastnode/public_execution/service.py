@@ -15,6 +15,7 @@ from fastnode.errors import Refused, SettingError
 from fastnode.mempool.simulation import NO_SIMULATOR, PublicSimulator, UpstreamSimulator
 from fastnode.mempool.validation import consistency_reason
 from fastnode.protocol.tx import Tx
+from fastnode.public_execution.answers import Require, any_size
 from fastnode.public_execution.simulation import Asker, LocalSimulator, SimulationOptions
 from fastnode.public_execution.tracer import Tracer
 
@@ -109,13 +110,19 @@ class Simulation:
         skip_fee_enforcement: bool,
         overrides: Overrides | None = None,
         asker: Asker | None = None,
+        require: Require = any_size,
     ) -> bytes:
         """PublicSimulationOutput as JSON; Refused when the transaction cannot be simulated.  What runs here ends
-        when ``asker`` goes."""
+        when ``asker`` goes; ``require`` is called with the size of its answer before that grows."""
         self._check_total_gas(tx)
         if self._local is not None:
             return self._local.simulate(
-                tx, view, skip_fee_enforcement=skip_fee_enforcement, overrides=overrides, asker=asker
+                tx,
+                view,
+                skip_fee_enforcement=skip_fee_enforcement,
+                overrides=overrides,
+                asker=asker,
+                require=require,
             )
         if overrides is not None:
             raise Refused(_NO_OVERRIDES, data={"code": "NO_OVERRIDES"})

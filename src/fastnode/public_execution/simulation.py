@@ -21,6 +21,7 @@ from fastnode.errors import (
     ExecutionCancelled,
     ExecutionLimitExceeded,
     Refused,
+    ResponseTooLarge,
     TxExecutionError,
     ValueRefused,
 )
@@ -29,7 +30,7 @@ from fastnode.log_index.function_names import FunctionNames
 from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.header import GasFees, GlobalVariables
 from fastnode.protocol.tx import Tx
-from fastnode.public_execution.answers import simulation_json
+from fastnode.public_execution.answers import Require, any_size, simulation_json
 from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.overrides import OverriddenState, Overrides
 from fastnode.public_execution.results import ExecutedTx, ExecutionOptions
@@ -52,6 +53,10 @@ logger = logging.getLogger(__name__)
 RUNNING_MAX: Final = max(4, 2 * (os.cpu_count() or 1))
 #: The same of traces: each is work for the interpreter from its first step to its last.
 TRACING_MAX: Final = 1
+#: Memory of all programs that run for clients, beyond 16 MiB for each: one alone may need so much.
+SHARED_MEMORY_BYTES_MAX: Final = 256 << 20
+#: JSON of one simulation: debug logs may have more than a node is to render.
+ANSWER_BYTES_MAX: Final = 40 << 20
 #: Simulations, or traces, that should run or wait for their turn.
 ADMITTED_MAX: Final = 256
 
@@ -94,7 +99,10 @@ class LocalSimulator:
         self._names = FunctionNames() if names is None else names  # an empty one is false
         self._artifacts = artifacts or ArtifactStore(None)
         self._timeout_s = options.timeout_s
-        self._execution = ExecutionOptions(debug_log_memory_reads_max=options.debug_log_memory_reads_max)
+        self._execution = ExecutionOptions(
+            debug_log_memory_reads_max=options.debug_log_memory_reads_max,
+            shared_memory_bytes_max=SHARED_MEMORY_BYTES_MAX,
+        )
         self._running: set[BlockExecutor] = set()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -114,8 +122,10 @@ class LocalSimulator:
         skip_fee_enforcement: bool,
         overrides: Overrides | None = None,
         asker: Asker | None = None,
+        require: Require = any_size,
     ) -> bytes:
-        """PublicSimulationOutput as JSON.  It ends with ExecutionCancelled when ``asker`` goes.
+        """PublicSimulationOutput as JSON.  It ends with ExecutionCancelled when ``asker`` goes.  ``require`` is called
+        with the size of the answer before it grows.
 
         Refused when no block could include the transaction, with the reason of release 4.x, or when the
         simulation needs more than it may use here; ValueRefused for what is no transaction at all.
@@ -132,7 +142,7 @@ class LocalSimulator:
         executor = BlockExecutor(base, block, options=self._execution, programs=programs)
         executed = self.execute(executor, executable, skip_fee_enforcement=skip_fee_enforcement, asker=asker)
         naming = Naming(self._artifacts, view.chain, self._names.name_of, registered_only=True)
-        return simulation_json(executed, block, naming)
+        return simulation_json(executed, block, naming, _limited(require))
 
     def execute(
         self,
@@ -142,10 +152,11 @@ class LocalSimulator:
         skip_fee_enforcement: bool = False,
         asker: Asker | None = None,
         trace: Trace | None = None,
+        deadline: float | None = None,
     ) -> ExecutedTx:
         """Run a transaction within the limits of a simulation; errors as for :meth:`simulate`."""
         with self._counted(executor), _until_gone(asker, executor):
-            deadline = time.monotonic() + self._timeout_s
+            deadline = self.deadline() if deadline is None else deadline
             try:
                 return executor.execute(tx, skip_fee_enforcement=skip_fee_enforcement, deadline=deadline, trace=trace)
             except TxExecutionError as error:
@@ -153,6 +164,10 @@ class LocalSimulator:
             except ExecutionLimitExceeded as error:
                 logger.info("simulation given up", extra=log_facts(tx=hex_text(tx.tx_hash), reason=error.message))
                 raise
+
+    def deadline(self) -> float:
+        """When a simulation, or a trace with its answer, that begins now must have ended, by ``time.monotonic``."""
+        return time.monotonic() + self._timeout_s
 
     @property
     def options(self) -> ExecutionOptions:
@@ -199,6 +214,15 @@ class LocalSimulator:
         finally:
             with self._lock:
                 self._running.discard(executor)
+
+
+def _limited(require: Require) -> Require:
+    def require_limited(size: int) -> None:
+        if size > ANSWER_BYTES_MAX:
+            raise ResponseTooLarge(ANSWER_BYTES_MAX)
+        require(size)
+
+    return require_limited
 
 
 @contextmanager

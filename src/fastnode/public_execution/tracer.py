@@ -29,6 +29,7 @@ from fastnode.public_execution.executor import BlockExecutor, programs_of
 from fastnode.public_execution.results import ExecutedTx
 from fastnode.public_execution.state import ViewState
 from fastnode.public_execution.trace_answers import trace_json
+from fastnode.public_execution.trace_room import TraceRoom
 from fastnode.public_execution.tracing import Trace, TraceOptions
 from fastnode.public_execution.transaction import ExecutableTx
 
@@ -54,6 +55,16 @@ class _Place(NamedTuple):
         return self.block.body.tx_effects[self.index_in_block]
 
 
+class _Terms(NamedTuple):
+    """What a request asks for, and what it may take."""
+
+    options: TraceOptions
+    asker: Asker | None
+    room: TraceRoom
+    #: Of its execution and its answer, by ``time.monotonic``.
+    deadline: float
+
+
 class Tracer:
     """Usable from any thread, within the limits of simulations.
 
@@ -75,7 +86,12 @@ class Tracer:
         return Naming(self._artifacts, view.chain, self._simulator.names.name_of)
 
     def trace_transaction(
-        self, view: View, tx_hash: bytes, options: TraceOptions, asker: Asker | None = None
+        self,
+        view: View,
+        tx_hash: bytes,
+        options: TraceOptions,
+        asker: Asker | None = None,
+        room: TraceRoom | None = None,
     ) -> bytes | None:
         """A transaction of a block, or one that waits, which is traced on the newest state.  None: nobody knows it.
 
@@ -85,28 +101,43 @@ class Tracer:
         location = view.chain.tx_location(tx_hash)
         if location is None:
             found = self._find(tx_hash)
-            return None if found is None else self._on_newest_state(view, found, options, asker, status="pending")
+            if found is None:
+                return None
+            return self._on_newest_state(view, found, self._terms(options, asker, room), status="pending")
         block = view.chain.load_block(location.block_number)
         if block is None:
             return None
-        return self._mined(view, _Place(block, location.index_in_block), options, asker)
+        return self._mined(view, _Place(block, location.index_in_block), self._terms(options, asker, room))
 
     def trace_block(
-        self, view: View, number: int, options: TraceOptions, asker: Asker | None = None
+        self,
+        view: View,
+        number: int,
+        options: TraceOptions,
+        asker: Asker | None = None,
+        room: TraceRoom | None = None,
     ) -> Iterator[bytes] | None:
-        """The traces of a block's transactions in their order; None for a block that is not there."""
+        """The traces of a block's transactions in their order, which share the room and the time of one trace; None for
+        a block that is not there."""
         block = view.chain.load_block(number)
         if block is None:
             return None
-        return (self._mined(view, _Place(block, index), options, asker) for index in range(len(block.body.tx_effects)))
+        terms = self._terms(options, asker, room)
+        return (self._mined(view, _Place(block, index), terms) for index in range(len(block.body.tx_effects)))
 
-    def trace_call(self, view: View, tx: Tx, options: TraceOptions, asker: Asker | None = None) -> bytes:
+    def trace_call(
+        self, view: View, tx: Tx, options: TraceOptions, asker: Asker | None = None, room: TraceRoom | None = None
+    ) -> bytes:
         """A transaction as node_simulatePublicCalls runs it, with its fee not enforced."""
-        return self._on_newest_state(view, FoundTx(tx, "request"), options, asker, status="simulated")
+        terms = self._terms(options, asker, room)
+        return self._on_newest_state(view, FoundTx(tx, "request"), terms, status="simulated")
+
+    def _terms(self, options: TraceOptions, asker: Asker | None, room: TraceRoom | None) -> _Terms:
+        return _Terms(options, asker, room or TraceRoom(), self._simulator.deadline())
 
     # ---- mined ----------------------------------------------------------------------------------
 
-    def _mined(self, view: View, place: _Place, options: TraceOptions, asker: Asker | None) -> bytes:
+    def _mined(self, view: View, place: _Place, terms: _Terms) -> bytes:
         block, effect = place.block, place.effect
         head: dict[str, Any] = {
             "txHash": hex_text(effect.tx_hash),
@@ -119,11 +150,11 @@ class Tracer:
         if found is None:
             return orjson.dumps(head | {"missing": _NOT_KEPT, "effect": effect.to_json()})
         tx = _executable(found.tx)
-        trace = Trace(options)
-        executed = self._execute_again(view, place, found, tx, trace, asker)
+        trace = Trace(terms.options, terms.room)
+        executed = self._execute_again(view, place, found, tx, trace, terms.asker, terms.deadline)
         head["source"] = found.source
         variables = block.header.global_variables
-        return trace_json(trace, tx, executed, variables, head, self._naming(view))
+        return trace_json(trace, tx, executed, variables, head, self._naming(view), terms.deadline)
 
     def failure_of(self, view: View, tx_hash: bytes, asker: Asker | None = None) -> dict[str, Any] | None:
         """SimulationError of a transaction of a block that reverted; None if it did not, or nobody has kept it.
@@ -142,11 +173,18 @@ class Tracer:
         return revert_reason_json(self._execute_again(view, place, found, tx, Trace(TraceOptions()), asker))
 
     def _execute_again(
-        self, view: View, place: _Place, found: FoundTx, tx: ExecutableTx, trace: Trace, asker: Asker | None
+        self,
+        view: View,
+        place: _Place,
+        found: FoundTx,
+        tx: ExecutableTx,
+        trace: Trace,
+        asker: Asker | None,
+        deadline: float | None = None,
     ) -> ExecutedTx:
         """Execute a mined transaction at its place.  Refused when it gives other effects than its block has."""
         executor = _executor_at(view, place, self._simulator)
-        executed = self._simulator.execute(executor, tx, asker=asker, trace=trace)
+        executed = self._simulator.execute(executor, tx, asker=asker, trace=trace, deadline=deadline)
         if executed.effect != place.effect:
             raise Refused(
                 f"Executing transaction {hex_text(place.effect.tx_hash)} again, as {found.source} has it, gives other "
@@ -156,9 +194,7 @@ class Tracer:
 
     # ---- on the newest state --------------------------------------------------------------------
 
-    def _on_newest_state(
-        self, view: View, found: FoundTx, options: TraceOptions, asker: Asker | None, *, status: str
-    ) -> bytes:
+    def _on_newest_state(self, view: View, found: FoundTx, terms: _Terms, *, status: str) -> bytes:
         tx = _executable(found.tx)
         block = self._simulator.next_block(view)
         executor = BlockExecutor(
@@ -167,9 +203,14 @@ class Tracer:
             options=self._simulator.options,
             programs=programs_of(view.chain.chain.release),
         )
-        trace = Trace(options)
+        trace = Trace(terms.options, terms.room)
         executed = self._simulator.execute(
-            executor, tx, skip_fee_enforcement=status == "simulated", asker=asker, trace=trace
+            executor,
+            tx,
+            skip_fee_enforcement=status == "simulated",
+            asker=terms.asker,
+            trace=trace,
+            deadline=terms.deadline,
         )
         head = {
             "txHash": hex_text(executed.effect.tx_hash),
@@ -177,7 +218,7 @@ class Tracer:
             "blockNumber": block.block_number,
             "source": found.source,
         }
-        return trace_json(trace, tx, executed, block, head, self._naming(view))
+        return trace_json(trace, tx, executed, block, head, self._naming(view), terms.deadline)
 
 
 def _executable(tx: Tx) -> ExecutableTx:

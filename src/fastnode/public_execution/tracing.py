@@ -4,7 +4,8 @@
     executor.execute(tx, trace=trace)        # the same effects and gas as without
     trace.calls                              # those enqueued, in their order, each with what happened in it
 
-A trace has a bounded number of calls and events; ``is_truncated`` says that there were more.
+A trace has a bounded number of calls and events, and of bytes (trace_room.py); ``is_truncated`` says that there were
+more.
 """
 
 from __future__ import annotations
@@ -15,19 +16,37 @@ from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from fastnode.kernels import avm
-from fastnode.protocol.fields import field_texts, hex_text
+from fastnode.protocol.fields import FIELD_BYTES, field_texts, hex_text
 from fastnode.public_execution.call_tree import Phase
 from fastnode.public_execution.contracts import Contracts, leaf_slot_of
 from fastnode.public_execution.host import TxHost
 from fastnode.public_execution.state import StateJournal
+from fastnode.public_execution.trace_room import TraceRoom
 from fastnode.records import dataclass
 
-__all__ = ["DEPTH_MAX", "ENTRIES_MAX", "Trace", "TraceOptions", "TracedCall", "TracingHost"]
+__all__ = ["DEPTH_MAX", "ENTRIES_MAX", "PLACES_MAX", "Trace", "TraceOptions", "TracedCall", "TracingHost"]
 
 #: Calls and events of one trace.
 ENTRIES_MAX: Final = 20_000
 #: Calls that are open at one time and recorded.  Gas buys thousands, of which no reader of JSON takes the nesting.
 DEPTH_MAX: Final = 100
+#: Places in a program that the JSON of a failed call has: the innermost.
+PLACES_MAX: Final = 256
+
+#: Bytes of JSON: of a field, of a call without its fields, of an event without its members, of a member without its
+#: text, of a step.
+_FIELD_TEXT: Final = 69
+_CALL_TEXT: Final = 900
+_EVENT_TEXT: Final = 48
+_MEMBER_TEXT: Final = 24
+_STEP_TEXT: Final = 256
+#: Bytes of memory: of a call without its fields, of an event with members of some fields, of each further field, of
+#: one meter of gas, of a step.
+_CALL_MEMORY: Final = 1_200
+_EVENT_MEMORY: Final = 900
+_FIELD_MEMORY: Final = 136
+_METER_MEMORY: Final = 200
+_STEP_MEMORY: Final = 80
 
 #: One thing that a call did, as answers carry it.
 Event: TypeAlias = dict[str, Any]
@@ -72,11 +91,19 @@ class TracedCall:
 class Trace:
     """Everything that is seen of one transaction.  Written by the thread that executes it."""
 
-    def __init__(self, options: TraceOptions | None = None) -> None:
+    def __init__(self, options: TraceOptions | None = None, room: TraceRoom | None = None) -> None:
         self.options: Final = options or TraceOptions()
+        self.room: Final = room or TraceRoom()
+        #: The room before anything was recorded.
+        self.mark: Final = self.room.mark()
         #: The enqueued calls that have ended.
         self.calls: list[TracedCall] = []
         self.is_truncated = False
+        #: JSON that calls and events are expected to take, as counted in the room.
+        self.text_bytes = 0
+        self._steps_max = self.options.steps_max
+        if not self.room.add(_STEP_TEXT * self._steps_max, _STEP_MEMORY * self._steps_max):
+            self._steps_max, self.is_truncated = 0, True
         self.steps = b""
         self.steps_taken = 0
         self._machine: avm.Machine | None = None
@@ -90,7 +117,7 @@ class Trace:
         return {
             "is_watched": True,
             "first_step": self.options.first_step,
-            "steps_max": self.options.steps_max,
+            "steps_max": self._steps_max,
         }
 
     def attach(self, machine: avm.Machine) -> None:
@@ -107,7 +134,10 @@ class Trace:
     def enter(self, phase: Phase, address: bytes, calldata: bytes) -> None:
         """A call begins; there may be nothing to run at its address."""
         assert self._machine is not None
-        if len(self._open) >= DEPTH_MAX or not self._has_room():
+        fields = len(calldata) // FIELD_BYTES
+        if len(self._open) >= DEPTH_MAX or not self._has_room(
+            _CALL_TEXT + _FIELD_TEXT * fields, _CALL_MEMORY + len(calldata)
+        ):
             self.is_truncated = True
             self._open.append(None)
             return
@@ -129,12 +159,18 @@ class Trace:
         if call is None:
             return
         l2_left, da_left = self._machine.ending_gas
-        call.success, call.output, call.pcs, call.message = success, output, pcs, message
+        # Programs that call themselves leave millions of places.
+        call.success, call.output, call.pcs, call.message = success, output, pcs[-PLACES_MAX:], message
         # A transaction that has overdrawn gives a call less than nothing, of which it can use nothing.
         call.l2_gas_used = max(0, call.opening.l2_gas - l2_left)
         call.da_gas_used = max(0, call.opening.da_gas - da_left)
         if call.number is not None and self.options.with_gas_profile:
             call.meters = self._machine.gas_meters
+        text = _FIELD_TEXT * (len(output) // FIELD_BYTES) + 2 * len(message) + _MEMBER_TEXT * len(call.pcs)
+        memory = len(output) + len(message) + 4 * len(call.pcs) + _METER_MEMORY * len(call.meters)
+        self.text_bytes += text
+        if not self.room.add(text, memory):  # it is recorded already; few are open
+            self.is_truncated = True
 
     def add(self, kind: str, **members: Any) -> None:
         """The running call has done something; ``members`` as answers carry them.
@@ -143,14 +179,28 @@ class Trace:
         """
         assert self._machine is not None
         call = self._open[-1] if self._open else None
-        if call is not None and self._has_room():
+        if call is None:
+            return
+        text, memory = _EVENT_TEXT, _EVENT_MEMORY
+        for name, value in members.items():
+            text += _MEMBER_TEXT + len(name)
+            if kind == "debugLog" and isinstance(value, str):
+                text += 6 * len(value)  # its message: each character escaped, at worst
+                memory += 4 * len(value)
+            elif isinstance(value, str):
+                text += len(value)
+            elif isinstance(value, list):
+                text += _FIELD_TEXT * len(value)
+                memory += _FIELD_MEMORY * len(value)
+        if self._has_room(text, memory):
             call.entries.append({"event": kind, "pc": self._machine.pc, **members})
 
-    def _has_room(self) -> bool:
-        if self._entries >= ENTRIES_MAX:
+    def _has_room(self, text: int, memory: int) -> bool:
+        if self._entries >= ENTRIES_MAX or not self.room.add(text, memory):
             self.is_truncated = True
             return False
         self._entries += 1
+        self.text_bytes += text
         return True
 
     def _siblings(self) -> list[Any]:
@@ -247,7 +297,9 @@ class TracingHost(TxHost):
         self._trace.add("publicLog", fields=field_texts(fields))
 
     def debug_log(self, address: bytes, level: int, message: bytes, fields: bytes) -> None:
-        super().debug_log(address, level, message, fields)
+        # Not kept for the host: a trace has no other list of them, and is truncated where a simulation fails.
+        if self._trace.room.is_full:  # a log may read a hundred thousand cells
+            return
         text = message.decode("utf-8", "replace")
         self._trace.add("debugLog", level=level, message=text, fields=field_texts(fields))
 

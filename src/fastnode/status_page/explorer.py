@@ -29,7 +29,7 @@ from fastnode.archiver import forms
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import BlockPruned, DecodeError, Refused, RpcError
-from fastnode.jsonrpc.methods import Context, MethodTable
+from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
 from fastnode.kernels import encode
 from fastnode.log_index import layout
 from fastnode.log_index.layout import TagCount, count_key
@@ -62,6 +62,7 @@ SLOTS_LISTED: Final = 40
 TRACES_MAX: Final = 2
 TRACE_MAX: Final = 4 << 20
 TRACE_METHOD: Final = "fastnode_traceTransaction"
+_NO_TRACES: Final = "Traces are not public here: open the explorer of the admin port, or start with --public-traces."
 LOGS_BYTES: Final = 100_000
 #: Limit for answers that are looked into here; large ones are cut below.
 _RESPONSE_BYTES_MAX: Final = 64 << 20
@@ -89,13 +90,15 @@ class Explorer:
         table: MethodTable,
         name_of: Callable[[bytes], str | None] = lambda selector: None,
         artifacts: ArtifactStore | None = None,
+        trace_method: BoundMethod | None = None,
     ) -> None:
         """``name_of`` tells the names of functions by their selectors, as far as they are known; ``artifacts`` those of
-        contracts."""
+        contracts.  ``trace_method`` None: there are no traces here."""
         # It asks for what 5.x has no methods for, such as public logs of all contracts.
         self._table = table.in_set("both") if table.method_set == "5.x" else table
         self._name_of = name_of
         self._artifacts = artifacts or ArtifactStore(None)
+        self._trace_method = trace_method
         self._traces = threading.BoundedSemaphore(TRACES_MAX)
 
     def find(self, view: View | None, text: str) -> bytes:
@@ -114,8 +117,7 @@ class Explorer:
     @property
     def trace_threads(self) -> Executor | None:
         """Threads of all traces of the node."""
-        method = self._table.method(TRACE_METHOD)
-        return None if method is None else method.threads
+        return None if self._trace_method is None else self._trace_method.threads
 
     def trace(self, view: View | None, text: str) -> bytes:
         """``{"trace": TransactionTrace, "message"}`` of a transaction; the message says why there is none.
@@ -135,10 +137,12 @@ class Explorer:
         return b'{"trace":%b,"message":%b}' % (trace or b"null", orjson.dumps(message))
 
     def _trace(self, view: View | None, text: str) -> bytes:
-        method = self._table.method(TRACE_METHOD)
-        if view is None or method is None:
+        method = self._trace_method
+        if method is None:
+            raise _NoAnswer(_NO_TRACES)
+        if view is None:
             raise _NoAnswer("The node has not loaded its chain yet.")
-        context = Context(view, self._table.method_set, _RESPONSE_BYTES_MAX)
+        context = Context(view, self._table.method_set, TRACE_MAX)
         found = method.answer(context, [text])
         if found is None:
             raise _NoAnswer("No such transaction is known.")

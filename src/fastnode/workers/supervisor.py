@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import os
 import shutil
 import signal
@@ -130,8 +131,15 @@ class _Child:
 class Supervisor:
     """:meth:`run` comes back in every process: in this one when all is over, in the others with their seats."""
 
-    def __init__(self, sockets: list[socket.socket], *, takes_over: bool = False) -> None:
+    def __init__(
+        self, sockets: list[socket.socket], *, takes_over: bool = False, stop_timeout_s: float = math.inf
+    ) -> None:
+        """A process that has not ended ``stop_timeout_s`` after it was told to is killed."""
         self._sockets = sockets
+        self._stop_timeout_s = stop_timeout_s
+        self._kill_at = math.inf
+        #: The worst exit code of a process that ended while all were stopping.
+        self._worst_code = 0
         #: Another node answers on the port until this one is ready: nothing is listened on before.
         self._takes_over = takes_over
         self._instance = new_id()
@@ -197,6 +205,8 @@ class Supervisor:
             code = self._reap()
             if code is not None:
                 return code
+            if time.monotonic() > self._kill_at:
+                self._kill_late()
 
     # ---- processes -----------------------------------------------------------------------------
 
@@ -261,8 +271,11 @@ class Supervisor:
             code = os.waitstatus_to_exitcode(status)
             child.note_end(time.monotonic())
             if self._is_stopping:
+                self._worst_code = max(self._worst_code, code)
                 if child.number == _PRIMARY:
-                    return max(0, code)
+                    return self._worst_code
+                if code > 0:
+                    logger.error("exited with an error", extra=log_facts(process=child.name, code=code))
                 continue
             if child.number == _PRIMARY and (not self._is_ready or code == os.EX_CONFIG):
                 self._is_stopping = True  # it has said why, and would be no better the next time
@@ -271,11 +284,22 @@ class Supervisor:
             logger.error("has gone", extra=log_facts(process=child.name, code=code, again_in_s=child.pause_s))
         if self._is_stopping and not any(child.pid for child in self._children[1:]):
             if self._children[_PRIMARY].pid is None:
-                return 0
+                return self._worst_code
             if not self._primary_is_told:
                 self._primary_is_told = True
+                self._kill_at = time.monotonic() + self._stop_timeout_s
                 self._send(signal.SIGTERM, self._children[:1])
         return None
+
+    def _kill_late(self) -> None:
+        """Kill what could not even end itself at the deadline of its stop."""
+        late = self._children[:1] if self._primary_is_told else self._children[1:]
+        self._kill_at = math.inf
+        for child in late:
+            if child.pid is not None:
+                logger.error("stop timed out, process killed", extra=log_facts(process=child.name))
+                self._worst_code = max(self._worst_code, os.EX_SOFTWARE)
+        self._send(signal.SIGKILL, late)
 
     # ---- signals ---------------------------------------------------------------------------------
 
@@ -292,6 +316,7 @@ class Supervisor:
             return
         logger.info("stopping", extra=log_facts(signal=number.name))
         self._is_stopping = True
+        self._kill_at = time.monotonic() + self._stop_timeout_s
         self._send(signal.SIGTERM, self._children[1:])
         # Workers listen until they stop; where another node listens too, new connections are all its then.
         for sock in self._sockets:

@@ -52,6 +52,7 @@ cdef extern from "avm_machine.h" nogil:
 
     ctypedef struct page_pool:
         int64_t limit
+        int64_t shared_limit
 
     ctypedef struct avm_rules:
         uint32_t copy_gas

@@ -155,6 +155,9 @@ class Machine:
     ended while its return data can be read), 256 bytes for every 16 internal calls.  Nothing buys 256 bytes for less
     than 12 L2 gas, so that 256 MiB are out of reach of 12.5 million gas, twice what a transaction in a block has.
 
+    ``shared_memory_limit`` (0: none) bounds what all machines with one have together beyond the first 16 MiB of each:
+    ExecutionOutOfMemory for the machine that needs more.
+
     ``deadline`` is a time of :func:`time.monotonic`; it is looked at after some hundred instructions, or one that is as
     much work.
 
@@ -174,6 +177,7 @@ class Machine:
         fee_per_da_gas: int,
         collect_debug_logs: bool = True,
         memory_limit: int = 1 << 28,
+        shared_memory_limit: int = 0,
         deadline: float | None = None,
         is_watched: bool = False,
         first_step: int = 0,

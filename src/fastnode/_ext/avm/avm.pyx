@@ -6,6 +6,7 @@ from array import array
 from collections import namedtuple
 from typing import Protocol
 
+from cpython.array cimport array as c_array, clone
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -51,8 +52,8 @@ cdef object WORD_MASK = (1 << 64) - 1
 # A deadline further away than this counts as this.
 cdef double SECONDS_MAX = 1e9
 
-# Of arrays of places in a program: uint32_t.
-cdef str PC_TYPE = "I"
+# What arrays of places in a program are made like: uint32_t.
+cdef c_array NO_PCS = array("I")
 
 # The text of a call that ended with REVERT; the blank at its end belongs to it.
 cdef str REVERTED = "Assertion failed: "
@@ -121,6 +122,7 @@ cdef class Machine:
         fee_per_da_gas,
         collect_debug_logs=True,
         memory_limit=1 << 28,
+        shared_memory_limit=0,
         deadline=None,
         is_watched=False,
         first_step=0,
@@ -139,6 +141,7 @@ cdef class Machine:
         set_integer(environment + ENV_FEE_PER_DA_GAS, TAG_U128, unsigned(fee_per_da_gas, "fee_per_da_gas", 128))
         self.memory_limit = unsigned(memory_limit, "memory_limit", 63)
         self.machine.pool.limit = self.memory_limit // PAGE_BYTES
+        self.machine.pool.shared_limit = unsigned(shared_memory_limit, "shared_memory_limit", 63) // PAGE_BYTES
         self.machine.collect_debug_logs = bool(collect_debug_logs)
         self.machine.is_watched = bool(is_watched)
         self.machine.steps.first = unsigned(first_step, "first_step", 63)
@@ -279,7 +282,7 @@ cdef class Machine:
         except CallHalted as halt:
             self.refusal = str(halt)
             self.machine.ending.l2_gas = self.machine.ending.da_gas = 0
-            self.host.leave(False, b"", array(PC_TYPE, (0,)), self.refusal)
+            self.host.leave(False, b"", array("I", (0,)), self.refusal)
             event = avm_not_entered(self.machine)
             if event != AVM_DONE:
                 self.refusal = None
@@ -300,9 +303,9 @@ cdef class Machine:
         return event
 
     cdef object open_pcs(self):
-        cdef bytes pcs = PyBytes_FromStringAndSize(NULL, avm_open_pc_count(self.machine) * sizeof(uint32_t))
-        avm_copy_open_pcs(self.machine, <uint32_t *>PyBytes_AS_STRING(pcs))
-        return array(PC_TYPE, pcs)
+        cdef c_array pcs = clone(NO_PCS, avm_open_pc_count(self.machine), zero=False)
+        avm_copy_open_pcs(self.machine, <uint32_t *>pcs.data.as_uints)
+        return pcs
 
     cdef str ending_text(self):
         if self.machine.ending.success:

@@ -27,6 +27,7 @@ from fastnode.api.slashing import methods as slash_methods
 from fastnode.api.snapshots import methods as snapshot_methods
 from fastnode.api.sync import methods as sync_methods
 from fastnode.api.tagged_logs import methods as tagged_log_methods
+from fastnode.api.traces import kept_tx_methods
 from fastnode.api.traces import methods as trace_methods
 from fastnode.api.txs import methods as tx_methods
 from fastnode.api.upstream import Questions
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from fastnode.sentinel.sentinel import Sentinel
     from fastnode.snapshots.service import SnapshotUploads
 
-__all__ = ["Services", "admin_methods", "public_methods"]
+__all__ = ["Services", "admin_methods", "public_methods", "tracing_methods"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,19 +141,19 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
         *contract_methods(services.function_names, services.allow_list),
         *tx_methods(services.mempool, services.fees),
         *simulation_methods(services.simulation, services.simulation_threads),
-        *trace_methods(
-            services.simulation,
-            services.find_tx,
-            services.find_tx_here,
-            services.trace_threads,
-            artifacts=services.artifacts,
-        ),
+        *kept_tx_methods(services.find_tx_here),
+        *(tracing_methods(services) if settings.public_traces or local is not None else []),
         *event_methods(services.artifacts, settings.archiver_max_logs),
         *upstream_methods(services.questions, services.sentinel, services.own_record),
         *fastnode_methods(
             services.sync_status, services.is_paused, services.no_transactions, is_sample=services.is_sample
         ),
     ]
+
+
+def tracing_methods(services: Services) -> list[Method]:
+    """Methods that trace: of the admin port, and of the public one where the operator or a local network has them."""
+    return trace_methods(services.simulation, services.find_tx, services.trace_threads, artifacts=services.artifacts)
 
 
 def _local_network_methods(local: LocalNetwork, services: Services) -> list[Method]:
@@ -173,6 +174,7 @@ def admin_methods(
     slashing: Slashing | None = None,
     artifacts: ArtifactStore | None = None,
     production: BlockProduction | None = None,
+    traces: Sequence[Method] | None = None,
 ) -> list[Method]:
     """Every method of the admin port; those that need what is None say that there is none."""
     return [
@@ -182,4 +184,5 @@ def admin_methods(
         *snapshot_methods(uploads),
         *slash_methods(slashing or Slashing()),
         *registering_methods(artifacts or ArtifactStore(None)),
+        *(trace_methods() if traces is None else traces),
     ]

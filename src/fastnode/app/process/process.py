@@ -24,6 +24,7 @@ from fastnode.app.ground.takeover import FIRST_PROCESS, taken_over
 from fastnode.app.process.node import Node
 from fastnode.app.process.ready_line import announce
 from fastnode.app.process.reset import ResetRequest
+from fastnode.app.process.stop_deadline import StopDeadline
 from fastnode.config.settings import Settings
 from fastnode.log import log_facts
 from fastnode.storage.database import databases_without_seal
@@ -31,12 +32,18 @@ from fastnode.storage.database import databases_without_seal
 if TYPE_CHECKING:
     from fastnode.workers.seat import PrimarySeat
 
-__all__ = ["OTHER_FILES", "allow_open_files", "run", "run_node", "stop_requested_by_signal"]
+__all__ = ["OTHER_FILES", "allow_open_files", "run", "run_node", "stop_requested_by_signal", "stop_timeout_s"]
 
 logger = logging.getLogger("fastnode.app.node")
 
 #: Open files besides the connections: databases, upstreams, logs.
 OTHER_FILES: Final = 2_048
+#: Least time that is left of a stop once no request is waited for any more.
+_CLOSING_S: Final = 1.0
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def run(settings: Settings) -> None:
@@ -56,18 +63,25 @@ def run_node(settings: Settings, seat: OwnSeat | PrimarySeat) -> None:
     """The node in one process, or the primary of a node with workers."""
     logger.info("fastnode", extra=log_facts(version=__version__, kernel=kernels.poseidon2.kernel_name()))
     interpreter.LOOP.begin()
+    deadline = StopDeadline(stop_timeout_s(settings))
     seat.begin()
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
     resetting = taken_over() if settings.local_network else FIRST_PROCESS
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run_until_stopped(lambda: Node.start(settings, seat, resetting)))
+            deadline.watch_tasks_of(runner.get_loop())
+            runner.run(_run_until_stopped(lambda: Node.start(settings, seat, resetting), deadline.begin))
     except Exception as error:
         if not resetting.is_unfinished():
             raise
         resetting.go_back(error)
     resetting.give_up()
+
+
+def stop_timeout_s(settings: Settings) -> float:
+    """From the signal to the end of the process."""
+    return settings.shutdown_delay_s + max(settings.shutdown_timeout_s, settings.shutdown_grace_s + _CLOSING_S)
 
 
 def allow_open_files(wanted: int) -> None:
@@ -96,8 +110,11 @@ def _make_room_for_files(count: int) -> None:
         os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, count - 1))
 
 
-async def _run_until_stopped(start: Callable[[], Coroutine[Any, Any, Node]]) -> None:
-    with stop_requested_by_signal() as stop_requested:
+async def _run_until_stopped(
+    start: Callable[[], Coroutine[Any, Any, Node]], on_stop: Callable[[], None] = _do_nothing
+) -> None:
+    """``on_stop`` is called when the stop begins, whatever begins it."""
+    with stop_requested_by_signal(on_stop) as stop_requested:
         stopping = asyncio.ensure_future(stop_requested.wait())
         starting = asyncio.ensure_future(start())
         if not _has_terminal():  # where there is one, its end is the end of the node
@@ -106,13 +123,13 @@ async def _run_until_stopped(start: Callable[[], Coroutine[Any, Any, Node]]) -> 
         try:
             # A start may have to wait for other nodes; a signal ends that too.
             if await _first_of(starting, stopping):
-                await _serve(starting.result(), stopping)
+                await _serve(starting.result(), stopping, on_stop)
         finally:
             stopping.cancel()
         _say_stopped()
 
 
-async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
+async def _serve(node: Node, stopping: asyncio.Future[Any], on_stop: Callable[[], None]) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
     settle_memory()
@@ -125,6 +142,7 @@ async def _serve(node: Node, stopping: asyncio.Future[Any]) -> None:
         await _first_of(asyncio.ensure_future(_first_end(node, reset)), stopping)
     finally:
         trimming.cancel()
+        on_stop()
         if not reset.is_made:
             notify(STOPPING)
         await node.stop()
@@ -166,8 +184,10 @@ async def _first_of(work: asyncio.Future[Any], stopping: asyncio.Future[Any]) ->
 
 
 @contextmanager
-def stop_requested_by_signal() -> Iterator[asyncio.Event]:
+def stop_requested_by_signal(on_stop: Callable[[], None] = _do_nothing) -> Iterator[asyncio.Event]:
     """Event that the first signal sets; a second signal of the same kind ends the process at once.
+
+    ``on_stop`` is called in the handler of the first one.
 
     The handlers are the interpreter's and not the loop's: the loop's act in one of its next rounds, and lose a second
     signal that comes before that round.  The second one is the kernel's: KeyboardInterrupt would be raised wherever
@@ -182,6 +202,7 @@ def stop_requested_by_signal() -> Iterator[asyncio.Event]:
 
     def on_signal(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
+        on_stop()
         loop.call_soon_threadsafe(begin, signal.Signals(number))
 
     hang_up = [signal.SIGHUP] if _has_terminal() else []

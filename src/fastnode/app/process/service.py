@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from fastnode.app.ground import rate_limits
-from fastnode.app.ground.method_tables import admin_methods, public_methods
+from fastnode.app.ground.method_tables import admin_methods, public_methods, tracing_methods
 from fastnode.app.ground.node_settings import admin_key_of
 from fastnode.app.ground.servers import ServerParts, rpc_server
 from fastnode.app.process.telemetry import open_monitoring
@@ -27,7 +27,7 @@ from fastnode.serving.api_key import ApiKeyGuard, introduce
 from fastnode.serving.same_origin import SameOriginGuard
 from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.version_headers import OWN_VERSION, version_headers
-from fastnode.status_page.explorer import Explorer
+from fastnode.status_page.explorer import TRACE_METHOD, Explorer
 from fastnode.status_page.overview import NodeSources, Overview
 from fastnode.status_page.pages import StatusPage, open_paths
 
@@ -187,6 +187,7 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
         core.validator_watch.slashing,
         core.artifacts,
         core.local_network.hold_of(core.condition),
+        tracing_methods(equipment.services),
     )
     operator_methods += core.local_network.serve_with(public, methods)
     admin = rpc_server(_parts(core), operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
@@ -266,7 +267,9 @@ def _status_page(
     )
     return StatusPage(
         Overview(sources),
-        Explorer(public.engine.table, core.function_names.name_of, core.artifacts),
+        Explorer(
+            public.engine.table, core.function_names.name_of, core.artifacts, admin.engine.table.method(TRACE_METHOD)
+        ),
         sources.view,
         knows_key=(lambda headers: True) if guard is None else guard.knows_key,
         executor=core.foundation.threads,
@@ -282,7 +285,12 @@ async def _open_explorer(core: Core, public: RpcServer) -> HttpServer | None:
     from fastnode.status_page.port import explorer_server
 
     server = explorer_server(
-        Explorer(public.engine.table, core.function_names.name_of, core.artifacts),
+        Explorer(
+            public.engine.table,
+            core.function_names.name_of,
+            core.artifacts,
+            public.engine.table.method(TRACE_METHOD),
+        ),
         lambda: core.views.newest,
         host=settings.host,
         port=settings.explorer_port,

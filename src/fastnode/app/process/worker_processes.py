@@ -14,7 +14,14 @@ from fastnode import interpreter
 from fastnode.app.ground.heap import bound_heap
 from fastnode.app.ground.node_settings import worker_count
 from fastnode.app.ground.priorities import answer_soon, leave_to_requests, merge_last, wake_on_time
-from fastnode.app.process.process import OTHER_FILES, allow_open_files, run_node, stop_requested_by_signal
+from fastnode.app.process.process import (
+    OTHER_FILES,
+    allow_open_files,
+    run_node,
+    stop_requested_by_signal,
+    stop_timeout_s,
+)
+from fastnode.app.process.stop_deadline import StopDeadline
 from fastnode.app.process.worker import Worker
 from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
@@ -27,6 +34,8 @@ __all__ = ["run_with_workers"]
 
 logger = logging.getLogger("fastnode.workers")
 
+#: Time for a process whose stop has timed out to say so, before it is killed.
+_ENDING_S: Final = 10.0
 #: Modules that the primary would import on demand; imported before the fork, all processes share them.
 _SHARED: Final = ("fastnode.app.stages.origins", "fastnode.app.roles.workers")
 
@@ -44,7 +53,9 @@ def run_with_workers(settings: Settings) -> None:
     # Objects that exist now stay, and their pages are shared as long as no process writes to them.
     gc.collect()
     gc.freeze()
-    supervisor = Supervisor(sockets, takes_over=settings.take_over_port)
+    supervisor = Supervisor(
+        sockets, takes_over=settings.take_over_port, stop_timeout_s=stop_timeout_s(settings) + _ENDING_S
+    )
     logger.info("workers", extra=log_facts(count=count, port=supervisor.port))
     seat = supervisor.run()
     if isinstance(seat, PrimarySeat):
@@ -64,8 +75,11 @@ def _run_worker(settings: Settings, seat: WorkerSeat) -> None:
     bound_heap()
     allow_open_files(settings.rpc_max_connections + OTHER_FILES)
 
+    deadline = StopDeadline(stop_timeout_s(settings))
+
     async def run() -> None:
-        with stop_requested_by_signal() as stop_requested:
+        deadline.watch_tasks_of(asyncio.get_running_loop())
+        with stop_requested_by_signal(deadline.begin) as stop_requested:
             await Worker(settings, seat).run(asyncio.ensure_future(stop_requested.wait()))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -379,7 +379,8 @@ def trace_threads_of(settings: Settings, stack: ExitStack | AsyncExitStack) -> L
         name="trace",
         what="traces",
         admitted_max=ADMITTED_MAX,
-        wait_s_max=settings.rpc_simulate_timeout_ms / 1000,
+        # One trace that takes all its time, and then another client's.
+        wait_s_max=2 * settings.rpc_simulate_timeout_ms / 1000,
     )
     stack.callback(threads.shutdown)
     return threads

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from coincurve import PrivateKey
 from tests.api.test_chain import root_of
+from tests.conftest import ADMIN_KEY_HASH
 from tests.log_index.test_contracts import make_class, update_log
 from tests.mempool.sample_tx import sample_tx
 from tests.protocol.releases import txs_5
@@ -316,6 +317,7 @@ def test_a_node_says_what_it_answers_of_5_x_and_what_not(
     node = start_node(
         *("--data-directory", tmp_path / "data", "--l1-rpc-urls", l1.url, "--l1-consensus-host-urls", l1.beacon.url),
         *("--registry-address", l1.addresses.registry, "--max-allowed-eth-client-drift-seconds=0"),
+        *("--admin-api-key-hash", ADMIN_KEY_HASH),
     )
     node.wait_until_serving()
     assert NOT_TAKEN in node.wait_for_line("the chain is of a release that is followed from L1 alone")["reason"]
@@ -348,8 +350,12 @@ def test_a_node_says_what_it_answers_of_5_x_and_what_not(
     refusal = node.call("node_sendTx", sample_tx())["error"]
     assert refusal["data"]["code"] == "NO_TRANSACTIONS"
     assert NOT_TAKEN in refusal["message"]
-    for method in ("node_isValidTx", "node_simulatePublicCalls", "fastnode_traceCall"):
-        assert "chonkProof: neither a proof of 1270 fields" in node.call(method, sample_tx())["error"]["message"]
+    for call, method in (
+        (node.call, "node_isValidTx"),
+        (node.call, "node_simulatePublicCalls"),
+        (node.call_admin, "fastnode_traceCall"),
+    ):
+        assert "chonkProof: neither a proof of 1270 fields" in call(method, sample_tx())["error"]["message"]
     newer = txs_5.made_txs(random.Random(1))[0].to_json()
     verdict = node.call("node_isValidTx", newer, {"isSimulation": True})["result"]
     assert verdict["result"] == "invalid"

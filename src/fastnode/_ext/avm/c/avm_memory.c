@@ -2,6 +2,7 @@
 
 #include "avm_memory.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -9,6 +10,8 @@
  * system's own, because malloc would keep them for each thread that ever needed much. */
 #define FIRST_CHUNK_PAGES 256
 #define CHUNK_PAGES 4096
+/* Of each pool with a shared limit, 16 MiB: no other execution can take them. */
+#define OWN_PAGES 65536
 #define SLOTS_AT_FIRST 16
 #define SLOTS_OF_MALLOC 4096
 
@@ -20,10 +23,28 @@ struct chunk {
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 
+/* Pages that all pools with a shared limit have reserved. */
+static _Atomic int64_t shared_pages;
+
+static page_grant pool_reserve(page_pool *pool)
+{
+    if (atomic_fetch_add(&shared_pages, CHUNK_PAGES) + CHUNK_PAGES > pool->shared_limit) {
+        atomic_fetch_sub(&shared_pages, CHUNK_PAGES);
+        return PAGES_NONE_LEFT;
+    }
+    pool->reserved += CHUNK_PAGES;
+    return PAGES_GRANTED;
+}
+
 page_grant pool_take(page_pool *pool, int64_t pages)
 {
     pool->used += pages;
-    return pool->used > pool->limit ? PAGES_LIMIT : PAGES_GRANTED;
+    if (pool->used > pool->limit)
+        return PAGES_LIMIT;
+    while (pool->shared_limit && pool->used > pool->reserved + OWN_PAGES)
+        if (pool_reserve(pool) != PAGES_GRANTED)
+            return PAGES_NONE_LEFT;
+    return PAGES_GRANTED;
 }
 
 void pool_give_back(page_pool *pool, int64_t pages)
@@ -44,6 +65,8 @@ void pool_clear(page_pool *pool)
     pool->free_pages = NULL;
     pool->chunk_left = 0;
     pool->used = 0;
+    atomic_fetch_sub(&shared_pages, pool->reserved);
+    pool->reserved = 0;
 }
 
 /* Zeros of the system; NULL when it has none left. */

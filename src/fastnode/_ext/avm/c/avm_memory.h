@@ -71,6 +71,8 @@ INLINE uint64_t cell_tag_word(cell c)
 typedef struct {
     int64_t limit; /* in pages */
     int64_t used;
+    int64_t shared_limit; /* of what all pools with one have together beyond their first pages; 0: no such limit */
+    int64_t reserved;     /* of that, for this pool */
     cell *free_pages; /* linked through their first bytes */
     struct chunk *chunks;
     size_t chunk_left; /* pages of the first chunk that were never handed out */
@@ -78,7 +80,7 @@ typedef struct {
 
 typedef enum { PAGES_GRANTED, PAGES_LIMIT, PAGES_NONE_LEFT } page_grant;
 
-/* Count pages against the limit. */
+/* Count pages against the limits. */
 page_grant pool_take(page_pool *pool, int64_t pages);
 void pool_give_back(page_pool *pool, int64_t pages);
 /* Frees every page ever handed out. */
