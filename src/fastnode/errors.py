@@ -103,12 +103,15 @@ class RateLimited(RpcError):
 
 
 class NodeBusy(ServerError):
-    """There is no memory left in the budget of ``limit`` bytes for what a request needs; a little later there is."""
+    """There is no memory left in the budget of ``limit`` bytes for what a request needs; a little later there is.
 
-    def __init__(self, limit: int) -> None:
+    ``of_address``: it is what the requests of one address may take together."""
+
+    def __init__(self, limit: int, *, of_address: bool = False) -> None:
+        whose, setting = ("from this address ", "-per-address") if of_address else ("", "")
         super().__init__(
-            f"The node is busy: requests under way need all of the {limit} bytes of memory that they may take "
-            "(--rpc-memory-budget); try again in a second",
+            f"The node is busy: requests {whose}under way need all of the {limit} bytes of memory that they may take "
+            f"(--rpc-memory-budget{setting}); try again in a second",
             data={"code": "BUSY", "retryAfterMs": 1000},
         )
         self.limit = limit

@@ -2,8 +2,9 @@
 
     python -m tests.app.random_stops [--count 20] [--kinds chain workers ...] [--seed 1] [--jobs 2] [--keep FOLDER]
 
-A stop is late after ten seconds: its log is kept and its name printed.  The exit status is 0 if no stop was late, and
-every node ended with 0, or by the signal if that came before the node was there to receive it.
+A stop is late after ten seconds: the node logs its stacks then, its log is kept and its name printed.  The exit status
+is 0 if no stop was late, and every node ended with 0, or by the signal if that came before the node was there to
+receive it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ def flags_of(kind: str, world: World, directory: Path) -> list[object]:
         "publisher": [*data, *follows, "--bus-url", world.bus, "--bus-publish"],
         "replica": [*data, "--bus-url", world.bus],
         "replica workers": [*data, "--bus-url", world.bus, "--workers=1"],
-        "webhooks": [*data, *follows, "--webhook-url=http://127.0.0.1:9/hook"],
+        "webhooks": [
+            *data,
+            *follows,
+            *("--webhook-url=http://127.0.0.1:9/hook", "--webhook-secret-file", world.folder / "secret"),
+        ],
         "peers": [*data, *follows, "--p2p-enabled", "--p2p-ip=127.0.0.1", "--p2p-port=0"],
     }[kind]
 
@@ -86,7 +91,9 @@ def stop_one(kind: str, number: int, seed: int, world: World) -> Stop:
         directory, lock = folder / "data", threading.Lock()
     with lock:
         flags = [str(flag) for flag in flags_of(kind, world, directory)]
-        node = NodeProcess([*flags, "--disable-admin-api-key"], folder / "log", {})
+        # The node says where it stands when a stop is late.
+        flags += ["--disable-admin-api-key", f"--shutdown-timeout-s={LATE_S}", "--shutdown-grace-s=5"]
+        node = NodeProcess(flags, folder / "log", {})
         begun = time.monotonic()
         life_s = LIFE_S[0] * (LIFE_S[1] / LIFE_S[0]) ** source.random()
         calls = threading.Thread(target=call_until, args=(node, begun + life_s + 1))
@@ -129,6 +136,7 @@ def call_until(node: NodeProcess, end: float) -> None:
 @contextlib.contextmanager
 def world_in(folder: Path) -> Iterator[World]:
     chain = SAMPLE_CHAIN
+    (folder / "secret").write_text("of sixteen bytes or more")
     server = NatsServer(folder / "nats")
     kept = ["--data-directory", str(folder / "upstream"), "--chain-file", str(chain)]
     upstream = NodeProcess(kept, folder / "up.log", {})
@@ -167,7 +175,7 @@ def main() -> int:
             stops.append(stop)
             if is_bad(stop):
                 print(f"{stop.kind}: lived {stop.life_s:.2f} s, took {stop.took_s:.1f} s, code {stop.code}", flush=True)
-                print(*stop.log.read_text().splitlines()[-15:], sep="\n", flush=True)
+                print(*stop.log.read_text().splitlines()[-40:], sep="\n", flush=True)
                 if options.keep is not None:
                     options.keep.mkdir(exist_ok=True, parents=True)
                     shutil.copy(stop.log, options.keep / f"{stop.log.parent.name}.log")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -18,8 +19,10 @@ from tests.bus.test_transactions import until
 from tests.conftest import ADMIN_KEY_HASH, NodeProcess
 
 from fastnode.bus.connection import Outgoing
+from fastnode.bus.folder import PIECE_BYTES
 from fastnode.bus.subjects import PREFIX, Subjects
 from fastnode.chain_data import ChainData
+from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 
 StartNode = Callable[..., NodeProcess]
@@ -125,6 +128,34 @@ def test_a_replica_goes_on_without_leaves_that_are_wrong(
     refused: dict[str, Any] = replica.wait_for_line("a snapshot cannot be used")
     assert "its SHA-256 is another one" in refused["reason"]
     publishing.require_alike(replica)
+
+
+def test_many_publishers_that_claim_leaves_do_not_hide_the_one_that_has_them(
+    start_node: StartNode, publishing: Publishing, tmp_path: Path
+) -> None:
+    """Names before the true one's: indexes that make no sense, that end in the middle, and that name files which nobody
+    has, of blocks that are newer than all others."""
+    bus = open_bus(publishing.server.url)
+    [stream] = [name for name in bus.names(PREFIX) if not name.endswith("-txs")]
+    subjects = Subjects(stream)
+    prefix = f"{subjects.leaf_stream}.leaves.publisher-1."
+    [true] = [
+        message
+        for message in bus.since(subjects.leaf_stream, 1, f"{prefix}>")
+        if message.subject.endswith(f"{LEAF_INDEX_FILE.replace('/', '.')}.0")
+    ]
+    path = true.subject.removeprefix(prefix)
+    newer = re.sub(rb'("l1BlockNumber":\s*)\d+', rb"\g<1>999999999", true.data)
+    missing = re.sub(rb'"path":\s*"', b'"path":"no', newer)
+    claims = (b"no JSON", b"{}", b"[" * 100_000, b"x" * PIECE_BYTES, newer, missing)
+    for number in range(60):
+        subject = f"{subjects.leaf_stream}.leaves.a-publisher-{number:02}.{path}"
+        bus.publish(Outgoing(subject, claims[number % len(claims)]))
+    bus.close()
+    replica = replica_of(start_node, publishing.server, tmp_path / "replica").wait_until_serving()
+    replica.wait_for_line(RESTORED)
+    publishing.require_alike(replica)
+    assert replica.stop() == 0
 
 
 def test_a_replica_whose_bus_keeps_no_older_blocks_has_its_leaves_confirmed_all_the_same(

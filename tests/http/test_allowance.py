@@ -82,3 +82,31 @@ def test_work_for_a_connection_is_told_when_it_goes() -> None:
     assert Allowance(party).is_abandoned
     party.call_at_end(lambda: told.append("late"))
     assert told == ["first", "late"]
+
+
+def test_requests_of_one_address_share_a_part_of_the_budget_of_which_one_alone_may_have_more() -> None:
+    budget = MemoryBudget(1000, address_bytes_max=100)
+    one, two = (Allowance(Party(budget=budget, network=b"crowd")) for _ in range(2))
+    one.take(60)
+    two.take(40)
+    for allowance in (one, two):
+        with pytest.raises(NodeBusy, match=r"from this address .*--rpc-memory-budget-per-address") as refusal:
+            allowance.take(1)
+        assert refusal.value.data == {"code": "BUSY", "retryAfterMs": 1000}
+    other = Allowance(Party(budget=budget, network=b"other"))
+    other.take(90)
+    two.give_back()
+    one.take(500)
+    with pytest.raises(NodeBusy, match="from this address"):
+        two.take(1)
+    one.release(500)
+    two.take(40)
+    for allowance in (one, two, other):
+        allowance.give_back()
+    assert budget.used_bytes == 0
+    budget.take_unasked(100, b"crowd")  # answers that its clients leave unread
+    with pytest.raises(NodeBusy, match="from this address"):
+        one.take(1)
+    budget.give_back(100, b"crowd")
+    one.take(1)
+    Allowance(Party(budget=budget)).take(900)  # a client without an address, such as one of a test

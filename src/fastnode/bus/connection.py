@@ -50,6 +50,8 @@ _FAULT_LINES_S: Final = 1.0
 REQUEST_S: Final = 4.0
 CONNECT_S: Final = 2.0
 RECONNECT_S: Final = 0.25
+#: Time of cancelled tasks to end in.
+CLOSE_S: Final = 1.0
 PING_S: Final = 4
 #: Time between two checks of the connection, and time away after which it is made anew, in seconds.
 WATCH_S: Final = 0.5
@@ -118,6 +120,8 @@ class Bus:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="fastnode-bus", daemon=True)
         self._client: Client | None = None
+        #: What connects and watches; None until it has begun.
+        self._life: asyncio.Future[Any] | None = None
         self._is_connecting = False
         self._listeners: list[tuple[str, Callable[[Any], Coroutine[Any, Any, None]]]] = []
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -134,8 +138,7 @@ class Bus:
     def start(self) -> None:
         """Connect, in the background, for as long as it takes."""
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._connect_guarded(), self._loop)
-        asyncio.run_coroutine_threadsafe(self._watch(), self._loop)
+        asyncio.run_coroutine_threadsafe(self._live(), self._loop)
 
     def close(self) -> None:
         """May be called more than once; what is under way fails."""
@@ -144,9 +147,9 @@ class Bus:
         self._is_closed = True
         self.trouble = "the node is stopping"
         with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._disconnect(), self._loop).result(2 * CONNECT_S)
+            asyncio.run_coroutine_threadsafe(self._disconnect(), self._loop).result(CONNECT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(2 * CONNECT_S)
+        self._thread.join(CONNECT_S)
 
     def on_connected(self, action: Callable[[], None]) -> None:
         """Call this after each connection, the first too; it runs in the loop's thread and must not block."""
@@ -171,11 +174,22 @@ class Bus:
         try:
             self._loop.run_forever()
         finally:
-            for task in asyncio.all_tasks(self._loop):
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
                 task.cancel()
+            with contextlib.suppress(Exception):
+                if tasks:
+                    self._loop.run_until_complete(asyncio.wait(tasks, timeout=CLOSE_S))
             with contextlib.suppress(Exception):
                 self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    async def _live(self) -> None:
+        """Connect, and watch the connection, until the bus is closed: also while it connects, which may take as long as
+        a server that accepts and says nothing wants."""
+        self._life = asyncio.gather(self._connect_guarded(), self._watch())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._life
 
     async def _connect(self) -> None:
         options = self.options
@@ -247,9 +261,14 @@ class Bus:
             self._is_connecting = False
 
     async def _disconnect(self) -> None:
+        if self._life is not None:
+            self._life.cancel()
         self._give_up_all()
-        if self._client is not None:
-            await self._client.close()
+        client = self._client
+        if client is not None and client.is_connected:
+            await client.close()
+        elif client is not None:
+            await _abandon(client)
 
     def _connected(self) -> None:
         if self._is_closed:

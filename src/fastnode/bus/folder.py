@@ -9,6 +9,7 @@ must be is for its reader to know.  Pieces are read by direct requests, a few at
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -28,23 +29,25 @@ AWAY_S: Final = 300.0
 #: The same before anything was read.
 FIRST_S: Final = 20.0
 _PAUSE_S: Final = 1.0
-#: Publishers whose files are looked for.
-OWNERS_MAX: Final = 16
+#: Publishers whose files are read: the index of each takes some milliseconds.
+OWNERS_MAX: Final = 256
 
 T = TypeVar("T")
 
 
 def folder_owners(bus: Bus, subjects: Subjects, path: str) -> list[str]:
-    """Publishers that have this file on the bus, the first of them by name.  UpstreamUnavailable."""
+    """Publishers that have this file on the bus, in no order; of very many any :data:`OWNERS_MAX`, others each time, so
+    that no names keep the others from being read.  UpstreamUnavailable."""
     pattern = f"{_subject(subjects, '*', path)}.0"
     place = pattern.split(".").index("*")
 
     def find() -> list[str]:
         if bus.state(subjects.leaf_stream) is None:
             return []
-        return sorted(subject.split(".")[place] for subject in bus.subjects(subjects.leaf_stream, pattern))
+        return [subject.split(".")[place] for subject in bus.subjects(subjects.leaf_stream, pattern)]
 
-    return _waited(bus, find, FIRST_S)[:OWNERS_MAX]
+    owners = _waited(bus, find, FIRST_S)
+    return random.sample(owners, min(len(owners), OWNERS_MAX))
 
 
 class BusFolder:

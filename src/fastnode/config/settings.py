@@ -533,6 +533,13 @@ class Settings(
         "Memory for all requests and answers that are not taken yet; above it 503. Default: a quarter of the "
         "machine's, at most 1 GB.",
     )
+    rpc_memory_budget_per_address: int | None = setting(
+        None,
+        Size(0, 1 << 40),
+        RPC,
+        "The same for requests and unread answers of one address or IPv6 /64, of which one alone may have more; 0: no "
+        "limit. Default: 32 MB more than --rpc-max-response-size. Raise it behind a proxy.",
+    )
     rpc_keep_alive_s: float = setting(
         65.0,
         Seconds(1, 86_400),

@@ -33,10 +33,15 @@ MACHINE_SHARE: Final = 4
 
 
 class MemoryBudget:
-    """``bytes_max`` None: no limit, and the same counting.  Safe for use by several threads."""
+    """``bytes_max`` None: no limit, and the same counting.  Safe for use by several threads.
 
-    def __init__(self, bytes_max: int | None = None) -> None:
+    Requests of one address together have ``address_bytes_max`` (None: no such limit); one alone may have all.
+    """
+
+    def __init__(self, bytes_max: int | None = None, address_bytes_max: int | None = None) -> None:
         self.bytes_max = bytes_max
+        self.address_bytes_max = address_bytes_max
+        self._used_by_address: dict[bytes, int] = {}
         self.used_bytes = 0
         #: The most that was used since it was set back.
         self.peak_bytes = 0
@@ -44,26 +49,41 @@ class MemoryBudget:
         self.refused_count = 0
         self._lock = threading.Lock()
 
-    def take(self, count: int) -> None:
-        """NodeBusy, and nothing is taken, if that would be too much."""
+    def take(self, count: int, address: bytes | None = None, own_bytes: int = 0) -> None:
+        """NodeBusy, and nothing is taken, if that would be too much, for all or for ``address``.  ``own_bytes``: what
+        the request has taken already."""
         with self._lock:
             used = self.used_bytes + count
             if self.bytes_max is not None and used > self.bytes_max:
                 self.refused_count += 1
                 raise NodeBusy(self.bytes_max)
-            self.used_bytes = used
-            self.peak_bytes = max(self.peak_bytes, used)
+            if address is not None and self.address_bytes_max is not None:
+                others = self._used_by_address.get(address, 0) - own_bytes
+                if others > 0 and others + own_bytes + count > self.address_bytes_max:
+                    self.refused_count += 1
+                    raise NodeBusy(self.address_bytes_max, of_address=True)
+            self._count(count, address)
 
-    def take_unasked(self, count: int) -> None:
+    def take_unasked(self, count: int, address: bytes | None = None) -> None:
         """For what has been allocated already; :attr:`excess_bytes` says what has to go."""
         with self._lock:
-            self.used_bytes += count
-            self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+            self._count(count, address)
 
-    def give_back(self, count: int) -> None:
+    def give_back(self, count: int, address: bytes | None = None) -> None:
         with self._lock:
-            self.used_bytes -= count
+            self._count(-count, address)
         assert self.used_bytes >= 0, "more was given back than taken"
+
+    def _count(self, count: int, address: bytes | None) -> None:
+        self.used_bytes += count
+        self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        if address is None or self.address_bytes_max is None:
+            return
+        used = self._used_by_address.get(address, 0) + count
+        if used > 0:
+            self._used_by_address[address] = used
+        else:
+            self._used_by_address.pop(address, None)
 
     @property
     def excess_bytes(self) -> int:
@@ -126,7 +146,7 @@ class Allowance:
     def take(self, count: int) -> None:
         """Bytes more, until :meth:`give_back`.  NodeBusy if there are too few."""
         if count > 0:
-            self.party.budget.take(count)
+            self.party.budget.take(count, self.party.network, self.taken_bytes)
             self.taken_bytes += count
 
     def take_for_waiting(self) -> None:
@@ -138,13 +158,13 @@ class Allowance:
     def release(self, count: int) -> None:
         """Give part of it back, before the request is answered."""
         self.taken_bytes -= count
-        self.party.budget.give_back(count)
+        self.party.budget.give_back(count, self.party.network)
 
     def give_back(self) -> None:
         """All of it; may be called more than once."""
         taken, self.taken_bytes = self.taken_bytes, 0
         if taken:
-            self.party.budget.give_back(taken)
+            self.party.budget.give_back(taken, self.party.network)
 
     # ---- time --------------------------------------------------------------------------------
 

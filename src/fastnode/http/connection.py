@@ -377,9 +377,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         more = size - self._unsent_taken
         self._unsent_taken = size
         if more > 0:
-            self._owner.budget.take_unasked(more)
+            self._owner.budget.take_unasked(more, self.network)
         elif more < 0:
-            self._owner.budget.give_back(-more)
+            self._owner.budget.give_back(-more, self.network)
 
     @property
     def unread_bytes(self) -> int:

@@ -10,7 +10,7 @@ from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.config.gas_budgets import BlockBudget
 from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError
-from fastnode.http.allowance import default_budget
+from fastnode.http.allowance import MIB, MemoryBudget, default_budget
 from fastnode.http.limits import Limits
 from fastnode.log import log_facts
 from fastnode.protocol import releases
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "admin_key_of",
+    "budget_of",
     "check_network",
     "check_release",
     "limits_of",
@@ -57,6 +58,8 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
 
 
 #: Differences of a local network of a release whose test accounts are not known.
+#: Memory of the requests of one address beside the largest answer.
+_ADDRESS_SPARE_BYTES: Final = 32 * MIB
 _NO_ACCOUNTS: Final = "the accounts and contracts of its test networks are not known: give fee juice with --prefund"
 
 
@@ -195,6 +198,14 @@ def worker_count(settings: Settings) -> int:
     if settings.workers == AUTO:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return int(settings.workers)
+
+
+def budget_of(settings: Settings) -> MemoryBudget:
+    """The memory budget of all requests of this process."""
+    per_address = settings.rpc_memory_budget_per_address
+    if per_address is None:
+        per_address = settings.rpc_max_response_size + _ADDRESS_SPARE_BYTES
+    return MemoryBudget(memory_budget_of(settings), per_address or None)
 
 
 def memory_budget_of(settings: Settings) -> int:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastnode.app.ground.heap import resident_bytes, settle_memory, trim_after_bursts
 from fastnode.app.ground.method_tables import Services, public_methods
-from fastnode.app.ground.node_settings import limits_of, memory_budget_of
+from fastnode.app.ground.node_settings import budget_of, limits_of, memory_budget_of
 from fastnode.app.ground.priorities import repeat_soon
 from fastnode.app.ground.rate_limits import limit_clients, reload_limits
 from fastnode.app.ground.servers import ServerParts, rpc_server, tell_events
@@ -29,7 +29,6 @@ from fastnode.app.process.telemetry import open_spans
 from fastnode.app.stages.foundation import BUSY_THREADS, RPC_THREADS, trace_threads_of
 from fastnode.artifacts.store import ARTIFACTS_DIRECTORY, ArtifactStore
 from fastnode.chain_data import LOCAL_WORLD_STATE_CACHE_MB, ChainOptions
-from fastnode.http.allowance import MemoryBudget
 from fastnode.http.fair_threads import FairThreads
 from fastnode.http.health import Health
 from fastnode.http.limited_threads import LimitedThreads
@@ -133,7 +132,7 @@ class Worker:
         #: True from when its servers are made until it stops.
         self.serves = False
         self._report_now = asyncio.Event()
-        self._budget = MemoryBudget(memory_budget_of(settings))
+        self._budget = budget_of(settings)
         #: View that was new when the size of the copy and the delays of views were last measured.
         self._measured_at: View | None = None
         self._looks_without_sizes = 0

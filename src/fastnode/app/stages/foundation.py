@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fastnode.app.ground.node_settings import limits_of, memory_budget_of
+from fastnode.app.ground.node_settings import budget_of, limits_of
 from fastnode.app.ground.reset_files import settle
 from fastnode.app.ground.sample import has_source
 from fastnode.app.ground.seat import OwnSeat
@@ -141,7 +141,7 @@ async def open_node(
         threads=threads,
         busy_threads=busy_threads,
         turns=Turns(),
-        budget=MemoryBudget(memory_budget_of(settings)),
+        budget=budget_of(settings),
         data=data,
         origins=origins,
         bus=bus,
