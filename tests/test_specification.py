@@ -468,8 +468,9 @@ def type_name(schema: dict[str, Any]) -> str:
 
 def described(method: dict[str, Any]) -> str:
     parameters = ", ".join(each["name"] + "?" * (not each["required"]) for each in method["params"])
-    result = method["result"]
-    return f"{method['name']}({parameters}) {type_name(result['schema'])}{'?' * (not result['required'])}"
+    name = type_name(method["result"]["schema"])
+    may_be_null = name == "void" or name.endswith("|null)")
+    return f"{method['name']}({parameters}) {name.removeprefix('(').removesuffix('|null)')}{'?' * may_be_null}"
 
 
 @pytest.mark.parametrize("name", METHODS)
