@@ -29,7 +29,10 @@ from typing import Any, Final
 
 import orjson
 import plyvel
-from tests._ext import fuzz_peers
+from tests._ext import (
+    fuzz_alone,  # noqa: F401 - before all that imports pytest
+    fuzz_peers,
+)
 from tests._ext.avm_programs import random_case
 from tests._ext.test_append_tree import HEIGHT, ZEROS, random_leaves
 from tests._ext.test_append_tree import Tree as AppendTree

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from tests._ext import fuzz_alone  # noqa: F401 - before all that imports pytest
 from tests._ext.fuzz import Calls, spoiled
 from tests._ext.fuzz_peers import peer_frames_calls, rlp_calls
 from tests.p2p.vectors import FOLDER, VERSION, recorded

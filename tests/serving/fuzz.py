@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from tests._ext import fuzz_alone  # noqa: F401 - before all that imports pytest
 from tests.serving.two_paths import HotCalls, TwoPaths, random_pieces
 
 from fastnode.chain_data import ChainData

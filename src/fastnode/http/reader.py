@@ -31,7 +31,7 @@ __all__ = ["ReadState", "RequestReader"]
 
 #: Counted for each header besides its name and value: colon, blank, CR, LF.
 HEADER_OVERHEAD_BYTES: Final = 4
-#: Of the line of a chunk and the end of its data: digits of a size that is allowed, and CR LF twice.
+#: Bytes around the data of a chunk: the digits of a size within the limit, and CR LF twice.
 CHUNK_LINE_BYTES: Final = 12
 #: The memory of a body is taken in steps of this.
 BODY_STEP_BYTES: Final = 16 * 1024

@@ -146,7 +146,7 @@ class HttpStream:
         self.written_bytes = 0
         #: Has the rest of the connection once all this is handed over.
         self.begin: BeginStream | None = None
-        #: What has come behind a request for another protocol, which is that protocol's.
+        #: Bytes received behind a request for another protocol, for that protocol.
         self.early = b""
         # state
         self._phase = Phase.OPEN
