@@ -21,12 +21,17 @@ from tests.sources.l1.scripted_l1 import LAG, NO_HASH, Block, Published, Scripte
 from tests.sources.made_chain import Unit
 
 from fastnode.protocol.blobs import checkpoint_blob_fields
-from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint
+from fastnode.protocol.checkpoint import CheckpointHeader, PublishedCheckpoint, RollingCheckpointHeader
 from fastnode.protocol.ethereum import SigningDomain, keccak_256, payload_digest
 from fastnode.protocol.kzg import BLOB_BYTES, blobs_of_fields, versioned_hash
 from fastnode.protocol.kzg import blob_commitment as computed_commitment
 from fastnode.sources.l1.abi import hex_data
-from fastnode.sources.l1.proposals import PROPOSE_SELECTOR, PROPOSE_WITH_FEES_SELECTOR, Proposal
+from fastnode.sources.l1.proposals import (
+    PROPOSE_SELECTOR,
+    PROPOSE_WITH_BUCKET_SELECTOR,
+    PROPOSE_WITH_FEES_SELECTOR,
+    Proposal,
+)
 from fastnode.sources.l1.propose_calls import MULTICALL3
 
 Json = dict[str, Any]
@@ -86,13 +91,16 @@ def propose_call(
     attestations = attestations_bytes(indices, signed)
     signers = word(0)
     counts_fees = header.accumulated_fees is not None
-    head_bytes = (20 + counts_fees) * 32
+    has_hint = isinstance(header, RollingCheckpointHeader)
+    selector = PROPOSE_WITH_FEES_SELECTOR if counts_fees else PROPOSE_SELECTOR
+    head_bytes = (20 + counts_fees + has_hint) * 32
     offsets = [head_bytes, head_bytes + len(attestations)]
     blob_input = encoded_bytes(bytes([len(commitments)]) + b"".join(commitments))
     return (
-        (PROPOSE_WITH_FEES_SELECTOR if counts_fees else PROPOSE_SELECTOR)
+        (PROPOSE_WITH_BUCKET_SELECTOR if has_hint else selector)
         + head
         + header_words(header)
+        + (word(7) if has_hint else b"")
         + word(offsets[0])
         + word(offsets[1])
         + word(27)

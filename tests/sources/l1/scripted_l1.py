@@ -17,6 +17,7 @@ from tests.sources.scripted_upstream import RejectionError, ScriptedServer
 
 from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_CHECKPOINT
 from fastnode.protocol.ethereum import keccak_256
+from fastnode.protocol.inbox_hash import EMPTY_INBOX, rolled_inbox
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import Function
 from fastnode.sources.l1.multicall import BLOCK_HASH, BLOCK_NUMBER, BLOCK_TIMESTAMP, PARENT_HASH
@@ -118,6 +119,8 @@ class ScriptedL1(ScriptedServer):
         self.constants = dict(constants)
         self.committee_size = 0
         self.has_multicall = True
+        #: Form of the Inbox's rolling hash from release 6.x on; None: the Inbox of earlier ones.
+        self.inbox_form: str | None = None
         self.finality = 2  # blocks behind the newest
         self.finality_step = 1
         self.limits = Limits()
@@ -171,6 +174,8 @@ class ScriptedL1(ScriptedServer):
         """Messages to the rollup, in a new block; to the checkpoint that is filled now, or to a later one; to the next
         one where it is full."""
         head = self.head
+        if self.inbox_form is not None:
+            return self._send_counted(messages, self.inbox_form)
         number = head.in_progress if checkpoint is None else checkpoint
         sent = list(head.sent)
         new: list[Sent] = []
@@ -183,6 +188,13 @@ class ScriptedL1(ScriptedServer):
             new.append(Sent(number, index, message, keccak_256(before + message)[:16]))
             sent.append(new[-1])
         return self.mine(logs=tuple(new), sent=tuple(sent), in_progress=number)
+
+    def _send_counted(self, messages: tuple[bytes, ...], form: str) -> Block:
+        sent = list(self.head.sent)
+        for message in messages:
+            before = sent[-1].rolling_hash if sent else EMPTY_INBOX
+            sent.append(Sent(0, len(sent), message, rolled_inbox(before, [message], form)))
+        return self.mine(logs=tuple(sent[len(self.head.sent) :]), sent=tuple(sent))
 
     def advance(self, in_progress: int) -> Block:
         """Messages go to this checkpoint from now on."""
@@ -255,7 +267,8 @@ class ScriptedL1(ScriptedServer):
             raise RejectionError(-32602, f"block range is too large, the limit is {self.limits.range_blocks}")
         indexed = self.blocks[: len(self.blocks) - self.unindexed][first : last + 1]
         asked = (query["address"], query["topics"])
-        if asked == (self.addresses.inbox, [contracts.MESSAGE_SENT.topic]):
+        event = contracts.MESSAGE_SENT if self.inbox_form is None else contracts.COMPACT_MESSAGE_SENT
+        if asked == (self.addresses.inbox, [event.topic]):
             logs = [self._log(block, place) for block in indexed for place in range(len(block.logs))]
         elif asked == (self.addresses.rollup, [CHECKPOINT_PROPOSED]):
             logs = [self._event(block, place) for block in indexed for place in range(len(block.proposals))]
@@ -280,10 +293,17 @@ class ScriptedL1(ScriptedServer):
 
     def _log(self, block: Block, place: int) -> Json:
         sent = block.logs[place]
+        topics = [contracts.MESSAGE_SENT.topic, _number(sent.checkpoint), "0x" + sent.hash.hex()]
+        data = _number(sent.index) + sent.rolling_hash.ljust(WORD, b"\0").hex()
+        if self.inbox_form is not None:
+            # Of the message only the index is read: sender, recipient, content and secret hash are zero.
+            topics = [contracts.COMPACT_MESSAGE_SENT.topic, "0x" + sent.hash.hex()]
+            data = "0x" + sent.rolling_hash.hex() + _number(block.number)[2:] + bytes(6 * WORD).hex()
+            data += _number(sent.index)[2:]
         return {
             "address": self.addresses.inbox,
-            "topics": [contracts.MESSAGE_SENT.topic, _number(sent.checkpoint), "0x" + sent.hash.hex()],
-            "data": _number(sent.index) + sent.rolling_hash.ljust(WORD, b"\0").hex(),
+            "topics": topics,
+            "data": data,
             "blockNumber": hex(block.number),
             "blockHash": "0x" + block.hash.hex(),
             "logIndex": hex(place),

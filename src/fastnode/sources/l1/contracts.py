@@ -76,10 +76,17 @@ PROPOSER_AT: Final = Function("getProposerAt(uint256)", _A)
 
 # ---- inbox and outbox -------------------------------------------------------------------------
 
-#: Rolling hash, messages ever sent, the checkpoint that messages go to now.
-INBOX_STATE: Final = Function("getState()", _B16, _C, _C)
+#: Rolling hash (16 bytes and zeros up to 5.x), messages ever sent, the checkpoint that messages go to now (from 6.x on
+#: the bucket).
+INBOX_STATE: Final = Function("getState()", _B32, _C, _C)
 #: Checkpoint and hash; index, rolling hash after it.
 MESSAGE_SENT: Final = Event("MessageSent(uint256,uint256,bytes32,bytes16)", (_C, _B32), (_C, _B16))
+#: From release 6.x on.  Leaf; rolling hash after it, bucket, the message, of which the last member is its index.
+COMPACT_MESSAGE_SENT: Final = Event(
+    "MessageSent(bytes32,bytes32,uint256,((address,uint256),(bytes32,uint256),bytes32,bytes32,uint256))",
+    (_B32,),
+    (_B32, _C, _A, _N, _B32, _N, _B32, _B32, _C),
+)
 #: Root of the messages of an epoch, zero if there is none yet.
 OUTBOX_ROOT: Final = Function("getRootData(uint256)", _B32)
 #: From release 5.x on: root of the messages of the first 1, 2, .. checkpoints of an epoch, zero where the epoch was not

@@ -11,6 +11,14 @@ have moved.
 After a reorg of L1 messages may be gone or stand in another order.  The block hash of every message is
 remembered; those whose block is no longer on L1 are forgotten and what is behind them is read again.
 
+From release 6.x on (:class:`CompactInbox`)::
+
+    MessageSent(leaf, rolling hash, bucket, message)
+    rolling hash  = as protocol/inbox_hash.py has it
+    index         = number of messages before it
+
+and a checkpoint says in its last header how many messages the chain has inserted.
+
 A node that has a chain stored does not begin at the deployment: the messages of final checkpoints are the anchor
 (:class:`Anchor`), and what follows must continue their rolling hash.
 """
@@ -18,20 +26,21 @@ A node that has a chain stored does not begin at the deployment: the messages of
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamUnavailable
 from fastnode.protocol.ethereum import keccak_256
+from fastnode.protocol.inbox_hash import EMPTY_INBOX, form_of, rolled_inbox
 from fastnode.protocol.messages import checkpoint_of_message_index, first_message_index
 from fastnode.records import dataclass
-from fastnode.sources.l1.abi import from_quantity, hex_data, words_of
-from fastnode.sources.l1.contracts import MESSAGE_SENT
+from fastnode.sources.l1.abi import Event, from_quantity, hex_data, words_of
+from fastnode.sources.l1.contracts import COMPACT_MESSAGE_SENT, MESSAGE_SENT
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
 from fastnode.sources.l1.log_ranges import LogRanges
 
-__all__ = ["NO_MESSAGES", "Anchor", "Inbox", "InboxState", "roll", "rolled"]
+__all__ = ["NO_MESSAGES", "Anchor", "CompactInbox", "Inbox", "InboxState", "roll", "rolled"]
 
 _ROLLING_BYTES: Final = 16
 NO_MESSAGES: Final = bytes(_ROLLING_BYTES)
@@ -90,10 +99,14 @@ class Inbox:
     ``deployment_block`` is where to begin if the anchor does not hold.
     """
 
+    #: The event of a message, and the rolling hash before the first one.
+    EVENT: ClassVar[Event] = MESSAGE_SENT
+    EMPTY: ClassVar[bytes] = NO_MESSAGES
+
     def __init__(self, contract: bytes, deployment_block: int, anchor: Anchor | None = None) -> None:
-        self._deployment = Anchor(deployment_block)
+        self._deployment = Anchor(deployment_block, rolling_hash=self.EMPTY)
         self._anchor = anchor or self._deployment
-        self._logs = LogRanges(contract, MESSAGE_SENT.topic)
+        self._logs = LogRanges(contract, self.EVENT.topic)
         self._messages: list[_Message] = []
         #: Everything up to this block has been read, and was complete.
         self._read_to: L1Block | None = None
@@ -179,7 +192,8 @@ class Inbox:
         self._publish(state.in_progress)
 
     def _is_at(self, state: InboxState) -> bool:
-        return (self._rolling_hash, self.count) == (state.rolling_hash, state.count)
+        own = self._rolling_hash
+        return (own, self.count) == (state.rolling_hash[: len(own)], state.count)
 
     @property
     def _rolling_hash(self) -> bytes:
@@ -216,9 +230,13 @@ class Inbox:
                 if end < head.number - REORG_BLOCKS:
                     self._passed = end
                     self.progress = (end, head.number)
-                    self._publish(checkpoint_of_message_index(self._messages[-1].index) if self._messages else 0)
+                    self._publish(self._newest_whole())
         finally:
             self.progress = None
+
+    def _newest_whole(self) -> int:
+        """Return below which checkpoint the messages that were read are complete."""
+        return checkpoint_of_message_index(self._messages[-1].index) if self._messages else 0
 
     def _first_block_to_read(self) -> int:
         if self._read_to is not None:
@@ -233,7 +251,7 @@ class Inbox:
         what it begins with."""
         reason = (
             f"its logs give {self.count} messages with rolling hash {hex_data(self._rolling_hash)}, its Inbox says "
-            f"{state.count} with {hex_data(state.rolling_hash)}"
+            f"{state.count} with {hex_data(state.rolling_hash[: len(self._rolling_hash)])}"
         )
         self._differences += 1
         if self.count >= state.count or self._differences >= DIFFERENCES_MAX:
@@ -258,6 +276,9 @@ class Inbox:
                 f"message {index} ({hex_data(message_hash)}) does not continue those before it: "
                 f"its rolling hash is {hex_data(rolling_hash)}"
             )
+        self._append(log, index, message_hash, rolling_hash)
+
+    def _append(self, log: dict[str, Any], index: int, message_hash: bytes, rolling_hash: bytes) -> None:
         block_hash = words_of(log.get("blockHash"), "log.blockHash")
         if len(block_hash) != 1:
             raise DecodeError("log.blockHash: no hash")
@@ -292,16 +313,66 @@ class Inbox:
             self._known = replace(known, complete_below=in_progress)
             self._changed.notify_all()
 
-    def wait_for(self, checkpoint: int, timeout_s: float) -> tuple[bytes, ...] | None:
-        """As :meth:`messages_of`, waiting for it to be complete."""
+    def wait_until(self, is_there: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until a question about the messages is answered with yes, or the list is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._known.complete_below > checkpoint or self._is_closed, timeout_s)
-        return self.messages_of(checkpoint)
+            self._changed.wait_for(lambda: is_there() or self._is_closed, timeout_s)
 
     def close(self) -> None:
         """No caller waits any longer."""
         with self._changed:
             self._is_closed = True
+            self._changed.notify_all()
+
+
+class CompactInbox(Inbox):
+    """The Inbox from release 6.x on: messages are counted, and have no checkpoint before one inserts them.
+
+    ``form``: of the rolling hash, as the release's record names it.
+    """
+
+    EVENT: ClassVar[Event] = COMPACT_MESSAGE_SENT
+    EMPTY: ClassVar[bytes] = EMPTY_INBOX
+
+    def __init__(self, contract: bytes, deployment_block: int, form: str, anchor: Anchor | None = None) -> None:
+        super().__init__(contract, deployment_block, anchor)
+        self._form = form
+
+    def messages_between(self, first: int, end: int) -> tuple[bytes, ...] | None:
+        """Return the messages of the indexes from ``first`` to below ``end``; None while they are not all known."""
+        messages, begin = self._known.messages, self._anchor.count
+        if not begin <= first <= end <= begin + len(messages):
+            return None
+        return tuple(message.hash for message in messages[first - begin : end - begin])
+
+    def messages_of(self, checkpoint: int) -> tuple[bytes, ...] | None:
+        raise NotImplementedError("messages have no checkpoint before one inserts them")
+
+    def _newest_whole(self) -> int:
+        return 0
+
+    def _add(self, log: dict[str, Any]) -> None:
+        leaf, rolling_hash, *_, index = self.EVENT.decode(log)
+        if index < self._anchor.count or self._is_known(index, rolling_hash):
+            return
+        before = self._rolling_hash
+        if index == self.count and rolled_inbox(before, [leaf], self._form) == rolling_hash:
+            self._append(log, index, leaf, rolling_hash)
+            return
+        if not self._messages and self._anchor is not self._deployment:
+            self._anchor = self._deployment
+            raise UpstreamUnavailable("its messages do not continue the stored ones: read from the beginning")
+        other = form_of(before, leaf, rolling_hash)
+        reason = (
+            f"does not continue those before it: its rolling hash is {hex_data(rolling_hash)}"
+            if other is None
+            else f"has a rolling hash of the form {other!r}, the record of the release says {self._form!r}"
+        )
+        raise UpstreamFault(f"message {index} ({hex_data(leaf)}) {reason}")
+
+    def _publish(self, in_progress: int) -> None:
+        with self._changed:
+            self._known = _Known(tuple(self._messages), {}, in_progress)
             self._changed.notify_all()
 
 

@@ -19,13 +19,14 @@ from typing import Final
 
 import orjson
 
+from fastnode.archiver.messages import has_compact_messages, in_hash_before, message_count
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamRejection, UpstreamUnavailable
 from fastnode.log import log_facts
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint
 from fastnode.sources.l1.head_state import HeadState, block_of, read_final_checkpoint, read_head_state
-from fastnode.sources.l1.inbox import Anchor, Inbox, rolled
+from fastnode.sources.l1.inbox import Anchor, CompactInbox, Inbox, rolled
 from fastnode.sources.l1.log_ranges import LogRanges
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED, ProposalLog, proposal_log
 from fastnode.sources.l1.questions import OptionalQuestions, Question
@@ -80,7 +81,7 @@ class L1Observer:
         #: L1's newest final block when it was asked for last.
         self._final_block = 0
         self._is_doubted = False
-        self.inbox = Inbox(facts.inbox, facts.deployment_block, _anchor(stored(), facts))
+        self.inbox = _inbox(stored(), facts)
         self.state: L1State | None = None
         self.fees: FeeState | None = None
         self.finalized: int | None = None
@@ -303,12 +304,22 @@ class L1Observer:
             raise UpstreamUnavailable(f"its newest block, {number}, is {int(age)} seconds old")
 
 
-def _anchor(view: ChainView, facts: RollupFacts) -> Anchor:
-    """The messages of the final checkpoints are stored already."""
+def _inbox(view: ChainView, facts: RollupFacts) -> Inbox:
+    """Return the list of messages of a rollup; those of the final checkpoints are stored already."""
+    form, anchor = view.chain.release.inbox_form, _anchor(view)
+    if form is None:
+        return Inbox(facts.inbox, facts.deployment_block, anchor)
+    return CompactInbox(facts.inbox, facts.deployment_block, form, anchor)
+
+
+def _anchor(view: ChainView) -> Anchor | None:
     final = view.tips.finalized.checkpoint.number
     before = view.checkpoint(final - INBOX_LEAD)
     if before is None:
-        return Anchor(facts.deployment_block)
+        return None
+    if has_compact_messages(view):
+        block, last = int(orjson.loads(before.l1_json)["blockNumber"]), view.tips.finalized.block.number
+        return Anchor(block, final, in_hash_before(view, final + 1), message_count(view, last))
     messages = [message for number in range(1, final + 1) for message in view.l1_to_l2_messages(number)]
     block = int(orjson.loads(before.l1_json)["blockNumber"])
     return Anchor(block, final, rolled(messages), len(messages))

@@ -31,7 +31,7 @@ from fastnode.outgoing.network import Network
 from fastnode.records import dataclass
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
-from fastnode.sources.l1.inbox import Inbox
+from fastnode.sources.l1.inbox import CompactInbox, Inbox
 from fastnode.sources.l1.looks import Looks
 from fastnode.sources.l1.observer import L1Observer
 from fastnode.sources.l1.publications import PublicationCheck
@@ -226,20 +226,35 @@ class L1Reader:
 
         A second question for the same checkpoint reads L1 again: the first answer did not fit, so L1 may have changed.
         """
+        return self._ask_inbox(checkpoint_number, lambda inbox: inbox.messages_of(checkpoint_number))
+
+    def messages_between(self, first: int, end: int) -> Sequence[bytes] | None:
+        """Return the messages of these indexes (``end`` is behind the last), in a release that counts them.
+
+        None if L1 does not have them (yet); a second question reads L1 again, as in :meth:`messages_of`.
+        """
+
+        def known(inbox: Inbox) -> Sequence[bytes] | None:
+            return inbox.messages_between(first, end) if isinstance(inbox, CompactInbox) else None
+
+        return self._ask_inbox(end, known)
+
+    def _ask_inbox(self, key: int, known: Callable[[Inbox], Sequence[bytes] | None]) -> Sequence[bytes] | None:
         if not self._looks.has_ended_one:
             self._look_again()
         inbox = self._inbox
         if inbox is None:
             return None
-        known = inbox.messages_of(checkpoint_number)
-        if self._is_doubted(checkpoint_number):
+        found = known(inbox)
+        if self._is_doubted(key):
             self._look_again()
-        elif known is not None:
-            return known
+        elif found is not None:
+            return found
         if self._silence is not None and inbox.progress is None:
-            return inbox.messages_of(checkpoint_number)
+            return known(inbox)
         self._looks.want()
-        return inbox.wait_for(checkpoint_number, MESSAGE_WAIT_S)
+        inbox.wait_until(lambda: known(inbox) is not None, MESSAGE_WAIT_S)
+        return known(inbox)
 
     @property
     def newest_block_may_be_old(self) -> bool:

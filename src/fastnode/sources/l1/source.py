@@ -25,6 +25,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, Final
 
+from fastnode.archiver.messages import has_compact_messages, message_count
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.source import CheckpointRecord, Record, TipsRecord, UndoRecord
 from fastnode.errors import (
@@ -452,9 +453,14 @@ class L1Source:
         header, number = published.checkpoint.header, published.checkpoint.number
         if number <= view.tips.checkpointed.checkpoint.number:
             return CheckpointRecord.of(published, tuple(view.l1_to_l2_messages(number)))
-        if header.in_hash == _NO_MESSAGES_IN_HASH:
-            return CheckpointRecord.of(published, ())
-        messages = self._reader.messages_of(number)
+        if has_compact_messages(view):
+            first = message_count(view, view.tips.checkpointed.block.number)
+            end = published.checkpoint.blocks[-1].header.state.l1_to_l2_message_tree.next_available_leaf_index
+            messages = self._reader.messages_between(first, end) if end > first else ()
+        elif header.in_hash == _NO_MESSAGES_IN_HASH:
+            messages = ()
+        else:
+            messages = self._reader.messages_of(number)
         if messages is None:
             raise MessagesUnavailable(f"checkpoint {number} inserts messages from L1, which L1 does not say yet")
         return CheckpointRecord.of(published, tuple(messages))

@@ -32,6 +32,7 @@ from fastnode.app.ground.node_settings import check_release
 from fastnode.app.stages.l1_origin import L1Origin
 from fastnode.app.stages.origins import Origins
 from fastnode.archiver.ingest import Ingestor
+from fastnode.archiver.messages import in_hash_before
 from fastnode.building.checkpoint import CheckpointDraft
 from fastnode.chain_data import ChainData
 from fastnode.config.settings import Settings
@@ -61,6 +62,7 @@ from fastnode.public_execution.executor import programs_of
 from fastnode.sentinel.attestations import Attestations
 from fastnode.sentinel.sentinel import Sentinel
 from fastnode.sources.l1.proposals import Proposal
+from fastnode.world_state.trees import L1_TO_L2
 
 Json = dict[str, Any]
 
@@ -127,13 +129,13 @@ def instance_log(instance: ContractInstance) -> PrivateLog:
 
 
 class Made:
-    """A chain of 5.x: each block is built, given to ingestion, and the next one built on it."""
+    """A chain of 5.x or later: each block is built, given to ingestion, and the next one built on it."""
 
-    def __init__(self, directory: Path, chain: Any, genesis: Any, stack: ExitStack) -> None:
+    def __init__(self, directory: Path, chain: Any, genesis: Any, stack: ExitStack, shape: ChainShape = SHAPE) -> None:
         self.data = stack.enter_context(ChainData.open(directory))
         self.data.store.adopt_chain(chain, genesis)
         self.ingestor: Ingestor = self.data.open_ingestor(verify=True)
-        self.content = ContentGenerator(SHAPE)
+        self.content = ContentGenerator(shape)
         self.published: list[tuple[PublishedCheckpoint, tuple[bytes, ...]]] = []
         self.out_hashes: list[bytes] = []
 
@@ -155,11 +157,18 @@ class Made:
             fee_recipient=field_from_int(number),
             gas_fees=GasFees(0, 1_000_000),
         )
-        messages = self.content.messages()
-        draft = CheckpointDraft(variables, number, messages, FIVE)
-        for place, effects in enumerate(blocks):
+        messages = messages_left = self.content.messages()
+        before = in_hash_before(self.ingestor.view, number)
+        draft = CheckpointDraft(variables, number, messages, info.release, before)
+        for effects in blocks:
+            count = self.data.state.view.tip.sizes[L1_TO_L2.id]
             block = draft.seal_block(self.data.state, effects, mana=100_000 * len(effects))
-            self.ingestor.add_block(block, messages if place == 0 else ())
+            if info.release.trees.has_compact_messages:
+                own = block.header.state.l1_to_l2_message_tree.next_available_leaf_index - count
+                added, messages_left = messages_left[:own], messages_left[own:]
+            else:
+                added, messages_left = messages_left, ()
+            self.ingestor.add_block(block, added)
         published = draft.publish(self.out_hashes, L1PublishedData(1, 1, ZERO_FIELD))
         self.ingestor.add_checkpoint(published, messages)
         self.out_hashes.append(draft.out_hash)
