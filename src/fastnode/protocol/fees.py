@@ -3,14 +3,15 @@
 All integer arithmetic; ``ceil`` rounds up, every other division rounds down.  With the L1 base fee and
 blob fee of the slot and the fee header of the parent checkpoint::
 
-    sequencer  = ceil((300,000 * base + 3 * 131,072 * blob) / manaTarget)
-    prover     = ceil(ceil(3,600,000 * base / epochDuration) / manaTarget) + provingCostPerMana
+    sequencer  = ceil((checkpointGas * base + 3 * 131,072 * blob) / manaTarget)
+    prover     = ceil(ceil(epochGas * base / epochDuration) / manaTarget) + provingCostPerMana
     excess     = max(0, parent.excessMana + parent.manaUsed - manaTarget)
     multiplier = 10^9 * e^(excess / d), d = manaTarget * 854,700,854 / 10^8, as the Taylor series of EIP-4844
     congestion = (sequencer + prover) * multiplier / 10^9 - (sequencer + prover)
     minimum    = sum of the three, each in the fee asset: ceil(x * 10^12 / max(ethPerFeeAsset, 100))
 
-DA gas is always free here: it is paid for inside the L2 gas price.
+checkpointGas and epochGas are 300,000 and 3,600,000 up to 5.x, 520,000 and 2,500,000 in 6.x.  DA gas is always free
+here: it is paid for inside the L2 gas price.
 """
 
 from __future__ import annotations
@@ -22,11 +23,9 @@ from typing import Final, NamedTuple
 from fastnode.protocol.header import GasFees
 from fastnode.records import dataclass
 
-#: L1 gas of one proposal, blobs of one checkpoint, bytes (= blob gas) of one blob, L1 gas of one epoch proof.
-L1_GAS_PER_CHECKPOINT_PROPOSED: Final = 300_000
+#: Blobs of one checkpoint, bytes (= blob gas) of one blob.
 BLOBS_PER_CHECKPOINT: Final = 3
 GAS_PER_BLOB: Final = 131_072
-L1_GAS_PER_EPOCH_VERIFIED: Final = 3_600_000
 
 MULTIPLIER_ONE: Final = 10**9
 CONGESTION_UPDATE_FRACTION: Final = 854_700_854
@@ -66,6 +65,13 @@ class FeeHeader(NamedTuple):
     eth_per_fee_asset: int
 
 
+class L1Gas(NamedTuple):
+    """L1 gas that the fee model of a release counts for one proposal and for one epoch proof."""
+
+    checkpoint: int = 300_000
+    epoch: int = 3_600_000
+
+
 class ManaPricing(NamedTuple):
     """The rollup's settings.  ``proving_cost_per_mana`` is in wei."""
 
@@ -73,6 +79,7 @@ class ManaPricing(NamedTuple):
     mana_limit: int
     epoch_duration: int
     proving_cost_per_mana: int
+    l1_gas: L1Gas = L1Gas()
 
 
 class FeeComponents(NamedTuple):
@@ -138,10 +145,10 @@ def fee_components(l1_fees: L1Fees, excess: int, eth_per_fee_asset: int, pricing
     if target == 0:
         return FeeComponents(0, 0, 0, MULTIPLIER_ONE)
     sequencer = _ceil_divide(
-        L1_GAS_PER_CHECKPOINT_PROPOSED * l1_fees.base_fee + BLOBS_PER_CHECKPOINT * GAS_PER_BLOB * l1_fees.blob_fee,
+        pricing.l1_gas.checkpoint * l1_fees.base_fee + BLOBS_PER_CHECKPOINT * GAS_PER_BLOB * l1_fees.blob_fee,
         target,
     )
-    per_epoch = _ceil_divide(L1_GAS_PER_EPOCH_VERIFIED * l1_fees.base_fee, pricing.epoch_duration)
+    per_epoch = _ceil_divide(pricing.l1_gas.epoch * l1_fees.base_fee, pricing.epoch_duration)
     prover = _ceil_divide(per_epoch, target) + pricing.proving_cost_per_mana
     multiplier = congestion_multiplier(excess, target)
     total = sequencer + prover

@@ -7,6 +7,7 @@ import pytest
 from fastnode.protocol import grumpkin
 from fastnode.protocol.checkpoint import CheckpointHeader, RollingCheckpointHeader, header_in_hash, header_type
 from fastnode.protocol.contracts import HashedPublicKeys, contract_address
+from fastnode.protocol.fees import L1Fees, ManaPricing, fee_components
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.inbox_hash import EMPTY_INBOX, form_of, inbox_form, rolled_inbox
@@ -87,6 +88,16 @@ def test_the_layout_of_a_transaction_has_one_field_more_in_its_anchor_header() -
     assert SIX.tx_layout.head_bytes == FIVE.tx_layout.head_bytes + 32
     assert SIX.tx_layout.public_hash_fields == FIVE.tx_layout.public_hash_fields + 1
     assert SIX.tx_layout.name_at(SIX.tx_layout.chain_id, public=True) == "txContext.chainId"
+
+
+def test_the_fee_model_counts_the_l1_gas_of_the_release() -> None:
+    at = L1Fees(10**9, 1), 0, 10**12
+    old, new = (
+        fee_components(*at, ManaPricing(75_000_000, 150_000_000, 32, 0, release.l1_gas)) for release in (FIVE, SIX)
+    )
+    assert (old.sequencer_cost, new.sequencer_cost) == (4_000_001, 6_933_334)
+    assert old.prover_cost == 1_500_000
+    assert new.prover_cost == 1_041_667
 
 
 def test_an_address_depends_on_the_separator_of_the_record() -> None:

@@ -36,6 +36,8 @@ A record is JSON::
     localContracts         file beside the records with the contracts that a local network begins with, where those of
                            the release itself are not known; absent: those of "contracts"
     addressSeparator       first field that is hashed for the address of a contract; absent: the one of its version
+    l1Gas                  L1 gas that the fee model counts: checkpoint, for a proposal; epoch, for the proof of one;
+                           absent: 300,000 and 3,600,000
     lowPriceIsInvalid      whether a price below the current one makes a transaction invalid, else it may wait
     checksClassIds         whether a transaction fails whose log publishes a class under an id that is not its own;
                            absent: it does
@@ -65,6 +67,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from fastnode.protocol.fees import L1Gas
 from fastnode.protocol.fields import FIELD_BYTES, field_from_int
 from fastnode.protocol.header import HEADER_FIELDS
 from fastnode.protocol.inbox_hash import inbox_form
@@ -267,6 +270,8 @@ class Release:
     counts_fees: bool
     #: True when a price below the current one makes a transaction invalid; else it may wait for prices to fall.
     low_price_is_invalid: bool
+    #: L1 gas that the fee model counts.
+    l1_gas: L1Gas
     #: True when a transaction fails that publishes a class under an id that is not its own.
     checks_class_ids: bool
     tx_layout: TxLayout
@@ -314,6 +319,7 @@ class Release:
                 messages=MessageRules.from_record(record["messages"]),
                 counts_fees=bool(record["countsFees"]),
                 low_price_is_invalid=bool(record["lowPriceIsInvalid"]),
+                l1_gas=L1Gas(**{name: int(gas) for name, gas in record.get("l1Gas", {}).items()}),
                 checks_class_ids=bool(record.get("checksClassIds", True)),
                 tx_layout=layout_of(
                     {

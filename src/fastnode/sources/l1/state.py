@@ -11,7 +11,7 @@ import orjson
 
 from fastnode.archiver.queries import ChainView
 from fastnode.errors import UpstreamFault, UpstreamRejection, UpstreamUnavailable
-from fastnode.protocol.fees import FEE_ORACLE_LAG, FeeFacts, FeeHeader, L1Fees, ManaPricing
+from fastnode.protocol.fees import FEE_ORACLE_LAG, FeeFacts, FeeHeader, L1Fees, L1Gas, ManaPricing
 from fastnode.records import dataclass
 from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.endpoints import L1Block, L1Endpoint, block_call, contract_call, is_revert
@@ -233,7 +233,9 @@ def fee_state_of(
         FeeFacts(
             parent=FeeHeader(excess, used, eth_per_fee_asset),
             parent_slot=slot,
-            pricing=ManaPricing(target, limit, facts.epoch_duration, cost),
+            pricing=ManaPricing(
+                target, limit, facts.epoch_duration, cost, L1Gas() if facts.release is None else facts.release.l1_gas
+            ),
             before=fees[0],
             after=fees[ahead],
             slot_of_change=first_slot + ahead,
