@@ -7,6 +7,7 @@ import lzma
 import re
 import signal
 
+import pytest
 from tests.conftest import NodeProcess
 from tests.publishing.live_l1 import needs_anvil, test_key
 from tests.publishing.recorded import DATA
@@ -82,9 +83,31 @@ def test_after_a_restart_in_its_own_slot_a_proposer_has_no_block_that_cannot_be_
     proposer.stop(signal.SIGKILL)
     [transaction] = alone.anvil.pool()
     alone.anvil.call("anvil_dropTransaction", transaction["hash"])
+    for file in (alone.directory / "killed" / "publishing").glob("0x*"):
+        file.unlink()  # nothing says that it was sent
     again = alone.proposer(data="killed")
     wait_until(lambda: tips(again)["proposed"]["number"] == 1, alone.log)
     assert checkpointed(again) == 1
+
+
+@pytest.mark.parametrize("is_mined", [False, True], ids=["in the pool", "mined"])
+def test_after_a_restart_a_block_that_l1_has_or_may_have_stays(alone: ProposingNetwork, is_mined: bool) -> None:
+    proposer = alone.proposer(data="killed")
+    first_slot(alone)
+    slot = alone.begin_slot()
+    wait_until(alone.anvil.pool, alone.log)
+    proposer.stop(signal.SIGKILL)
+    if is_mined:
+        alone.anvil.mine(alone.start_of(slot))
+    again = alone.proposer(data="killed")
+    if not is_mined:
+        wait_until(lambda: "caught up" in [entry["message"] for entry in again.entries()], alone.log)
+        assert tips(again)["proposed"]["number"] == 2
+        alone.anvil.mine(alone.start_of(slot))
+    wait_until(lambda: checkpointed(again) == 2, alone.log)
+    undone = [entry for entry in again.entries() if "discarded" in entry["message"] or entry["message"] == "reorg"]
+    assert undone == []
+    assert alone.pending == 2
 
 
 def test_a_transaction_of_a_wallet_is_in_a_checkpoint_and_its_receipt_says_so_on_each_node(
