@@ -214,9 +214,8 @@ class Follower:
 
     @property
     def has_read_l1(self) -> bool:
-        """True if every checkpoint that L1 had when it was read last is stored."""
-        l1 = self._l1
-        return self.has_caught_up and l1 is not None and l1.checkpoints_behind(self._ingestor.view) == 0
+        """True if every checkpoint that L1 had at the newest block that was seen is stored."""
+        return self.has_caught_up and self._l1 is not None and self._l1.is_stored(self._ingestor.view)
 
     @property
     def invalid_checkpoint(self) -> InvalidCheckpoint | None:

@@ -173,9 +173,9 @@ class L1Writer(Part):
         if count:
             logger.info("transactions are in flight since before the start", extra=log_facts(count=count))
 
-    def is_settled(self) -> bool:
-        """True if nothing is in flight, and L1 was read up to the newest transaction of this node that it has."""
-        read_at = self.reader.newest_timestamp
+    def is_settled(self, read_at: int) -> bool:
+        """True if nothing is in flight, and L1, which was read up to this time, has no newer transaction of this
+        node."""
         accounts = self.publishers.all
         return self._is_resumed and not any(each.in_flight or each.mined_at > read_at for each in accounts)
 

@@ -96,10 +96,12 @@ class SequencerPart(Part):
         options = SequencerOptions.of(settings, chain)
         candidates = Candidates(mempool.pool, age_s=options.pool_age_s)
         proposed = ProposedChain(core.ingestor, foundation.data.state, foundation.control.wake)
-        proposed.leave(
-            writer.guard.newest,
-            lambda: follower.has_read_l1 and writer.reader.is_current and writer.is_settled(),
-        )
+
+        def is_settled() -> bool:
+            read_at = writer.reader.newest_timestamp  # before the state that is compared, which is not older then
+            return writer.is_settled(read_at) and writer.reader.is_current and follower.has_read_l1
+
+        proposed.leave(writer.guard.newest, is_settled)
         follower.chores = proposed.work
         self._validator: Validator | NoValidator = NoValidator()
         attestations = None

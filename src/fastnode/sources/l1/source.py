@@ -181,6 +181,16 @@ class L1Source:
             return 0
         return max(0, newest - view.tips.checkpointed.checkpoint.number)
 
+    def is_stored(self, view: ChainView) -> bool:
+        """True if all checkpoints are stored that L1 had at the newest block that was seen, which may be later than the
+        last pass."""
+        try:
+            _, state = self._reader.seen()
+        except UpstreamUnavailable:
+            return False
+        newest = state.proven if state.can_prune else state.pending
+        return self.invalid is not None or view.tips.checkpointed.checkpoint.number >= newest
+
     def note(self, view: ChainView) -> None:
         """Note that a record was applied, for the progress line."""
         progress = self.progress

@@ -446,6 +446,20 @@ def test_what_can_be_pruned_is_given_up_one_l1_slot_before_and_not_sooner(
         assert (node.checkpoint == 1) is is_given_up
 
 
+def test_a_checkpoint_that_was_seen_and_not_read_yet_is_not_stored(
+    node: Deriving, chain: MadeChain, l1: PublishingL1
+) -> None:
+    node.pass_()
+    assert node.source.is_stored(node.ingestor.view)
+    chain.checkpoint(2)
+    publish(l1, chain.units[-1])
+    node.look()
+    assert node.source.checkpoints_behind(node.ingestor.view) == 0, "as the last pass knew"
+    assert not node.source.is_stored(node.ingestor.view)
+    node.pass_()
+    assert node.source.is_stored(node.ingestor.view)
+
+
 def test_proposed_blocks_go_when_their_slot_is_over(node: Deriving, chain: MadeChain, l1: PublishingL1) -> None:
     node.pass_()
     chain.propose(2)
