@@ -111,7 +111,7 @@ def test_a_root_that_the_operator_names_is_followed(
 def test_what_the_rollup_says_is_compared_with_the_records(circuits: CircuitValues | None, reason: str | None) -> None:
     on_l1 = L1Origin(Settings(), ("http://127.0.0.1:1",), Network(), Patience(), 5.0)
     try:
-        facts: Any = SimpleNamespace(circuits=circuits)
+        facts: Any = SimpleNamespace(circuits=circuits, version=5, rollup=bytes(20), chain_id=1, registry=None)
         if reason is None:
             assert on_l1.release(facts) is (None if circuits is None else FOUR)
         else:

@@ -7,7 +7,7 @@ from fastnode.protocol import releases
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import Release
 
-__all__ = ["choose_release"]
+__all__ = ["choose_release", "older_rollups"]
 
 
 def choose_release(
@@ -22,12 +22,42 @@ def choose_release(
     roots = f"verification keys {hex_text(vk_tree_root)}, protocol contracts {hex_text(contracts_hash)}"
     if release is None:
         known = ", ".join(one.name for one in releases.known())
+        nearest = _nearest(vk_tree_root, contracts_hash)
         raise StartError(
-            f"{who} is of a release that has no record here ({roots}; known: {known}): use a newer fastnode, or give "
-            f"--release-record FILE if the release differs from these in values only"
+            f"{who} is of a release that has no record here ({roots}; known: {known}){nearest}: "
+            f"use a newer fastnode, or give --release-record FILE if the release differs from these in values only"
         )
     if not (release.may_be_asked(takes_untried=takes_untried) or (is_rollup and release.is_derived)):
         served = ", ".join(one.name for one in releases.known() if one.is_served)
         whole = "follows" if is_rollup else "follows nodes of"
         raise StartError(f"{who} is of release {release.name} ({roots}), this node {whole} {served} only")
     return release
+
+
+def _nearest(vk_tree_root: bytes, contracts_hash: bytes) -> str:
+    """Name a release that has one of two roots, with the value that differs; nothing if none has."""
+    for release in releases.known():
+        if release.vk_tree_root == vk_tree_root:
+            return f"; release {release.name} has protocol contracts {hex_text(release.contracts_hash)}"
+        if release.contracts_hash == contracts_hash:
+            return f"; release {release.name} has verification keys {hex_text(release.vk_tree_root)}"
+    return ""
+
+
+def older_rollups(chain_id: int, registry: bytes | None, version: int) -> str:
+    """Return advice about other rollups of a registry that this program follows; nothing if none is known.
+
+    ``version``: of the rollup that cannot be followed.
+    """
+    wanted = chain_id, int.from_bytes(registry or b"", "big")
+    found = [
+        f"--rollup-version {number} ({name})"
+        for release in releases.known()
+        for network in release.networks.values()
+        if (network["l1ChainId"], int(network["registryAddress"], 16)) == wanted
+        for number, name in network.get("rollups", {}).items()
+        if int(number) != version
+    ]
+    if not found:
+        return ""
+    return f"; older rollups of this registry, not canonical, can be followed: {', '.join(dict.fromkeys(found))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fastnode.errors import StartError
 from fastnode.protocol import grumpkin
 from fastnode.protocol.checkpoint import CheckpointHeader, RollingCheckpointHeader, header_in_hash, header_type
 from fastnode.protocol.contracts import HashedPublicKeys, contract_address
@@ -13,6 +14,7 @@ from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.inbox_hash import EMPTY_INBOX, form_of, inbox_form, rolled_inbox
 from fastnode.protocol.releases import FIVE, SIX, known_network, of_roots, of_version
 from fastnode.sources.l1.proposals import PROPOSE_WITH_BUCKET_SELECTOR
+from fastnode.sources.release_choice import choose_release, older_rollups
 from fastnode.world_state.genesis import genesis_of
 
 # Of the release build (commit 42fae4eb of the protocol repository).
@@ -29,6 +31,15 @@ def test_the_published_roots_name_the_release() -> None:
     assert of_roots(bytes.fromhex(VK_TREE_ROOT), bytes.fromhex(CONTRACTS_HASH)) is SIX
     assert of_version("6.0.0") is of_version("6.1.0-rc.1") is SIX
     assert known_network("mainnet") == SIX.networks["mainnet"]
+
+
+def test_a_release_without_a_record_is_refused_with_the_difference_and_what_can_be_followed() -> None:
+    with pytest.raises(StartError, match=r"release 6\.x has verification keys 0x22fff5de"):
+        choose_release(bytes(32), SIX.contracts_hash, "the rollup on L1", is_rollup=True)
+    mainnet = SIX.networks["mainnet"]
+    advice = older_rollups(1, bytes.fromhex(mainnet["registryAddress"][2:]), 77)
+    assert "--rollup-version 4248422647 (5.x), --rollup-version 2934756905 (4.x)" in advice
+    assert older_rollups(1, bytes(20), 77) == ""
 
 
 def test_the_genesis_of_the_record_has_the_published_roots() -> None:

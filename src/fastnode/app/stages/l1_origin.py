@@ -26,6 +26,7 @@ from fastnode.mempool.service import read_vk_tree_root
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
+from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import Release
 from fastnode.sources.genesis_funds import Funding, funds_of_entries
 from fastnode.sources.l1.chain import chain_of_l1, read_addresses
@@ -33,7 +34,7 @@ from fastnode.sources.l1.claims import CheckpointClaim, contradiction
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference
 from fastnode.sources.l1.service import USUAL_SLOT_S, L1Options, L1Reader
 from fastnode.sources.l1.source import L1Source
-from fastnode.sources.release_choice import choose_release
+from fastnode.sources.release_choice import choose_release, older_rollups
 from fastnode.sources.upstreams import Upstream
 from fastnode.values.urls import check_url
 
@@ -150,8 +151,12 @@ class L1Origin(NoL1):
         """The release of the rollup; None where L1 does not say it.  StartError for one that is not served."""
         if facts.circuits is None:
             return None
-        values = NetworkValues(*facts.circuits)
-        return release_of(self._settings, values, "the rollup on L1", is_rollup=self.is_derived)
+        values, rollup = NetworkValues(*facts.circuits), f"version {facts.version} at {hex_text(facts.rollup)}"
+        try:
+            return release_of(self._settings, values, f"the rollup on L1 ({rollup})", is_rollup=self.is_derived)
+        except StartError as error:
+            advice = older_rollups(facts.chain_id, facts.registry, facts.version) if self.is_derived else ""
+            raise StartError(f"{error}{advice}") from None
 
     def begin(self, stored: Callable[[], ChainView]) -> None:
         self.reader.begin(stored)

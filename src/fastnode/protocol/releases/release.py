@@ -7,7 +7,8 @@ A record is JSON::
     versions               those that are known; the first is the one that a chain gets which nobody has named
     served                 whether nodes of it are followed, are peers, and are handed transactions
     derived                whether a node derives it from L1 and answers what is read of it
-    networks               networks that run it, by name: chain of L1 (l1ChainId) and registry on it (registryAddress)
+    networks               networks that run it, by name: chain of L1 (l1ChainId) and registry on it (registryAddress);
+                           rollups: earlier ones of that registry, release by version
     phasedReceiptsBefore   receipts of lower versions say which part of a transaction reverted
     verifiers              published verifier programs: SHA-256 by version and platform
     separators             before the two children of nodes of trees (node, nullifierNode, publicDataNode), and of
