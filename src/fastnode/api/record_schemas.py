@@ -191,6 +191,7 @@ RECORDS: Final[dict[str, str]] = {
     "tip: number, sourceTip?: number|null, lagBlocks?: number|null, "
     "catchingUp?: {blocksPerSecond: float, etaSeconds: number|null}|null, isReady: boolean, "
     "noTransactions: string|null, isSampleChain: boolean, fastnodeVersion: string, reorgs?: number, "
+    "isCanonical?: boolean|null, canonicalRollup?: EthAddress|null, "
     "lastPassAt?: number|null, unconfirmedFromCheckpoint?: number|null, upstreams: any[], l1?: any}",
     # ---- validators
     "TimeStat": "{timestamp: bigint, slot: number, date: string}",

@@ -681,6 +681,8 @@ class SyncStatus(TypedDict):
     isSampleChain: bool
     fastnodeVersion: str
     reorgs: NotRequired[int]
+    isCanonical: NotRequired[bool | None]
+    canonicalRollup: NotRequired[EthAddress | None]
     lastPassAt: NotRequired[int | None]
     unconfirmedFromCheckpoint: NotRequired[int | None]
     upstreams: list[Any]

@@ -54,6 +54,14 @@ class L1Settings:
         "How long a node of L1 may take for one complete answer.",
         needs=needs.L1_READING,
     )
+    require_canonical_rollup: bool = setting(
+        False,
+        Boolean(),
+        L1,
+        "Count the node as not ready (/readyz), and refuse transactions, once the registry on L1 names another rollup "
+        "as the canonical one; without it /status says so.",
+        needs=needs.L1_READING,
+    )
     l1_calls_per_second: int | None = setting(
         None,
         Integer(1, 1_000_000),

@@ -42,6 +42,9 @@ def l1_metrics(l1: Mapping[str, Any] | None, derivation: Mapping[str, Any] | Non
 
 def _reading(l1: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("l1_degraded", "1 while L1 is not read, or contradicts the stored chain.", l1["reason"] is not None)
+    if l1["isCanonical"] is not None:
+        text = "1 while the rollup is the one that the registry names as canonical."
+        yield _gauge("l1_rollup_canonical", text, l1["isCanonical"])
     if l1["block"] is not None:
         yield _gauge("l1_block", "Newest L1 block that was read.", l1["block"])
         yield _gauge("l1_messages", "Messages that were ever sent from L1.", l1["messages"])

@@ -121,6 +121,8 @@ class ScriptedL1(ScriptedServer):
         self.has_multicall = True
         #: Form of the Inbox's rolling hash from release 6.x on; None: the Inbox of earlier ones.
         self.inbox_form: str | None = None
+        #: The rollup that the registry names; None: this one.
+        self.canonical: bytes | None = None
         self.finality = 2  # blocks behind the newest
         self.finality_step = 1
         self.limits = Limits()
@@ -396,7 +398,10 @@ class ScriptedL1(ScriptedServer):
         }
         return {function: (rollup, answer) for function, answer in of_rollup.items()} | {
             contracts.ROLLUP_OF_VERSION: (self.addresses.registry, self._rollup_of_version),
-            contracts.CANONICAL_ROLLUP: (self.addresses.registry, lambda block: [self.addresses.rollup]),
+            contracts.CANONICAL_ROLLUP: (
+                self.addresses.registry,
+                lambda block: [self.canonical or self.addresses.rollup],
+            ),
             contracts.INBOX_STATE: (self.addresses.inbox, _inbox_state),
             contracts.OUTBOX_ROOT: (
                 self.addresses.outbox,

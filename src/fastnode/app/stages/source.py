@@ -195,6 +195,7 @@ class ChainWithL1(FollowedChain):
     def __init__(self, views: Views, foundation: Foundation, origins: Origins, l1: L1Reader) -> None:
         super().__init__(views, foundation, origins)
         self.l1 = self._l1 = l1
+        self._requires_canonical = foundation.settings.require_canonical_rollup
         self.outbox_roots = l1.outbox_roots
 
     def now(self) -> float:
@@ -213,10 +214,18 @@ class ChainWithL1(FollowedChain):
         self._origins.hand_on_blobs(blobs)
 
     def sync_status(self) -> Mapping[str, Any]:
-        return {**super().sync_status(), "l1": self._l1.describe()}
+        l1 = self._l1.describe()
+        canonical = {name: l1[name] for name in ("isCanonical", "canonicalRollup")}
+        return {**super().sync_status(), **canonical, "l1": l1}
+
+    def faults(self) -> Mapping[str, str | None]:
+        return {**super().faults(), **(self._rollup() if self._requires_canonical else {})}
 
     def troubles(self) -> Mapping[str, str | None]:
-        return {**super().troubles(), **self._l1.troubles()}
+        return {**super().troubles(), **self._l1.troubles(), **({} if self._requires_canonical else self._rollup())}
+
+    def _rollup(self) -> Mapping[str, str | None]:
+        return {"rollup": self._l1.canonical.reason}
 
 
 class LocalChain(Source):

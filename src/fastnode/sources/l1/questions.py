@@ -42,6 +42,7 @@ class Question(enum.Enum):
     FEES = "fees", False, "fees are those of an earlier block"
     COMMITTEES = "committees", False, "proposers and attestations of new epochs are not known"
     SLASHER = "slasher", False, "rounds of the slasher are not known"
+    CANONICAL = "canonical rollup", False, "whether the rollup is the canonical one is not known"
 
     def __init__(self, title: str, is_primary: bool, text: str) -> None:
         self.title, self.is_primary, self.text = title, is_primary, text

@@ -29,6 +29,8 @@ from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.records import dataclass
+from fastnode.sources.l1.abi import hex_data
+from fastnode.sources.l1.canonical import CanonicalRollup, read_canonical
 from fastnode.sources.l1.committees import Committees
 from fastnode.sources.l1.endpoints import L1Block, L1Client, L1Endpoint
 from fastnode.sources.l1.inbox import CompactInbox, Inbox
@@ -132,6 +134,8 @@ class L1Reader:
         self._questions = OptionalQuestions(clock.monotonic)
         self._slashing: SlashingRounds | None = None
         self._has_slashing = False
+        #: Whether the rollup is the canonical one.
+        self.canonical = CanonicalRollup()
         #: Shown in the node's status; None: the last look went well.
         self._silence: Silence | None = Silence("L1 has not been asked yet", self.clock.monotonic())
         self._refusal: str | None = None
@@ -454,6 +458,8 @@ class L1Reader:
             "messages": None if inbox is None else inbox.count,
             "messagesReadTo": None if progress is None else progress[0],
             "reorgs": 0 if inbox is None else inbox.reorg_count,
+            "canonicalRollup": None if self.canonical.address is None else hex_data(self.canonical.address),
+            "isCanonical": self.canonical.is_canonical,
             "queries": self._questions.describe(),
             "nodes": [endpoint.describe() for endpoint in self._client.all],
         }
@@ -560,6 +566,18 @@ class L1Reader:
             )
             if found is not None:
                 self._slashing, self._has_slashing = found[0], True
+        self._look_for_canonical(endpoint, observer.newest[1])
+
+    def _look_for_canonical(self, endpoint: L1Endpoint, timestamp: int) -> None:
+        facts = self._facts
+        if facts is None or facts.registry is None or not self.canonical.is_due(facts, timestamp):
+            return
+        registry = facts.registry
+        found = self._questions.ask(
+            Question.CANONICAL, endpoint, self._others(endpoint), lambda one: read_canonical(one, registry)
+        )
+        if found is not None:
+            self.canonical.note(facts, timestamp, found)
 
     def _others(self, endpoint: L1Endpoint) -> Iterable[L1Endpoint]:
         return [other for other in self._client.healthy() if other is not endpoint]

@@ -176,6 +176,30 @@ def test_statistics_go_by_the_slots_of_l1_and_not_by_the_wall_clock(
     assert node.call("node_getValidatorsStats")["result"]["lastProcessedSlot"] == newest - LAG_SLOTS
 
 
+@pytest.mark.parametrize("flag", ["--no-require-canonical-rollup", "--require-canonical-rollup"])
+def test_a_rollup_that_is_not_the_canonical_one_is_named_and_unready_where_that_is_wanted(
+    tmp_path: Path, start_node: Callable[..., Any], l1: RecordedL1, flag: str
+) -> None:
+    other, port = "0x" + "77" * 20, free_port()
+    l1.canonical = bytes.fromhex(other[2:])
+    node = follow_l1(
+        start_node, tmp_path / "data", l1, flag, f"--rollup-version={l1.version}", f"--metrics-port={port}"
+    )
+    node.wait_for_line("caught up")
+    warning = node.wait_for_line("rollup: not canonical any more")
+    sync = node.call("fastnode_getSyncStatus")["result"]
+    assert (sync["isCanonical"], sync["canonicalRollup"]) == (False, other)
+    assert node.components()["rollup"] == {"ok": False, "reason": warning["reason"]}
+    assert other in warning["reason"]
+    is_ready = node.readiness().startswith("OK")
+    assert is_ready is (flag == "--no-require-canonical-rollup")
+    assert is_ready or node.readiness().startswith("the rollup that is served")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
+        assert Samples(response.read().decode()).get("fastnode_l1_rollup_canonical") == 0
+    [line] = [entry for entry in node.entries() if entry["message"] == "rollup: not canonical any more"]
+    assert line["level"] == "warning"
+
+
 def test_what_l1_and_the_places_of_blobs_were_asked_is_in_the_metrics(node: Any) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{node.metrics_port}/metrics", timeout=60) as response:
         samples = Samples(response.read().decode())
