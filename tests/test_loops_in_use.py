@@ -431,7 +431,7 @@ def judge_proposals(parts: Parts) -> Iterator[Case]:
     )
     source: Any = parts.tried(reader)
     untyped: Any = SimpleNamespace(
-        reader=source, is_paused=lambda: False, signs=True, door=SimpleNamespace(attesters=lambda: ())
+        reader=source, is_paused=lambda: False, signs=lambda: True, door=SimpleNamespace(attesters=lambda: ())
     )
     validator = Validator(untyped)
     proposal: Any = SimpleNamespace(slot=1, archive_root=bytes(32))

@@ -281,7 +281,8 @@ DEVELOPMENT = [
 ]
 ADMIN = [
     Row("configuration", "nodeAdmin_getConfig", [], record("minTxsPerBlock")),
-    Row("it is merged", "nodeAdmin_setConfig", [{"minTxsPerBlock": 3}], ABSENT),
+    Row("it is merged", "nodeAdmin_setConfig", [{"maxPendingTxCount": 3}], ABSENT),
+    Row("a key that no part of this node reads", "nodeAdmin_setConfig", [{"minTxsPerBlock": 3}], -32602),
     Row("no place for a snapshot", "nodeAdmin_startSnapshotUpload", ["nonsense"], -32602),
     Row("keys are read again, where there are some", "nodeAdmin_reloadKeystore", [], -32000),
     Row("offenses of a round, by someone who looks", "nodeAdmin_getSlashOffenses", ["all"], -32000),
@@ -487,7 +488,7 @@ def test_the_admin_port_answers(nodes: dict[str, NodeProcess]) -> None:
     assert nodes["development"].call_admin(PAYLOADS.method)["error"]["code"] == -32601
     for row in ADMIN:
         check(row, nodes["development"].call_admin(row.method, *row.params))
-    assert nodes["development"].call_admin("nodeAdmin_getConfig")["result"]["minTxsPerBlock"] == 3
+    assert nodes["development"].call_admin("nodeAdmin_getConfig")["result"]["maxPendingTxCount"] == 3
 
 
 def test_the_sync_rests_and_goes_on_as_the_admin_port_is_told(nodes: dict[str, NodeProcess]) -> None:

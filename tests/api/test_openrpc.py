@@ -30,7 +30,8 @@ from fastnode.api.schema_language import schema_of
 from fastnode.app.ground.documentation import WITHOUT_EXAMPLE
 from fastnode.app.ground.method_documentation import all_methods
 from fastnode.config.allow_list import AllowedElement
-from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
+from fastnode.config.config_keys import KEYS, ConfigKey
+from fastnode.config.configuration import ConfigPatch, NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.jsonrpc.methods import METHOD_SETS
 from fastnode.values.namespaces import newer_name

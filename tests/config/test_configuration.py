@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.config.configured import EVERY_PART, attach_all, configured
 from tests.config.examples import examples
 
 from fastnode.api.admin import methods
 from fastnode.app.ground.effects import configuration_of
 from fastnode.config.allow_list import parse_allow_list
-from fastnode.config.configuration import KEYS, ConfigKey, ConfigPatch, NodeConfiguration
+from fastnode.config.config_keys import FAULT, KEYS, POOL, VOTES, ConfigKey
+from fastnode.config.configuration import ConfigPatch, NodeConfiguration
 from fastnode.config.resolve import resolve
 from fastnode.config.settings import Settings
 from fastnode.errors import ValueRefused
@@ -36,6 +38,7 @@ ALLOW_LIST = f"C:{TOKEN_CLASS}:0xe7f045ff:os+cl=3,C:{TOKEN_CLASS}:0x8c9e5472:cl=
 
 PLAIN_KEYS = [key for key in KEYS if key.name != "txPublicSetupAllowListExtend"]
 FIXED = [key for key in KEYS if key.is_fixed]
+LIVE = [key for key in PLAIN_KEYS if key.readers]
 SECRET = [key for key in KEYS if key.is_secret]
 
 
@@ -124,24 +127,30 @@ def test_a_key_shows_its_setting_under_each_environment_name(key: ConfigKey) -> 
 
 def test_secrets_are_never_shown() -> None:
     assert {key.name for key in SECRET} == {"databaseUrl", "nodeUrl", "proofStore", "failedProofStore"}
-    configuration = NodeConfiguration(
-        Settings(validator_ha_database_url="postgresql://u:hunter2@h/d", prover_proof_store="s3://hunter2")
+    url, store = "http://hunter2@host", "s3://hunter2"
+    configuration = configured(
+        validator_ha_database_url="postgresql://u:hunter2@h/d",
+        prover_proof_store=store,
+        prover_failed_proof_store=store,
+        node_url=url,
     )
-    change(configuration, nodeUrl="http://hunter2@host", failedProofStore="s3://hunter2")
-    assert configuration["nodeUrl"] == "http://hunter2@host"
+    assert configuration["nodeUrl"] == url
     assert "hunter2" not in json.dumps(configuration.describe())
+    for key in SECRET:
+        with pytest.raises(ValueRefused) as refusal:
+            change(configuration, **{key.name: "s3://hunter3"})
+        assert "hunter" not in refusal.value.message
 
 
 # ---- setConfig ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if not key.is_fixed], ids=lambda key: key.name)
-def test_a_key_is_merged_and_shown(key: ConfigKey) -> None:
-    configuration = NodeConfiguration(Settings())
+@pytest.mark.parametrize("key", LIVE, ids=lambda key: key.name)
+def test_a_key_that_a_part_reads_is_merged_and_shown(key: ConfigKey) -> None:
+    configuration = configured()
     before = configuration.describe()
     change(configuration, **{key.name: good_json(key)})
-    expected = before if key.is_secret else before | {key.name: good_json(key)}
-    assert configuration.describe() == expected
+    assert configuration.describe() == before | {key.name: good_json(key)}
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
@@ -153,9 +162,9 @@ def test_a_value_of_a_wrong_type_is_refused_by_name_and_changes_nothing(key: Con
         assert refusal.value.reason.startswith("must be ")
 
 
-@pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if not key.is_fixed], ids=lambda key: key.name)
+@pytest.mark.parametrize("key", LIVE, ids=lambda key: key.name)
 def test_null_takes_a_value_away(key: ConfigKey) -> None:
-    configuration = NodeConfiguration(Settings())
+    configuration = configured()
     before = configuration.describe()
     change(configuration, **{key.name: good_json(key)})
     change(configuration, **{key.name: None})
@@ -163,7 +172,8 @@ def test_null_takes_a_value_away(key: ConfigKey) -> None:
 
 
 def test_null_leaves_proofs_to_the_network_and_the_allow_list_empty() -> None:
-    configuration = configuration_of(Settings(), allow_list_extension=parse_allow_list(ALLOW_LIST), real_proofs=False)
+    extension = parse_allow_list(ALLOW_LIST)
+    configuration = attach_all(configuration_of(Settings(), allow_list_extension=extension, real_proofs=False))
     change(configuration, realProofs=True)
     change(configuration, realProofs=None, txPublicSetupAllowListExtend=None)
     assert configuration["realProofs"] is False
@@ -171,14 +181,17 @@ def test_null_leaves_proofs_to_the_network_and_the_allow_list_empty() -> None:
 
 
 def test_a_fixed_key_cannot_be_taken_away() -> None:
-    configuration = NodeConfiguration(Settings(validator_ha_node_id="one"))
+    configuration = configured(validator_ha_signing_enabled=True, validator_ha_node_id="one")
     with pytest.raises(ValueRefused, match="nodeId"):
         change(configuration, nodeId=None)
     change(configuration, databaseUrl=None)  # it is not set
 
 
 def test_a_blocks_gas_is_capped_at_that_of_a_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
-    configuration = configuration_of(Settings(), allow_list_extension=(), real_proofs=False, mana_limit=200_000_000)
+    builder = Settings(local_network=True)
+    configuration = attach_all(
+        configuration_of(builder, allow_list_extension=(), real_proofs=False, mana_limit=200_000_000)
+    )
     change(configuration, maxL2BlockGas=1e15, maxDABlockGas=786_433)
     assert (configuration["maxL2BlockGas"], configuration["maxDABlockGas"]) == (200_000_000, 786_432)
     assert "capped at the limit of a checkpoint" in caplog.text
@@ -189,7 +202,7 @@ def test_a_blocks_gas_is_capped_at_that_of_a_checkpoint(caplog: pytest.LogCaptur
 @pytest.mark.parametrize("key", FIXED, ids=lambda key: key.name)
 def test_a_key_that_is_fixed_says_so_and_nothing_of_the_call_is_done(key: ConfigKey) -> None:
     assert key.setting is not None
-    configuration = NodeConfiguration(Settings())
+    configuration = configured(validator_ha_signing_enabled=key.name != "haSigningEnabled")
     before = configuration.describe()
     with pytest.raises(ValueRefused) as refusal:
         change(configuration, maxPendingTxCount=5, **{key.name: good_json(key)})
@@ -209,7 +222,7 @@ def test_the_whole_configuration_can_be_sent_back() -> None:
 
 
 def test_the_allow_list_is_replaced() -> None:
-    configuration = NodeConfiguration(Settings())
+    configuration = configured()
     change(configuration, txPublicSetupAllowListExtend=RECORDED["txPublicSetupAllowListExtend"])
     assert configuration["txPublicSetupAllowListExtend"] == parse_allow_list(ALLOW_LIST)
     assert configuration.describe()["txPublicSetupAllowListExtend"] == RECORDED["txPublicSetupAllowListExtend"]
@@ -239,31 +252,88 @@ def test_an_element_of_the_allow_list_that_makes_no_sense_is_refused(element: di
 
 
 def test_penalty_bounds_in_the_wrong_order_are_refused() -> None:
-    configuration = NodeConfiguration(Settings())
+    configuration = configured()
     with pytest.raises(ValueRefused, match=r"slashMinPenaltyPercentage .* must not be above slashMaxPenaltyPercentage"):
         change(configuration, slashMinPenaltyPercentage=3)
     change(configuration, slashMinPenaltyPercentage=3, slashMaxPenaltyPercentage=4)
 
 
-def test_subscribers_get_what_has_changed_and_the_log_says_what_is_only_kept(
+def test_an_attached_part_gets_the_keys_that_have_changed_and_reads_no_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     configuration = NodeConfiguration(Settings())
     told: list[tuple[int, frozenset[str]]] = []
-    configuration.on_change(
-        ("maxPendingTxCount", "disableTransactions"),
-        lambda new, changed: told.append((new["maxPendingTxCount"], changed)),
-    )
+    view = configuration.attach(POOL, lambda view, changed: told.append((view["maxPendingTxCount"], changed)))
     with caplog.at_level(logging.INFO):
-        change(configuration, maxPendingTxCount=5, minTxsPerBlock=2)
-        change(configuration, maxPendingTxCount=5, minTxsPerBlock=3)
+        change(configuration, maxPendingTxCount=5)
+        change(configuration, maxPendingTxCount=5)
     assert told == [(5, frozenset({"maxPendingTxCount"}))]
-    assert caplog.messages == [
-        "configuration changed",
-        "configuration kept for parts that do not run here",
-        "configuration kept for parts that do not run here",
-    ]
-    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "WARNING"]
+    assert caplog.messages == ["configuration changed"]
+    assert view["disableTransactions"] is False
+    with pytest.raises(KeyError, match="minTxsPerBlock"):
+        view["minTxsPerBlock"]
+
+
+# ---- refused --------------------------------------------------------------------------------------
+
+
+def reason_of(configuration: NodeConfiguration, key: ConfigKey, **others: Any) -> str:
+    before = configuration.describe()
+    with pytest.raises(ValueRefused) as refusal:
+        change(configuration, **others, **{key.name: good_json(key)})
+    assert configuration.describe() == before
+    begin = f"Invalid params: config.{key.name} (parameter 1) "
+    assert refusal.value.message.startswith(begin)
+    return refusal.value.message.removeprefix(begin)
+
+
+@pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if key.refusal], ids=lambda key: key.name)
+def test_a_key_that_no_part_of_any_node_reads_is_refused_with_the_reason(key: ConfigKey) -> None:
+    reason = reason_of(configured(), key, maxPendingTxCount=5)
+    if key.setting is None:
+        assert reason == FAULT
+    else:
+        assert key.setting.needs is not None
+        assert reason == f"has no effect: it needs {key.setting.needs.text}"
+
+
+@pytest.mark.parametrize("key", [key for key in PLAIN_KEYS if key.needs], ids=lambda key: key.name)
+def test_a_key_of_a_part_that_is_off_is_refused_with_what_turns_the_part_on(key: ConfigKey) -> None:
+    assert key.needs is not None
+    assert reason_of(attach_all(NodeConfiguration(Settings())), key) == (
+        f"has no effect on this node: it needs {key.needs.text}"
+    )
+
+
+@pytest.mark.parametrize("key", LIVE, ids=lambda key: key.name)
+def test_a_key_is_refused_while_its_part_is_not_attached(key: ConfigKey) -> None:
+    assert "has not started yet" in reason_of(NodeConfiguration(Settings(**EVERY_PART)), key)
+
+
+def test_a_fisherman_stays_one_until_the_next_start() -> None:
+    configuration = configured(fisherman_mode=True)
+    with pytest.raises(ValueRefused, match="start the node again without --fisherman-mode"):
+        change(configuration, fishermanMode=False)
+    other = configured()
+    change(other, fishermanMode=True)
+    change(other, fishermanMode=False)
+
+
+def test_each_key_has_a_reader_or_a_reason() -> None:
+    assert [key.name for key in KEYS if bool(key.readers) + key.is_fixed + bool(key.refusal) != 1] == []
+
+
+def test_an_own_validator_is_voted_against_once_that_is_allowed_and_one_that_is_named_never() -> None:
+    configuration = configured()
+    own, other = "0x" + "0a" * 20, "0x" + "0b" * 20
+    view = configuration.attach(VOTES)
+    configuration.replace_validators([own])
+    change(configuration, slashValidatorsNever=[other])
+    assert view["slashValidatorsNever"] == (other, own)
+    change(configuration, slashSelfAllowed=True)
+    assert view["slashValidatorsNever"] == (other,)
+    change(configuration, slashSelfAllowed=False, slashValidatorsNever=[other, own])
+    assert view["slashValidatorsNever"] == (other, own)
 
 
 # ---- as methods -----------------------------------------------------------------------------------
@@ -285,7 +355,7 @@ def run(configuration: NodeConfiguration, method: str, *params: Any) -> dict[str
 
 
 def test_set_config_answers_without_a_result_and_get_config_shows_the_change() -> None:
-    configuration = NodeConfiguration(Settings())
+    configuration = configured()
     assert run(configuration, "nodeAdmin_setConfig", {"maxPendingTxCount": 5.0}) == {
         "jsonrpc": "2.0",
         "id": 1,
@@ -338,7 +408,7 @@ JSON_VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([key.name for key in KEYS]) | st.text(), JSON_VALUES, max_size=4))
 def test_any_object_is_merged_as_a_whole_or_refused_as_a_whole(patch: dict[str, Any]) -> None:
-    configuration = NodeConfiguration(Settings())
+    configuration = configured()
     before = configuration.describe()
     try:
         change(configuration, **patch)
@@ -350,8 +420,8 @@ def test_any_object_is_merged_as_a_whole_or_refused_as_a_whole(patch: dict[str, 
 
 
 def test_changes_at_the_same_time_are_all_merged() -> None:
-    configuration = NodeConfiguration(Settings())
-    numbers = ("minTxsPerBlock", "maxTxsPerBlock", "maxPendingTxCount", "proverAgentCount")
+    configuration = configured()
+    numbers = ("minTxsPerBlock", "maxTxsPerBlock", "maxPendingTxCount", "proverTestDelayMs")
 
     def count_up(name: str) -> None:
         for value in range(1, 201):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fastnode.config import needs
-from fastnode.config.configuration import KEYS
+from fastnode.config.config_keys import KEYS
 from fastnode.config.idle_settings import KEPT, without_effect
 from fastnode.config.needs import Need, is_missing
 from fastnode.config.settings import Setting, Settings, rows
@@ -18,7 +18,7 @@ from fastnode.config.settings import Setting, Settings, rows
 PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
 #: Where settings are written down, and where they are only shown.
 TABLES = {"settings.py", "building_settings.py", "operator_settings.py", "observability_settings.py"}
-TABLES |= {"validator_settings.py", "configuration.py", "idle_settings.py"}
+TABLES |= {"validator_settings.py", "config_keys.py", "idle_settings.py"}
 
 CODE = "\n".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")) if path.name not in TABLES)
 RESOLVING = (PACKAGE / "config" / "resolve.py").read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def test_what_a_setting_needs_depends_on_the_others() -> None:
     assert builder == "--local-network or --sequencer"
     assert builder not in without_effect(Settings(local_network=True), given)
     assert "sign" in signer
-    assert watch == "--sentinel-enabled"
+    assert watch == "--sentinel-enabled or --sequencer"
     assert watch not in without_effect(Settings(sentinel_enabled=True), given)
 
 
@@ -141,10 +141,10 @@ EVERYTHING_ON = (
 @pytest.mark.parametrize(
     "need", [need for need in vars(needs).values() if isinstance(need, Need)], ids=lambda n: n.text
 )
-def test_every_part_can_be_on_and_off_and_some_setting_belongs_to_it(need: Need) -> None:
+def test_every_part_can_be_on_and_off_and_some_setting_or_key_belongs_to_it(need: Need) -> None:
     all_settings = (Settings(), Settings(metrics_port=0), *EVERYTHING_ON)
     assert {need.is_met(settings) for settings in all_settings} == {True, False}
-    assert need in [row.needs for row in rows(Settings)]
+    assert need in [row.needs for row in (*rows(Settings), *KEYS)]
 
 
 #: Sections of which every setting but the one that turns the part on belongs to a part that may be off.

@@ -25,6 +25,11 @@ TURNED_OFF: dict[str, tuple[str, ...]] = {
 OF_THE_SECOND = [name for names in TURNED_OFF.values() for name in names]
 
 
+#: URLs of servers, which are checked whether their part runs or not.
+HTTP_URLS = {"public-simulator-url", "web3-signer-url", "l1-consensus-host-urls", "blob-archive-api-url"}
+HTTP_URLS |= {"ethereum-debug-hosts"}
+
+
 def value_of(row: Setting, folder: Path) -> str:
     """One that the start takes although nothing comes of it."""
     if row.name in ("genesis", "load-state"):
@@ -38,8 +43,12 @@ def value_of(row: Setting, folder: Path) -> str:
         return ADMIN_KEY_HASH
     if row.name == "sync-mode":
         return "force-snapshot"
-    if row.name == "public-simulator-url":
+    if row.name in HTTP_URLS:
         return "http://127.0.0.1:9"
+    if row.name == "prefund":
+        return "0x" + "0a" * 32
+    if row.name == "slash-max-penalty-percentage":
+        return "3"
     return "file:///nowhere" if row.name.endswith(("-urls", "-url", "-locations")) else examples(row)[0]
 
 

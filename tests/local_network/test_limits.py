@@ -10,7 +10,7 @@ import pytest
 from tests.local_network.local_chain import LocalChain, opened
 
 from fastnode.building.acceptance import AcceptanceLimits
-from fastnode.building.budget import BuildingLimits
+from fastnode.building.budget import BlockOptions, BuildingLimits
 from fastnode.config.settings import Settings
 from fastnode.errors import Refused
 from fastnode.local_network.chain_files import dump_chain, load_chain
@@ -78,7 +78,7 @@ def test_a_block_with_too_few_valid_txs_is_not_kept(tmp_path: Path) -> None:
         slot_duration_s=36,
         l1_slot_duration_s=12,
         mana_limit=MANA_LIMIT,
-        valid_txs_per_block_min=2,
+        options=BlockOptions(valid_txs_per_block_min=2),
     )
     for chain in opened(tmp_path, limits=limits):
         first, second = chain.tx(), chain.tx()

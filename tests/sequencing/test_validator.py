@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from tests.publishing.live_l1 import address_of, test_key
 from fastnode.archiver.source import CheckpointRecord
 from fastnode.building.acceptance import AcceptanceLimits
 from fastnode.config.settings import Settings
-from fastnode.errors import DutyAlreadySigned, DutyConflict
+from fastnode.errors import DutyAlreadySigned, DutyConflict, SlotLost
 from fastnode.ha.duty import DutyType
 from fastnode.keystore.from_settings import keystore_of_settings
 from fastnode.loop import CLOCK
@@ -44,12 +44,12 @@ COMMITTEE = tuple(address_of(key) for key in KEYS)
 ROLLUP = bytes(19) + b"\7"
 
 
-def door_of(network: Network, *places: int) -> KeyDoor:
+def door_of(network: Network, *places: int, disabled: Collection[bytes] = ()) -> KeyDoor:
     """A node with these keys of the committee."""
     texts = tuple("0x" + KEYS[place].reveal().hex() for place in places)
     keystore = keystore_of_settings(Settings(validator_private_keys=texts))
     keys = {address_of(KEYS[place]): KEYS[place] for place in places}
-    return KeyDoor(SigningDoor(lambda: keys, ROLLUP, network), lambda: keystore)
+    return KeyDoor(SigningDoor(lambda: keys, ROLLUP, network), lambda: keystore, lambda: disabled)
 
 
 class Told:
@@ -95,6 +95,7 @@ class Here:
         self.recorded, self.told = recorded, Told()
         chain = recorded.builder.view.chain.chain
         self.limits = AcceptanceLimits()
+        self.signs, self.trusts_proposals = True, False
         self.executed = {block.archive.root for block in recorded.blocks}
         self.messages: Any = recorded.messages
         begin = chain.l1_genesis_time
@@ -126,6 +127,8 @@ class Here:
                 gossip=self.told.gossip,
                 guard=SlotGuard(directory / "attested slot"),
                 limits=lambda: self.limits,
+                signs=lambda: self.signs,
+                trusts_proposals=lambda: self.trusts_proposals,
             )
         )
 
@@ -269,7 +272,7 @@ def test_a_checkpoint_that_l1_has_taken_needs_no_attestation_and_is_not_refused(
 
 
 def test_a_fisherman_says_what_is_right_and_what_is_not_and_signs_nothing(here: Here) -> None:
-    here.validator._parts = replace(here.validator._parts, signs=False)
+    here.validator._parts = replace(here.validator._parts, signs=lambda: False)
     here.judge()
     here.judge(total_mana_used=1)
     told = here.validator.describe()
@@ -372,3 +375,64 @@ def test_a_signature_of_the_same_that_another_node_has_made_is_taken_and_one_of_
     found = own_attestations(1, COMMITTEE[:3], message, shared)
     assert list(found) == list(COMMITTEE[:2])
     assert found[COMMITTEE[1]] == made
+
+
+# ---- what an operator changes while the node runs ----------------------------------------------------
+
+
+def test_a_fisherman_judges_a_proposal_and_signs_nothing_until_it_is_one_no_more(here: Here) -> None:
+    here.signs = False
+    assert here.judge() is None
+    assert here.told.attestations == []
+    assert here.validator.counts["found right"] == 1
+    here.signs = True
+    assert here.judge() is None
+    assert len(here.told.attestations) == 2
+
+
+def test_a_proposal_is_attested_to_unseen_where_its_validation_is_skipped(here: Here) -> None:
+    here.executed.clear()
+    here.trusts_proposals = True
+    assert here.judge(total_mana_used=1) is None
+    assert len(here.told.attestations) == 2
+
+
+def test_a_disabled_validator_has_no_key_to_attest_with(network: Network) -> None:
+    disabled: list[bytes] = []
+    door = door_of(network, 2, 3, disabled=disabled)
+    assert door.attesters() == (COMMITTEE[2], COMMITTEE[3])
+    disabled.append(COMMITTEE[2])
+    assert door.attesters() == (COMMITTEE[3],)
+    assert door.own() == (COMMITTEE[2], COMMITTEE[3])
+    assert door.coinbase_of(None) == door.coinbase_of(COMMITTEE[3])
+
+
+def test_nothing_is_signed_with_a_key_that_is_disabled_in_the_middle_of_its_slot(network: Network) -> None:
+    disabled: list[bytes] = []
+    door = door_of(network, 2, disabled=disabled)
+    door.sign(COMMITTEE[2], DutyType.BLOCK_PROPOSAL, bytes(32), slot=1, block_number=1, block_index=0)
+    disabled.append(COMMITTEE[2])
+    with pytest.raises(SlotLost, match="is disabled"):
+        door.sign(COMMITTEE[2], DutyType.CHECKPOINT_PROPOSAL, bytes(32), slot=1, block_number=1)
+    with pytest.raises(SlotLost, match="is disabled"):
+        door.sign_typed(COMMITTEE[2], DutyType.GOVERNANCE_VOTE, bytes(32), {}, slot=1)
+
+
+def test_a_wait_for_attestations_looks_as_often_as_the_configuration_says_now(here: Here, network: Network) -> None:
+    told, waits, looks_s = Told(), [], [0.01, 0.02, 0.03]
+
+    class Pool(AttestationPool):
+        def wait(self, timeout_s: float) -> None:
+            waits.append(timeout_s)
+
+    left = iter([True] * 3)
+    peers = PeerAttestations(told.gossip, Pool(), lambda: looks_s[len(waits)])
+    with pytest.raises(SlotLost, match="too few attestations"):
+        attest(
+            turn_of(here.recorded),
+            here.recorded.checkpoint,
+            door_of(network, 0, 1),
+            peers,
+            lambda: next(left, False),
+        )
+    assert waits == looks_s

@@ -86,7 +86,7 @@ def test_the_configuration_is_shown_changed_and_forgotten_at_a_restart(
 
     entry = {"classId": "0x" + "00" * 31 + "05", "selector": "0x12345678", "onlySelf": True}
     change = {"maxPendingTxCount": 5, "txPublicSetupAllowListExtend": [entry]}
-    assert ask(node, "nodeAdmin_setConfig", change) == (200, {"jsonrpc": "2.0", "id": 1})
+    assert ask(node, "nodeAdmin_setConfig", change) == (200, {"jsonrpc": "2.0", "id": 1, "result": None})
     assert ask(node, "nodeAdmin_getConfig")[1]["result"] == before | change
     assert node.call("node_getAllowedPublicSetup")["result"] == [*defaults, entry]
 
@@ -159,7 +159,7 @@ def test_the_keystore_is_loaded_and_reloaded_and_no_key_is_ever_logged(
     assert ask(node, "nodeAdmin_getConfig")[1]["result"]["validatorAddresses"] == [ADDRESS_0]
 
     (keys / "two.json").write_text(json.dumps(store(validator(KEY_1))))
-    assert ask(node, "nodeAdmin_reloadKeystore") == (200, {"jsonrpc": "2.0", "id": 1})
+    assert ask(node, "nodeAdmin_reloadKeystore") == (200, {"jsonrpc": "2.0", "id": 1, "result": None})
     assert ask(node, "nodeAdmin_getConfig")[1]["result"]["validatorAddresses"] == [ADDRESS_0, ADDRESS_1]
 
     (keys / "three.json").write_text(json.dumps(store(validator("0x" + "77" * 32, publisher="0x" + "66" * 32))))

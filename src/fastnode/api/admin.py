@@ -38,7 +38,7 @@ def methods(configuration: NodeConfiguration, validators: Validators | None = No
         Method(
             name="nodeAdmin_setConfig",
             summary="Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of "
-            "a wrong type or fixed while the node runs, none.",
+            "a wrong type, fixed while the node runs or read by no part of it, none.",
             handler=set_config,
             in_thread=True,
             waits=True,

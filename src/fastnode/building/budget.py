@@ -7,16 +7,21 @@ more than the blocks before it have left.
 
 from __future__ import annotations
 
-from typing import Final, Self
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Self
 
-from fastnode.config.gas_budgets import CHECKPOINT_DA_GAS_MAX, BlockBudget
+from fastnode.config.gas_budgets import CHECKPOINT_DA_GAS_MAX, BlockBudget, exact
 from fastnode.config.settings import Settings
 from fastnode.protocol.blobs import CHECKPOINT_FIELDS_MAX
 from fastnode.protocol.tx_data import Gas
 from fastnode.public_execution.block import BlockLimits, BlockOutcome
 from fastnode.records import dataclass
 
-__all__ = ["BuildingLimits", "CheckpointBudget"]
+if TYPE_CHECKING:
+    from fastnode.config.configuration import ConfigView
+
+__all__ = ["BlockOptions", "BuildingLimits", "CheckpointBudget"]
 
 #: Without a limit of the operator's.
 TXS_PER_BLOCK_MAX: Final = 32
@@ -26,6 +31,23 @@ DA_GAS_PER_FIELD: Final = 32
 CHECKPOINT_END_FIELDS: Final = 1
 FIRST_BLOCK_END_FIELDS: Final = 7
 BLOCK_END_FIELDS: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockOptions:
+    """Limits that have no setting: an operator sets them while the node runs."""
+
+    #: Transactions without which a block is not kept; None: as many as it is built for.
+    valid_txs_per_block_min: int | None = None
+    #: What is left of a checkpoint is shared among its next blocks; else the first of them may take all of it.
+    redistributes: bool = False
+
+    @classmethod
+    def of(cls, view: ConfigView) -> Self:
+        return cls(
+            valid_txs_per_block_min=view["minValidTxsPerBlock"],
+            redistributes=bool(view["redistributeCheckpointBudget"]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +61,14 @@ class BuildingLimits:
     txs_per_checkpoint: int | None = None
     #: Pending transactions for which a block is built.
     txs_per_block_min: int = 1
-    #: Transactions without which a block is not kept; None: as many as it is built for.
-    valid_txs_per_block_min: int | None = None
+    options: BlockOptions = BlockOptions()
+    #: Even shares of what is left that one block may take, where it is redistributed.
+    multiplier: Fraction = Fraction(1)
 
     @property
     def kept_txs_min(self) -> int:
         """Transactions that a block needs unless it may be empty."""
-        minimum = self.valid_txs_per_block_min
+        minimum = self.options.valid_txs_per_block_min
         return max(1, self.txs_per_block_min if minimum is None else minimum)
 
     @classmethod
@@ -56,7 +79,7 @@ class BuildingLimits:
         slot_duration_s: int,
         l1_slot_duration_s: int,
         mana_limit: int,
-        valid_txs_per_block_min: int | None = None,
+        options: BlockOptions | None = None,
     ) -> Self:
         """From the settings of block building, and what only the configuration has."""
         budget = BlockBudget.of(
@@ -70,7 +93,8 @@ class BuildingLimits:
             txs_per_block=txs,
             txs_per_checkpoint=settings.max_txs_per_checkpoint,
             txs_per_block_min=settings.min_txs_per_block,
-            valid_txs_per_block_min=valid_txs_per_block_min,
+            options=options or BlockOptions(),
+            multiplier=exact(settings.per_block_allocation_multiplier),
         )
 
 
@@ -90,11 +114,23 @@ class CheckpointBudget:
         limits = self._limits
         txs = limits.txs_per_block
         if limits.txs_per_checkpoint is not None:
-            txs = min(txs, limits.txs_per_checkpoint - self._txs)
+            txs = min(txs, self._share(limits.txs_per_checkpoint - self._txs))
         da_left = CHECKPOINT_DA_GAS_MAX - DA_GAS_PER_FIELD * self._tx_fields
-        gas = Gas(min(limits.block_gas.da_gas, da_left), min(limits.block_gas.l2_gas, limits.mana_limit - self._mana))
         fields = CHECKPOINT_FIELDS_MAX - CHECKPOINT_END_FIELDS - self._tx_fields - self._end_fields
-        return BlockLimits(txs=txs, gas=gas, blob_fields=fields - self._end_of_next_block(), deadline=deadline)
+        fields -= self._end_of_next_block()
+        gas = Gas(
+            min(limits.block_gas.da_gas, self._share(da_left)),
+            min(limits.block_gas.l2_gas, self._share(limits.mana_limit - self._mana)),
+        )
+        return BlockLimits(txs=txs, gas=gas, blob_fields=self._share(fields), deadline=deadline)
+
+    def _share(self, left: int) -> int:
+        """Part of what is left that the next block may take."""
+        limits = self._limits
+        if not limits.options.redistributes:
+            return left
+        blocks = max(1, limits.blocks_per_checkpoint - self._blocks)
+        return min(left, math.ceil(Fraction(left, blocks) * limits.multiplier))
 
     def take(self, outcome: BlockOutcome) -> None:
         """A block with this content is in the checkpoint."""

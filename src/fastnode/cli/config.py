@@ -36,7 +36,10 @@ def config() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: by name, `value` and `origin`.")
 @with_settings(START)
 def show(resolved: Resolved[Settings], changed: bool, as_json: bool) -> None:
-    """Print every setting with its value and where the value came from."""
+    """Print every setting with its value and where the value came from.
+
+    Ends with an error, as a start would, if a value is not allowed.
+    """
     shown = [
         (setting.name, setting.show(getattr(resolved.values, setting.attribute)), resolved.origins[setting.name])
         for setting in rows(Settings)
@@ -49,3 +52,6 @@ def show(resolved: Resolved[Settings], changed: bool, as_json: bool) -> None:
         _print_table([(name, _readable(value), str(origin)) for name, value, origin in shown])
     for warning in resolved.warnings:
         say(warning, err=True)
+    from fastnode.app.ground.value_checks import check_values  # on demand: it imports parts of the node
+
+    check_values(resolved.values)

@@ -315,7 +315,7 @@ class SyncMethods:
         return self.call(prepared.send_tx(tx))
 
     def set_config(self, config: Mapping[str, Any]) -> None:
-        """nodeAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type or fixed while the node runs, none."""
+        """nodeAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type, fixed while the node runs or read by no part of it, none."""
         return self.call(prepared.set_config(config))
 
     def simulate_public_calls(self, tx: Mapping[str, Any], skip_fee_enforcement: bool | None = None) -> records.PublicSimulationOutput:
@@ -641,7 +641,7 @@ class AsyncMethods:
         return await self.call(prepared.send_tx(tx))
 
     async def set_config(self, config: Mapping[str, Any]) -> None:
-        """nodeAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type or fixed while the node runs, none."""
+        """nodeAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type, fixed while the node runs or read by no part of it, none."""
         return await self.call(prepared.set_config(config))
 
     async def simulate_public_calls(self, tx: Mapping[str, Any], skip_fee_enforcement: bool | None = None) -> records.PublicSimulationOutput:

@@ -295,7 +295,7 @@ class SyncMethods5:
         return self.call(prepared5.send_tx(tx))
 
     def set_config(self, config: Mapping[str, Any]) -> None:
-        """aztecAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type or fixed while the node runs, none."""
+        """aztecAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type, fixed while the node runs or read by no part of it, none."""
         return self.call(prepared5.set_config(config))
 
     def simulate_public_calls(self, tx: Mapping[str, Any], skip_fee_enforcement: bool | None = None, overrides: Mapping[str, Any] | None = None) -> records.PublicSimulationOutput:
@@ -601,7 +601,7 @@ class AsyncMethods5:
         return await self.call(prepared5.send_tx(tx))
 
     async def set_config(self, config: Mapping[str, Any]) -> None:
-        """aztecAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type or fixed while the node runs, none."""
+        """aztecAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type, fixed while the node runs or read by no part of it, none."""
         return await self.call(prepared5.set_config(config))
 
     async def simulate_public_calls(self, tx: Mapping[str, Any], skip_fee_enforcement: bool | None = None, overrides: Mapping[str, Any] | None = None) -> records.PublicSimulationOutput:

@@ -386,7 +386,7 @@ def send_tx(tx: Mapping[str, Any]) -> Call[None]:
 
 
 def set_config(config: Mapping[str, Any]) -> Call[None]:
-    """nodeAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type or fixed while the node runs, none."""
+    """nodeAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type, fixed while the node runs or read by no part of it, none."""
     return Call("nodeAdmin_setConfig", (config,))
 
 

@@ -357,7 +357,7 @@ def send_tx(tx: Mapping[str, Any]) -> Call[None]:
 
 
 def set_config(config: Mapping[str, Any]) -> Call[None]:
-    """aztecAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type or fixed while the node runs, none."""
+    """aztecAdmin_setConfig: Merge some keys into the configuration until the node ends; all of them or, if one is unknown, of a wrong type, fixed while the node runs or read by no part of it, none."""
     return Call("aztecAdmin_setConfig", (config,))
 
 

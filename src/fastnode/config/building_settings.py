@@ -99,7 +99,7 @@ class BuildingSettings:
         Boolean(),
         BUILDING,
         "Send the transactions of a proposed block along with it, if they fit.",
-        needs=needs.SEQUENCER,
+        needs=needs.ATTESTING,
         environment=("SEQ_PUBLISH_TXS_WITH_PROPOSALS",),
     )
     coinbase: str | None = setting(

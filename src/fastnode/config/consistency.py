@@ -10,6 +10,7 @@ from fastnode.config.network_config import recorded_network
 from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError
 from fastnode.extras import advice_if_missing
+from fastnode.values.urls import host_of
 
 __all__ = ["check_settings"]
 
@@ -114,6 +115,8 @@ def _check_locations(settings: Settings) -> None:
         for text in (value,) if isinstance(value, str) else value:
             if not text.startswith(schemes):
                 raise SettingError(f"{row.flag}: each location begins with one of {', '.join(schemes)}")
+            if not text.startswith("file:") and not host_of(text):
+                raise SettingError(f"{row.flag}: a location has a host or a bucket behind {text.partition('//')[0]}//")
 
 
 def _check_local_network(settings: Settings) -> None:

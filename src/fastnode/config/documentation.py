@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from fastnode.config.building_settings import BUILDING
+from fastnode.config.config_keys import FAULT, KEYS, ConfigKey
 from fastnode.config.former_names import RENAMED
 from fastnode.config.needs import is_missing
 from fastnode.config.network_config import NETWORK_CONFIG_SETTINGS
@@ -60,8 +61,8 @@ column (`P2P_ENABLE`) is a line in the log. Names that Kubernetes makes for serv
 `SVC_PORT=tcp://10.0.0.1:80`) are passed over.
 
 A setting marked *Needs* has an effect with the settings named there only; signs (†) stand for what is said above the
-table, *Always* for none. One marked *No effect* is for a part that this node does not have: it is read, checked and
-shown by `nodeAdmin_getConfig`. A start that is given one without effect warns in its log and names what it would need.
+table, *Always* for none. One marked *No effect* is for a part that this node does not have: it is read and checked
+only. A start that is given one without effect warns in its log and names what it would need.
 `fastnode start --help` shows those that people use, `--help-group l1` one group, `--help-all` every one.
 """
 
@@ -118,6 +119,20 @@ file it is an error.
 """
 
 
+_KEYS_INTRODUCTION = """\
+## Keys of nodeAdmin_setConfig
+
+What `nodeAdmin_setConfig` changes while the node runs, by the names of the network's nodes; `nodeAdmin_getConfig` shows
+all keys but those that may hold a password. A key is refused by name, with the reason, and nothing of the call is
+applied, if no part of this node reads it: because the part is off (*needs*), because it is read at the start only,
+because this node does not have the part, or because the key injects faults. Sending a key with its current value is no
+change and is accepted.
+
+| key | setting | a change is |
+|---|---|---|
+"""
+
+
 def render() -> str:
     """The whole page."""
     given = ", ".join(f"`{name}`" for name in sorted(NETWORK_CONFIG_SETTINGS.values()))
@@ -138,6 +153,8 @@ def render() -> str:
             parts.append(" ".join(notes) + "\n\n")
         parts.append(_TABLE_HEAD)
         parts.extend(_row(setting, common, marks) for setting in settings)
+    parts.append("\n" + _KEYS_INTRODUCTION)
+    parts.extend(map(_key_row, KEYS))
     parts.append("\n" + _RENAMED_INTRODUCTION)
     advice: dict[str, list[str]] = {}
     for row in RENAMED:
@@ -171,6 +188,23 @@ def _row(setting: Setting, common: str | None, marks: Mapping[str, str]) -> str:
     if common is not None:
         need = "" if need == common else need or _ALWAYS_MARK
     return f"| {names} | {values} | {setting.help}{f' {marks[need]}' if need in marks else need} |\n"
+
+
+def _key_row(key: ConfigKey) -> str:
+    setting = "" if key.setting is None else f"`{key.setting.flag}`"
+    return f"| `{key.name}` | {setting} | {_effect_of(key)} |\n"
+
+
+def _effect_of(key: ConfigKey) -> str:
+    if key.refusal == FAULT:
+        return "refused: injects a fault"
+    if key.refusal:
+        return f"refused: {key.refusal.removeprefix('has no effect: it ')}"
+    if key.is_fixed:
+        assert key.setting is not None
+        return f"refused: set `{key.setting.environment[-1]}` and start the node again"
+    need = "" if key.needs is None else f"; needs {key.needs.text}"
+    return "; ".join(dict.fromkeys(reader.effect for reader in key.readers)) + need
 
 
 def _allowed(text: str) -> str:

@@ -16,7 +16,7 @@ from fastnode.records import dataclass
 if TYPE_CHECKING:
     from fastnode.config.settings import Settings
 
-__all__ = ["CHECKPOINT_DA_GAS_MAX", "BlockBudget", "block_gas", "blocks_per_checkpoint_max"]
+__all__ = ["CHECKPOINT_DA_GAS_MAX", "BlockBudget", "block_gas", "blocks_per_checkpoint_max", "exact"]
 
 #: Data gas of the six blobs of a checkpoint, 4096 fields each.
 CHECKPOINT_DA_GAS_MAX: Final = 786_432
@@ -39,9 +39,13 @@ def block_gas(checkpoint_limit: int, *, blocks_max: int, multiplier: float, expl
     """
     if explicit is not None:
         return min(explicit, checkpoint_limit)
-    # The multiplier is meant as it was written: 1.2 is twelve tenths.
-    share = Fraction(checkpoint_limit, blocks_max) * Fraction(Decimal(repr(multiplier)))
+    share = Fraction(checkpoint_limit, blocks_max) * exact(multiplier)
     return min(math.ceil(share), checkpoint_limit)
+
+
+def exact(multiplier: float) -> Fraction:
+    """The multiplier as it was written: 1.2 is twelve tenths."""
+    return Fraction(Decimal(repr(multiplier)))
 
 
 def blocks_per_checkpoint_max(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ADMIN_KEY",
     "ADMIN_KEY_FILE",
+    "ATTESTING",
     "BB_VERIFIER",
     "BUILDING",
     "BUS",
@@ -30,6 +31,7 @@ __all__ = [
     "FOLLOWED_NODE",
     "FOLLOWING",
     "HA_SIGNING",
+    "INACTIVITY",
     "KEYS",
     "L1_READING",
     "LEAF_SERVING",
@@ -43,6 +45,8 @@ __all__ = [
     "OTHER_SIMULATOR",
     "PARTIAL_SYNC",
     "PEERS",
+    "PEER_OFFENSES",
+    "PROPOSALS",
     "PROVING",
     "SENTINEL",
     "SEQUENCER",
@@ -132,10 +136,12 @@ DISCOVERY: Final = Need(
     "--p2p-enabled without --p2p-discovery-disabled",
     lambda settings: settings.p2p_enabled and not settings.p2p_discovery_disabled,
 )
+PROPOSALS: Final = Need("--p2p-enabled and --l1-rpc-urls", lambda settings: settings.p2p_enabled and settings.reads_l1)
 
 # ---- proposing and proving ------------------------------------------------------------------------
 
 SEQUENCER: Final = Need("--sequencer", lambda settings: settings.sequencer)
+ATTESTING: Final = Need("--sequencer and --p2p-enabled", lambda settings: settings.sequencer and settings.p2p_enabled)
 SIGNING: Final = Need("--sequencer: without it keys are loaded, and sign nothing", lambda settings: settings.sequencer)
 KEYS: Final = Need(
     "--sequencer or --prover-node: without one keys are loaded, and sign nothing",
@@ -149,6 +155,13 @@ PROVING: Final = Need("--prover-node", lambda settings: settings.prover_node)
 WRITING_TO_L1: Final = Need("--sequencer or --prover-node", lambda settings: settings.sequencer or settings.prover_node)
 DETECTION: Final = Need("--l1-rpc-urls or --sentinel-enabled", lambda settings: settings.detects_offenses)
 SENTINEL: Final = Need("--sentinel-enabled", lambda settings: settings.sentinel_enabled)
+INACTIVITY: Final = Need(
+    "--sentinel-enabled or --sequencer", lambda settings: settings.sentinel_enabled or settings.sequencer
+)
+PEER_OFFENSES: Final = Need(
+    "--p2p-enabled and --l1-rpc-urls, or --sequencer",
+    lambda settings: settings.sequencer or (settings.p2p_enabled and settings.reads_l1 and settings.detects_offenses),
+)
 UPSTREAM_ADMIN: Final = Need("--upstream-admin-url", lambda settings: settings.upstream_admin_url is not None)
 
 # ---- transactions ---------------------------------------------------------------------------------

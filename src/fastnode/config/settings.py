@@ -598,5 +598,9 @@ class Settings(
     @property
     def detects_offenses(self) -> bool:
         """True if offenses of validators are looked for: with the sentinel, or from L1 unless keys are switched off."""
-        reads_l1 = self.l1_rpc_urls is not None and not self.local_network
-        return self.sentinel_enabled or (reads_l1 and not self.validator_disabled)
+        return self.sentinel_enabled or (self.reads_l1 and not self.validator_disabled)
+
+    @property
+    def reads_l1(self) -> bool:
+        """True if the network's L1 is read; a local network has one of its own."""
+        return self.l1_rpc_urls is not None and not self.local_network

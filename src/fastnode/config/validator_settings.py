@@ -27,7 +27,6 @@ _ADDRESS_BYTES = 20
 #: 10 units of the staking asset.
 _PENALTY = 10 * 10**18
 
-_ATTESTING = needs.Need("--sequencer and --p2p-enabled", lambda settings: settings.sequencer and settings.p2p_enabled)
 _PROVER_OF_ITS_OWN = needs.missing("a prover of its own, which this node does not have: --prover-command names one")
 
 
@@ -62,7 +61,7 @@ class ValidatorSettings:
         Integer(1, _MILLISECONDS_MAX),
         VALIDATOR,
         "How often a proposer that waits for attestations looks for new ones.",
-        needs=needs.SEQUENCER,
+        needs=needs.ATTESTING,
         environment=("VALIDATOR_ATTESTATIONS_POLLING_INTERVAL_MS",),
     )
     validator_reexecute: bool = setting(
@@ -72,7 +71,7 @@ class ValidatorSettings:
         "Execute proposed blocks of others, which attesting takes. Off, they are executed while "
         "alwaysReexecuteBlockProposals (nodeAdmin_setConfig) is on, as at the start, and with "
         "--blob-file-store-upload-url or --fisherman-mode.",
-        needs=_ATTESTING,
+        needs=needs.ATTESTING,
         environment=("VALIDATOR_REEXECUTE",),
     )
     validate_max_l2_block_gas: int | None = setting(
@@ -319,7 +318,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an epoch that was pruned although its data was there.",
-        needs=needs.DETECTION,
+        needs=needs.PEER_OFFENSES,
         environment=("SLASH_PRUNE_PENALTY",),
     )
     slash_data_withholding_penalty: int = setting(
@@ -327,7 +326,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for an epoch that was pruned because its data was not there.",
-        needs=needs.DETECTION,
+        needs=needs.PEER_OFFENSES,
         environment=("SLASH_DATA_WITHHOLDING_PENALTY",),
     )
     slash_inactivity_target_percentage: float = setting(
@@ -351,7 +350,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for inactivity.",
-        needs=needs.SENTINEL,
+        needs=needs.INACTIVITY,
         environment=("SLASH_INACTIVITY_PENALTY",),
     )
     slash_propose_invalid_attestations_penalty: int = setting(
@@ -423,7 +422,7 @@ class ValidatorSettings:
         Amount(),
         SLASHING,
         "Penalty for broadcasting an invalid block.",
-        needs=needs.DETECTION,
+        needs=needs.PEER_OFFENSES,
         environment=("SLASH_INVALID_BLOCK_PENALTY",),
     )
     slash_execute_rounds_look_back: int = setting(

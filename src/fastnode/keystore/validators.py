@@ -168,7 +168,4 @@ class Validators:
             # The prover's keys are those of the start.
             keystore = replace(keystore, prover=self.keystore.prover)
         self.keystore = keystore
-        self._configuration.replace("validatorAddresses", keystore.addresses)
-        if not self._configuration["slashSelfAllowed"]:
-            never = dict.fromkeys((*self._configuration["slashValidatorsNever"], *keystore.addresses))
-            self._configuration.replace("slashValidatorsNever", tuple(never))
+        self._configuration.replace_validators(keystore.addresses)

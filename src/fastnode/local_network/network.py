@@ -31,6 +31,7 @@ import orjson
 
 from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import CheckpointRecord
+from fastnode.building.budget import BlockOptions
 from fastnode.building.jobs import JobQueue
 from fastnode.errors import DatabaseFull, FastnodeError, Refused
 from fastnode.local_network.callers import Callers
@@ -252,9 +253,9 @@ class LocalNetwork:
         """Faults that keep it from its work, by name, None for nothing."""
         return {"blocks": self._setbacks.reason} | ({} if self.l1 is None else self.l1.faults())
 
-    def reconfigure(self, settings: Settings, valid_txs_per_block_min: int | None = None) -> None:
+    def reconfigure(self, settings: Settings, options: BlockOptions | None = None) -> None:
         """Build by other settings from the next block on; from any thread."""
-        self.options = options_of(settings, self._ingestor.view.chain, valid_txs_per_block_min)
+        self.options = options_of(settings, self._ingestor.view.chain, options)
         self._apply_kept()
         self.wake()
 

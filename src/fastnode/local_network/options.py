@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastnode.building.acceptance import AcceptanceLimits
-from fastnode.building.budget import BuildingLimits
+from fastnode.building.budget import BlockOptions, BuildingLimits
 from fastnode.kernels import encode
 from fastnode.local_network.fees import ETH_PER_FEE_ASSET
 from fastnode.local_network.genesis import MANA_LIMIT
@@ -58,7 +58,7 @@ def allowed_sources(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def options_of(settings: Settings, chain: ChainInfo, valid_txs_per_block_min: int | None = None) -> LocalNetworkOptions:
+def options_of(settings: Settings, chain: ChainInfo, options: BlockOptions | None = None) -> LocalNetworkOptions:
     """From the settings, from what the chain's rollup allows, and from what only the configuration has."""
     constants = chain.l1_constants
     limits = BuildingLimits.of(
@@ -66,7 +66,7 @@ def options_of(settings: Settings, chain: ChainInfo, valid_txs_per_block_min: in
         slot_duration_s=chain.slot_duration,
         l1_slot_duration_s=int(constants.get("ethereumSlotDuration", chain.slot_duration)),
         mana_limit=int(constants.get("rollupManaLimit", MANA_LIMIT)),
-        valid_txs_per_block_min=valid_txs_per_block_min,
+        options=options,
     )
     coinbase, fee_recipient = settings.coinbase, settings.fee_recipient
     return LocalNetworkOptions(

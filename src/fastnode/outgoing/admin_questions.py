@@ -12,12 +12,18 @@ from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
 from fastnode.values.urls import check_url
 
-__all__ = ["AdminQuestions"]
+__all__ = ["AdminQuestions", "check_key"]
 
 logger = logging.getLogger(__name__)
 
 _LIMITS: Final = ClientLimits(request_time_s=10.0, response_bytes_max=16 << 20)
 _KEY_HEADER: Final = "x-api-key"
+
+
+def check_key(key: str) -> None:
+    """SettingError for a key that cannot be sent in a header; it is not repeated."""
+    if not (key.isascii() and key.isprintable()):
+        raise SettingError("--upstream-admin-api-key is no key")
 
 
 class AdminQuestions:
@@ -26,8 +32,8 @@ class AdminQuestions:
     def __init__(self, url: str, key: str | None) -> None:
         """SettingError for an invalid URL, and for a key that cannot be sent in a header."""
         check_url(url, "--upstream-admin-url")
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise SettingError("--upstream-admin-api-key is no key")  # it is not repeated
+        if key is not None:
+            check_key(key)
         self._network = Network()
         self._client = RpcClient(url, self._network, _LIMITS, {} if key is None else {_KEY_HEADER: key})
 

@@ -24,7 +24,7 @@ from fastnode.proofs.run import ProgramTimeout, run_program
 from fastnode.proofs.verdict import VALID, Verdict
 from fastnode.protocol.tx import Tx
 
-__all__ = ["CommandVerifier"]
+__all__ = ["CommandVerifier", "command_words"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,20 @@ _CRASHES: Final = re.compile(
 )
 #: Bytes of a failing command's last words in the log.
 _QUOTED_CHARACTERS: Final = 500
+
+
+def command_words(text: str, flag: str) -> list[str]:
+    """Words of a command, as a shell splits them; SettingError if there is no such program: better at the start than
+    when it is needed."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise SettingError(f"{flag} cannot be read: {error}") from None
+    if not words:
+        raise SettingError(f"{flag}: the command is empty")
+    if shutil.which(words[0]) is None:
+        raise SettingError(f"{flag}: there is no program {words[0]} that may be run")
+    return words
 
 
 class CommandVerifier:
@@ -58,14 +72,7 @@ class CommandVerifier:
     @classmethod
     def of_text(cls, text: str, *, processes_max: int = 2, timeout_s: float = 30.0) -> Self:
         """From words as a shell splits them; SettingError if there is no such program."""
-        try:
-            words = shlex.split(text)
-        except ValueError as error:
-            raise SettingError(f"--proof-verifier-command cannot be read: {error}") from None
-        if words and shutil.which(words[0]) is None:
-            # Better now than with the first transaction, which would be refused.
-            raise SettingError(f"--proof-verifier-command: there is no program {words[0]} that may be run")
-        return cls(words, processes_max=processes_max, timeout_s=timeout_s)
+        return cls(command_words(text, "--proof-verifier-command"), processes_max=processes_max, timeout_s=timeout_s)
 
     def judge(self, tx: Tx, client: str = "") -> Verdict:
         del client  # turns are taken in the order of asking

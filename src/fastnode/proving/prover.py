@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastnode.errors import DecodeError, EpochNotProven, UpstreamError, UpstreamRejection
@@ -108,6 +109,10 @@ class Prover:
         self.epochs = self.checkpoints = self.failures = 0
         self.reexecuted = self.not_reexecuted = 0
         self.seconds = 0.0
+
+    def reconfigure(self, *, prover_id: bytes, delay_s: float) -> None:
+        """From the next epoch that is proven on."""
+        self._options = replace(self._options, prover_id=prover_id, delay_s=delay_s)
 
     def start(self) -> None:
         self._loop.start()

@@ -42,8 +42,8 @@ class PeerAttestations:
 
     gossip: ValidatorGossip
     pool: AttestationPool
-    #: Interval at which a wait for attestations looks at the time, and at those that are there, in seconds.
-    look_s: float = 0.25
+    #: Interval at which a wait for attestations checks the time, and those that have come, in seconds.
+    look_s: Callable[[], float] = lambda: 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _wait_for_others(
         if len(signatures) >= needed or not may_wait():
             _require_signed(message, signatures)
             return signatures
-        peers.pool.wait(peers.look_s)
+        peers.pool.wait(peers.look_s())
 
 
 def propose_call(

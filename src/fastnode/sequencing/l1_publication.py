@@ -64,17 +64,30 @@ class Published:
 class KeyDoor:
     """The keys of validators as a proposer needs them, and what keeps them from signing twice.
 
-    ``keystore`` gives those of now; they follow a reload.
+    ``keystore`` gives those of now; they follow a reload.  ``disabled``: addresses of validators whose keys sign
+    nothing now (disabledValidators).
     """
 
-    def __init__(self, door: Door, keystore: Callable[[], Keystore]) -> None:
+    def __init__(
+        self, door: Door, keystore: Callable[[], Keystore], disabled: Callable[[], Collection[bytes]] = lambda: ()
+    ) -> None:
         self._door = door
         self._keystore = keystore
+        self._disabled = disabled
         self._signed: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
 
     def attesters(self) -> Sequence[bytes]:
-        """Addresses whose keys are here now."""
+        """Addresses whose keys are here now and sign."""
+        disabled = self._disabled()
+        return tuple(address for address in self.own() if address not in disabled)
+
+    def own(self) -> Sequence[bytes]:
+        """Addresses whose keys are here now, also of validators that are disabled."""
         return tuple(encode.from_hex(address) for address in self._keystore().addresses)
+
+    def disabled(self) -> Collection[bytes]:
+        """Addresses of validators whose keys sign nothing now, whether they are here or not."""
+        return self._disabled()
 
     def coinbase_of(self, attester: bytes | None) -> bytes:
         return encode.from_hex(self._validator(attester).coinbase)
@@ -102,6 +115,7 @@ class KeyDoor:
         DutyError when another node has, or may have, signed this duty; HaDatabaseError and SigningError when it cannot
         be signed now.
         """
+        self._require_enabled(attester)
         key = (attester, duty, slot, block_index)
         if self._signed.setdefault(key, message) != message:
             raise DutyConflict(f"{duty} of {hex_data(attester)} in slot {slot} was signed before, for something else")
@@ -114,15 +128,23 @@ class KeyDoor:
         self, attester: bytes, duty: DutyType, digest: bytes, typed_data: Mapping[str, Any], *, slot: int
     ) -> bytes:
         """As :meth:`sign`, for typed data (EIP-712): votes."""
+        self._require_enabled(attester)
         return self._door.sign_typed(self._door.duty(duty, attester, slot), digest, typed_data)
 
     def sign_free(self, attester: bytes, message: bytes) -> bytes:
         """As :meth:`sign`, for what may be signed again and again, as transactions that go with a block."""
         return self._door.sign_message(attester, message)
 
+    def _require_enabled(self, attester: bytes) -> None:
+        """SlotLost once a validator is disabled, also in the middle of its slot."""
+        if attester in self._disabled():
+            raise SlotLost(f"the validator {hex_data(attester)} is disabled (disabledValidators)")
+
     def _validator(self, attester: bytes | None) -> ValidatorKeys:
+        disabled = self._disabled() if attester is None else ()
         for each in self._keystore().validators:
-            if attester is None or encode.from_hex(each.address) == attester:
+            address = encode.from_hex(each.address)
+            if address == attester or (attester is None and address not in disabled):
                 return each
         who = "any validator" if attester is None else hex_data(attester)
         raise SlotLost(f"the key of {who} is not here any more")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from fastnode.building.acceptance import AcceptanceLimits
-from fastnode.building.budget import BuildingLimits
+from fastnode.building.budget import BlockOptions, BuildingLimits
 from fastnode.kernels import encode
 from fastnode.records import dataclass
 from fastnode.sequencing.timetable import Timetable
@@ -36,9 +36,21 @@ class SequencerOptions:
     shares_txs: bool = False
     #: Checkpoints are built and judged; nothing is signed, told or sent.
     is_fisherman: bool = False
+    #: Blocks without which a checkpoint is not published.
+    blocks_min: int = 1
+    #: An invalid checkpoint on L1 is taken back along with a proposal.
+    invalidates: bool = True
 
     @classmethod
-    def of(cls, settings: Settings, chain: ChainInfo, valid_txs_per_block_min: int | None = None) -> Self:
+    def of(
+        cls,
+        settings: Settings,
+        chain: ChainInfo,
+        options: BlockOptions | None = None,
+        *,
+        blocks_min: int | None = None,
+        invalidates: bool = True,
+    ) -> Self:
         constants = chain.l1_constants
         l1_slot_s = settings.ethereum_slot_duration or int(constants.get("ethereumSlotDuration", chain.slot_duration))
         timetable = Timetable.of(settings, slot_s=chain.slot_duration, l1_slot_s=l1_slot_s, chain_id=chain.l1_chain_id)
@@ -48,7 +60,7 @@ class SequencerOptions:
             slot_duration_s=chain.slot_duration,
             l1_slot_duration_s=l1_slot_s,
             mana_limit=int(constants["rollupManaLimit"]),
-            valid_txs_per_block_min=valid_txs_per_block_min,
+            options=options,
         )
         return cls(
             limits=replace(limits, blocks_per_checkpoint=timetable.blocks_max),
@@ -62,4 +74,6 @@ class SequencerOptions:
             skip_percent=settings.skip_checkpoint_publish_percent,
             shares_txs=settings.publish_txs_with_proposals,
             is_fisherman=settings.fisherman_mode,
+            blocks_min=blocks_min or 1,
+            invalidates=invalidates,
         )

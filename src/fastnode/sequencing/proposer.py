@@ -405,6 +405,9 @@ class _Attempt:
             parts.invalidation.fall_back(facts, turn, self._clock.now(), parts.door, parts.publisher)
             self.reason = f"its proposer is {hex_text(turn.proposer)}"
             return SlotOutcome.OTHERS, None
+        if not parts.door.attesters():
+            self.reason = "every validator whose key is here is disabled (disabledValidators)"
+            return SlotOutcome.OTHERS, None
         self._turn = turn
         if parts.voting is not None:
             self._ballot = parts.voting.begin(facts, turn, self._clock.next_block())
@@ -422,7 +425,7 @@ class _Attempt:
         parts.mempool.pool.release_before(self._slot)
         parts.publisher.ready(turn.proposer)
         parent = parts.chain.without_proposed()
-        invalidate = parts.invalidation.call(facts, self._state)
+        invalidate = parts.invalidation.call(facts, self._state) if options.invalidates else None
         override = parts.invalidation.override(facts, self._state)
         number = parent.chain.tips.checkpointed.checkpoint.number + 1
         archive = _archive_of(parent)
@@ -446,6 +449,9 @@ class _Attempt:
         if drafted is None:
             self.reason = "no transactions"
             return SlotOutcome.EMPTY, None
+        if len(drafted.draft.blocks) < options.blocks_min:
+            built = len(drafted.draft.blocks)
+            raise SlotLost(f"it has {built} blocks, fewer than minBlocksForCheckpoint asks for ({options.blocks_min})")
         if _CHANCE.random() * 100 < options.skip_percent:
             raise SlotLost("left unpublished, as SEQ_SKIP_CHECKPOINT_PUBLISH_PERCENT asks for")
         self._publish(turn, drafted, invalidate)

@@ -414,7 +414,7 @@ class Voting:
         configuration = self._parts.configuration
         never = set(map(encode.from_hex, configuration["slashValidatorsNever"] or ()))
         if not configuration["slashSelfAllowed"]:
-            never |= set(self._parts.door.attesters())
+            never |= set(self._parts.door.own())
         return VoteRules(
             always=list(map(encode.from_hex, configuration["slashValidatorsAlways"] or ())),
             never=never,

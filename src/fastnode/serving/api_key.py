@@ -34,7 +34,7 @@ from fastnode.jsonrpc.json_text import error_text
 from fastnode.log import log_facts
 from fastnode.records import dataclass
 
-__all__ = ["HASH_FILE", "UNAUTHORIZED", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce"]
+__all__ = ["HASH_FILE", "UNAUTHORIZED", "AdminKey", "ApiKeyGuard", "choose_admin_key", "introduce", "read_key_hash"]
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +71,7 @@ def choose_admin_key(*, disabled: bool, digest_text: str | None, reset: bool, da
         logger.warning("No admin API key set — admin endpoint is unauthenticated")
         return AdminKey(None)
     if digest_text is not None:
-        if _HASH_TEXT.fullmatch(digest_text) is None:
-            # The value is not repeated: it may be the key itself.
-            raise SettingError('Invalid admin API key hash: expected 64-char hex string, got "…"')
-        return AdminKey(bytes.fromhex(digest_text))
+        return AdminKey(read_key_hash(digest_text))
     if data_directory is None:
         logger.warning("no --data-directory: the admin API key is a new one at each start")
         logger.warning("to keep a key, set --data-directory, or --admin-api-key-hash to the SHA-256 of one of yours")
@@ -85,6 +82,13 @@ def choose_admin_key(*, disabled: bool, digest_text: str | None, reset: bool, da
     except OSError as error:
         raise _unusable(file, error) from None
     return _make_key(file) if digest is None else AdminKey(digest)
+
+
+def read_key_hash(text: str) -> bytes:
+    """The SHA-256 of the key; SettingError for an invalid one, which is not repeated: it may be the key itself."""
+    if _HASH_TEXT.fullmatch(text) is None:
+        raise SettingError('Invalid admin API key hash: expected 64-char hex string, got "…"')
+    return bytes.fromhex(text)
 
 
 def _unusable(file: Path, error: OSError) -> DataDirectoryError:

@@ -287,6 +287,7 @@ EXECUTED = [
         False,
         True,
     ),
+    ({"sequencer": True, "validator_reexecute": False}, {ALWAYS: False, "fishermanMode": True}, False, True),
     ({}, {}, False, True),
     ({}, {ALWAYS: False}, False, False),
 ]
@@ -296,7 +297,7 @@ EXECUTED = [
 def test_what_is_executed_is_what_the_configuration_wants(
     settings: dict[str, Any], changes: dict[str, Any], is_member: bool, expected: bool
 ) -> None:
-    made = Settings(p2p_enabled=True, p2p_port=0, **settings)
+    made = Settings(p2p_enabled=True, p2p_port=0, l1_rpc_urls=("http://127.0.0.1:1",), **settings)
     configuration = NodeConfiguration(made)
     executes = execution_rule(made, configuration)
     configuration.change(changes)

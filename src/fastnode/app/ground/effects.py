@@ -7,60 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from fastnode.building.budget import BlockOptions
 from fastnode.config.allow_list import AllowedElement
-from fastnode.config.configuration import NodeConfiguration
+from fastnode.config.config_keys import ALLOWED_CALLS, BLOCKS, KEYS_BY_NAME, POLLING, POOL, PROOFS
+from fastnode.config.configuration import ConfigView, NodeConfiguration
 from fastnode.config.gas_budgets import CHECKPOINT_DA_GAS_MAX
 from fastnode.config.settings import Settings
 from fastnode.mempool.service import Mempool
 
-__all__ = [
-    "BUILDING_KEYS",
-    "configuration_of",
-    "connect_building",
-    "connect_mempool",
-    "connect_offenses",
-    "connect_polling",
-]
+__all__ = ["configuration_of", "connect_blocks", "connect_mempool", "connect_polling", "settings_with"]
 
-_POOL_KEYS: Final = (
-    "txPublicSetupAllowListExtend",
-    "disableTransactions",
-    "maxPendingTxCount",
-)
-#: Read by the watch for offenses whenever it looks.
-_OFFENSE_KEYS: Final = (
-    "slashInactivityPenalty",
-    "slashProposeInvalidAttestationsPenalty",
-    "slashAttestDescendantOfInvalidPenalty",
-    "slashBroadcastedInvalidBlockPenalty",
-    "slashDuplicateProposalPenalty",
-    "slashDuplicateAttestationPenalty",
-    "slashInactivityTargetPercentage",
-    "slashInactivityConsecutiveEpochThreshold",
-    "slashGracePeriodL2Slots",
-    "slashOffenseExpirationRounds",
-)
-#: Keys of what builds blocks, and the settings of theirs.
-BUILDING_KEYS: Final = {
-    "maxTxsPerBlock": "max_txs_per_block",
-    "maxTxsPerCheckpoint": "max_txs_per_checkpoint",
-    "minTxsPerBlock": "min_txs_per_block",
-    "maxL2BlockGas": "max_l2_block_gas",
-    "maxDABlockGas": "max_da_block_gas",
-    "perBlockAllocationMultiplier": "per_block_allocation_multiplier",
-    "coinbase": "coinbase",
-    "feeRecipient": "fee_recipient",
-    "validateMaxL2BlockGas": "validate_max_l2_block_gas",
-    "validateMaxDABlockGas": "validate_max_da_block_gas",
-    "validateMaxTxsPerBlock": "validate_max_txs_per_block",
-    "validateMaxTxsPerCheckpoint": "validate_max_txs_per_checkpoint",
-}
 logger = logging.getLogger("fastnode.app")
 
-#: A key without a setting.
-_VALID_TXS_MIN: Final = "minValidTxsPerBlock"
 _PROOFS: Final = "realProofs"
-_POLLING: Final = "archiverPollingIntervalMS"
 
 
 def configuration_of(
@@ -82,47 +41,55 @@ def configuration_of(
 def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:
     """The pool and its rules follow the configuration."""
 
-    def reconfigure(new: NodeConfiguration, _changed: frozenset[str]) -> None:
-        mempool.reconfigure(
-            replace(
-                mempool.options,
-                setup_allow_list_extension=new["txPublicSetupAllowListExtend"] or (),
-                transactions_disabled=new["disableTransactions"],
-                p2p_max_pending_tx_count=new["maxPendingTxCount"],
-            )
+    def reconfigure(new: ConfigView, _changed: frozenset[str]) -> None:
+        changed = replace(
+            mempool.options,
+            transactions_disabled=new["disableTransactions"],
+            p2p_max_pending_tx_count=new["maxPendingTxCount"],
         )
+        mempool.reconfigure(changed)
 
-    def require_proofs(new: NodeConfiguration, _changed: frozenset[str]) -> None:
+    def allow(new: ConfigView, _changed: frozenset[str]) -> None:
+        extension = new["txPublicSetupAllowListExtend"] or ()
+        mempool.reconfigure(replace(mempool.options, setup_allow_list_extension=extension))
+
+    def require_proofs(new: ConfigView, _changed: frozenset[str]) -> None:
         if not new[_PROOFS]:
             logger.warning("proofs of transactions are not checked any more: realProofs was set to false")
         mempool.require_proofs(new[_PROOFS])
 
-    configuration.on_change(_POOL_KEYS, reconfigure)
-    configuration.on_change((_PROOFS,), require_proofs)
+    configuration.attach(POOL, reconfigure)
+    configuration.attach(ALLOWED_CALLS, allow)
+    configuration.attach(PROOFS, require_proofs)
 
 
-def connect_building(
-    configuration: NodeConfiguration, settings: Settings, apply: Callable[[Settings, int | None], None]
+def connect_blocks(
+    configuration: NodeConfiguration, settings: Settings, apply: Callable[[Settings, BlockOptions], None]
 ) -> None:
-    """Let building and acceptance follow the configuration: ``apply`` gets the settings as they would be with it, and
-    the fewest valid transactions of a block."""
+    """Building and acceptance follow the configuration: ``apply`` gets the settings with its values, and the values of
+    keys without a setting."""
 
-    def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
-        changed = replace(settings, **{attribute: new[key] for key, attribute in BUILDING_KEYS.items()})
-        apply(changed, new[_VALID_TXS_MIN])
+    def change(new: ConfigView, _changed: frozenset[str]) -> None:
+        apply(settings_with(settings, new), BlockOptions.of(new))
 
-    configuration.on_change((*BUILDING_KEYS, _VALID_TXS_MIN), change)
+    configuration.attach(BLOCKS, change)
+
+
+def settings_with(settings: Settings, *views: ConfigView) -> Settings:
+    """The settings with the current values of the keys of ``views``."""
+    keys = {name: view for view in views for name in view.names}
+    changed = {
+        setting.attribute: view[name]
+        for name, view in keys.items()
+        if (setting := KEYS_BY_NAME[name].setting) is not None
+    }
+    return replace(settings, **changed)
 
 
 def connect_polling(configuration: NodeConfiguration, set_interval: Callable[[float], None]) -> None:
     """``set_interval``: how many seconds the follower waits between two polls."""
 
-    def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
-        set_interval(new[_POLLING] / 1000)
+    def change(new: ConfigView, _changed: frozenset[str]) -> None:
+        set_interval(new["archiverPollingIntervalMS"] / 1000)
 
-    configuration.on_change((_POLLING,), change)
-
-
-def connect_offenses(configuration: NodeConfiguration) -> None:
-    """The watch for offenses reads the configuration each time: a change needs no more."""
-    configuration.on_change(_OFFENSE_KEYS, lambda _new, _changed: None)
+    configuration.attach(POLLING, change)

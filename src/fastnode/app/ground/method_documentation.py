@@ -19,7 +19,7 @@ STATES: Final = {
     "node_sendTx": "with real proofs: needs a [verifier](proofs.md)",
     "node_getValidatorsStats": "with `--sentinel-enabled`, or from the followed node",
     "node_getValidatorStats": "with `--sentinel-enabled`, or from the followed node",
-    "nodeAdmin_setConfig": "keys of parts that are not there are kept and shown only",
+    "nodeAdmin_setConfig": "[keys](settings.md#keys-of-nodeadmin_setconfig) that no part of the node reads are refused",
     "nodeAdmin_getSlashOffenses": "with `--l1-rpc-urls`, `--sentinel-enabled` or `--upstream-admin-url`",
     "nodeAdmin_getSlashPayloads": "with `--l1-rpc-urls` or `--sentinel-enabled`; refused where votes are tallied",
 }

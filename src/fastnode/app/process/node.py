@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.ground.start_wait import StartWait
 from fastnode.app.ground.takeover import FIRST_PROCESS, FirstProcess, Resetting
+from fastnode.app.ground.value_checks import check_values
 from fastnode.app.process import service as service_stage
 from fastnode.app.process.reset import ResetRequest
 from fastnode.app.process.service import Service, serve
 from fastnode.app.roles.equipment import Equipment, equip
 from fastnode.app.stages.core import Core, join_network
 from fastnode.app.stages.foundation import Foundation, open_node
-from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
 from fastnode.records import dataclass
 from fastnode.serving.server import HttpServer, RpcServer
@@ -59,7 +59,7 @@ class Node:
         """``seat``: it is the primary of a node with workers; ``resetting``: what a local network goes on with.
 
         SettingError, StartError or DatabaseError, with everything closed again, when the node cannot start."""
-        check_settings(settings)
+        check_values(settings)
         hooks = _read_webhooks(settings)  # before anything opens
         start_wait = StartWait()
         telling = asyncio.ensure_future(start_wait.tell())

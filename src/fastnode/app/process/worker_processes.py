@@ -14,6 +14,7 @@ from fastnode import interpreter
 from fastnode.app.ground.heap import bound_heap
 from fastnode.app.ground.node_settings import worker_count
 from fastnode.app.ground.priorities import answer_soon, leave_to_requests, merge_last, wake_on_time
+from fastnode.app.ground.value_checks import check_values
 from fastnode.app.process.process import (
     OTHER_FILES,
     allow_open_files,
@@ -23,7 +24,6 @@ from fastnode.app.process.process import (
 )
 from fastnode.app.process.stop_deadline import StopDeadline
 from fastnode.app.process.worker import Worker
-from fastnode.config.consistency import check_settings
 from fastnode.config.settings import Settings
 from fastnode.log import log_facts
 from fastnode.serving.server import bind_failure
@@ -42,7 +42,7 @@ _SHARED: Final = ("fastnode.app.stages.origins", "fastnode.app.roles.workers")
 
 def run_with_workers(settings: Settings) -> None:
     """Comes back in every process; SystemExit with the code of a primary that could not go on."""
-    check_settings(settings)
+    check_values(settings)
     for module in _SHARED:
         import_module(module)
     count = worker_count(settings)

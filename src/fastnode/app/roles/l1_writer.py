@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.app.ground.part import Part
+from fastnode.config.config_keys import SIGNING
 from fastnode.errors import StartError
 from fastnode.files import make_folder
 from fastnode.kernels import encode
@@ -16,6 +17,7 @@ from fastnode.keystore.from_settings import keystore_of_settings, names_keys
 from fastnode.keystore.keys import NO_KEYS
 from fastnode.log import log_facts
 from fastnode.outgoing.network import Network
+from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg_proofs import load_setup
 from fastnode.publishing.account import WatchLimits
 from fastnode.publishing.envelope import SidecarForm, sidecar_form_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from fastnode.app.stages.core import Core
+    from fastnode.config.configuration import ConfigView
     from fastnode.config.settings import Settings
     from fastnode.ha.duties import DutyLocks
     from fastnode.keystore.keys import Keystore
@@ -68,7 +71,8 @@ class L1Writer(Part):
         self._network = Network()
         self._locks = _open_locks(settings)
         self.door = SigningDoor(self._signers, rollup, self._network, self._locks)
-        self.keys = KeyDoor(self.door, self.keystore)
+        signing = core.configuration.attach(SIGNING, self._on_disabled)
+        self.keys = KeyDoor(self.door, self.keystore, lambda: _addresses(signing["disabledValidators"]))
         #: True once what was in flight at the last stop is watched.
         self._is_resumed = False
         directory = foundation.data.directory.path / _DIRECTORY
@@ -94,6 +98,12 @@ class L1Writer(Part):
         """Current keystore; a reload replaces it."""
         found = self._validators.keystore
         return self._from_settings if found is NO_KEYS else found
+
+    def _on_disabled(self, view: ConfigView, _changed: frozenset[str]) -> None:
+        disabled = _addresses(view["disabledValidators"])
+        own = [address for address in self.keys.own() if address in disabled]
+        shown = log_facts(own=" ".join(map(hex_text, own)) or "none", others=len(disabled) - len(own))
+        logger.warning("disabled validators changed", extra=shown)
 
     def _signers(self) -> Mapping[bytes, Signer]:
         return {encode.from_hex(signer.address): signer for signer in self.keystore().signers}
@@ -222,6 +232,10 @@ class L1Writer(Part):
         from fastnode.metrics.publishing import publishing_metrics
 
         return publishing_metrics(self._describe())
+
+
+def _addresses(texts: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(map(encode.from_hex, texts))
 
 
 def _open_locks(settings: Settings) -> DutyLocks | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import cryptography  # noqa: F401
 
 from fastnode.app.ground.part import Part
+from fastnode.config.config_keys import EXECUTION
 from fastnode.errors import PeerUnavailable, SettingError, StartError
 from fastnode.log import log_facts
 from fastnode.p2p.discovery.enr import NodeRecord
@@ -62,10 +63,6 @@ _T = TypeVar("_T")
 _FETCH_S = 5.0
 #: No peer for so long is worth a word.
 _LONELY_S = 60.0
-#: Keys of the configuration that say which proposed blocks are executed.
-_ALWAYS, _EXECUTES = "alwaysReexecuteBlockProposals", "validatorReexecute"
-_PENALTY = "slashBroadcastedInvalidBlockPenalty"
-
 
 #: A kind of offense, who has done it, the slot or epoch.
 Accuse = Callable[[OffenseType, bytes, int], None]
@@ -128,7 +125,7 @@ def open_peers(core: Core, gossip: Gossip, writer: L1Writer | None) -> Peers:
     if keystore.validators:
         from fastnode.app.roles.validator_messages import ValidatorMessages
 
-        sign = ValidatorMessages(core.validators).sign
+        sign = ValidatorMessages(core.validators, (lambda: ()) if writer is None else writer.keys.disabled).sign
     peers = Peers(
         PeerParts(
             settings=foundation.settings,
@@ -156,14 +153,16 @@ def execution_rule(
 ) -> Callable[[int, Callable[[int], bool]], bool]:
     """Rule by which blocks of proposals are executed; what is not executed, nothing here attests to."""
 
-    def executes(slot: int, has_member: Callable[[int], bool]) -> bool:
-        if configuration[_ALWAYS] or not settings.sequencer:
-            return bool(configuration[_ALWAYS])
-        if settings.fisherman_mode or settings.blob_file_store_upload_url is not None:
-            return True
-        return bool(configuration[_EXECUTES]) and (configuration[_PENALTY] > 0 or has_member(slot))
+    view = configuration.attach(EXECUTION)
 
-    configuration.on_change((_ALWAYS, _EXECUTES, _PENALTY), lambda _new, _changed: None)
+    def executes(slot: int, has_member: Callable[[int], bool]) -> bool:
+        if view["alwaysReexecuteBlockProposals"] or not settings.sequencer:
+            return bool(view["alwaysReexecuteBlockProposals"])
+        if view["fishermanMode"] or settings.blob_file_store_upload_url is not None:
+            return True
+        is_judged = view["slashBroadcastedInvalidBlockPenalty"] > 0
+        return bool(view["validatorReexecute"]) and (is_judged or has_member(slot))
+
     return executes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastnode.app.ground.part import Part
+from fastnode.config.config_keys import PROVER
 from fastnode.errors import StartError, UpstreamError
 from fastnode.kernels import encode
 from fastnode.proving.prover import NEEDS_COMMAND, Prover, ProverOptions, has_mock_verifier
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from fastnode.app.roles.l1_writer import L1Writer
     from fastnode.app.stages.core import Core
+    from fastnode.config.configuration import ConfigView
     from fastnode.serving.server import RpcServer
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import Committed
@@ -34,17 +36,28 @@ class ProverPart(Part):
         if settings.prover_command is None:
             _require_mock_verifier(writer.reader, wanted)
         self._writer = writer
-        publication, prover_id = writer.for_proofs(), writer.prover_id
-        assert prover_id is not None
+        publication = writer.for_proofs()
+        configured = core.configuration.attach(PROVER, self._reconfigure)
         tx_json = core.mempool.pool.tx_json
         self._reexecution = Reexecution(views.newest, tx_json)
         options = ProverOptions(
-            prover_id=prover_id if settings.prover_id is None else encode.from_hex(settings.prover_id),
+            prover_id=self._prover_id(configured),
             command=settings.prover_command,
             proves_parts=settings.prover_partial_epochs,
-            delay_s=settings.prover_test_delay_ms / 1000,
+            delay_s=configured["proverTestDelayMs"] / 1000,
         )
         self._prover = Prover(writer.reader, lambda: views.newest, self._reexecution, publication, options, tx_json)
+
+    def _reconfigure(self, view: ConfigView, _changed: frozenset[str]) -> None:
+        self._prover.reconfigure(prover_id=self._prover_id(view), delay_s=view["proverTestDelayMs"] / 1000)
+
+    def _prover_id(self, view: ConfigView) -> bytes:
+        """The configured one, else that of the keystore."""
+        if view["proverId"] is not None:
+            return encode.from_hex(view["proverId"])
+        prover_id = self._writer.prover_id
+        assert prover_id is not None  # an account pays for proofs
+        return prover_id
 
     def start(self, public: RpcServer) -> None:
         self._prover.start()

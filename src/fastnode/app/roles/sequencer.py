@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from fastnode.app.ground.effects import BUILDING_KEYS as _BUILT
+from fastnode.app.ground.effects import settings_with
 from fastnode.app.ground.part import Part
-from fastnode.config.configuration import NodeConfiguration
+from fastnode.building.budget import BlockOptions
+from fastnode.config.config_keys import ATTESTING, BLOCKS, CHECKPOINTS, VOTES
 from fastnode.kernels import encode
 from fastnode.sequencing.attestation_pool import AttestationPool
 from fastnode.sequencing.attestations import PeerAttestations
@@ -29,41 +29,15 @@ if TYPE_CHECKING:
     from fastnode.app.roles.l1_writer import L1Writer
     from fastnode.app.roles.peers import Peers
     from fastnode.app.stages.core import Core
+    from fastnode.archiver.queries import ChainInfo
     from fastnode.building.acceptance import AcceptanceLimits
+    from fastnode.config.configuration import ConfigView
     from fastnode.config.settings import Settings
     from fastnode.sequencing.l1_publication import L1Publication
     from fastnode.serving.server import RpcServer
     from fastnode.view import Committed
 
-__all__ = ["SequencerPart"]
-
-#: Keys of the configuration that change how blocks are built, beside those of every builder.
-_KEYS: Final = {
-    "sequencerPollingIntervalMS": "seq_polling_interval_ms",
-    "blockDurationMs": "block_duration_ms",
-    "buildCheckpointIfEmpty": "build_checkpoint_if_empty",
-    "enforceTimeTable": "enforce_time_table",
-    "l1PublishingTime": "l1_publishing_time",
-    "publishTxsWithProposals": "publish_txs_with_proposals",
-    "attestationPropagationTime": "attestation_propagation_time",
-    "skipPublishingCheckpointsPercent": "skip_checkpoint_publish_percent",
-    "secondsBeforeInvalidatingBlockAsCommitteeMember": "seconds_before_invalidating_block_as_committee_member",
-    "secondsBeforeInvalidatingBlockAsNonCommitteeMember": "seconds_before_invalidating_block_as_non_committee_member",
-}
-
-#: Read at each slot.
-_VOTING_KEYS: Final = (
-    "governanceProposerPayload",
-    "slashExecuteRoundsLookBack",
-    "slashMaxPayloadSize",
-    "slashMaxPenaltyPercentage",
-    "slashMinPenaltyPercentage",
-    "slashOverridePayload",
-    "slashSelfAllowed",
-    "slashUnknownPenalty",
-    "slashValidatorsAlways",
-    "slashValidatorsNever",
-)
+__all__ = ["SequencerPart", "options_of", "times_of"]
 
 
 class NoValidator:
@@ -93,7 +67,11 @@ class SequencerPart(Part):
         assert follower is not None  # the chain comes from L1
         settings, chain, condition = foundation.settings, foundation.data.store.chain, core.condition
         self._writer = writer
-        options = SequencerOptions.of(settings, chain)
+        blocks = core.configuration.attach(BLOCKS, self._reconfigure)
+        checkpoints = core.configuration.attach(CHECKPOINTS, self._reconfigure)
+        self._options: Callable[[], SequencerOptions] = lambda: options_of(settings, chain, blocks, checkpoints)
+        self._times: Callable[[], InvalidationTimes] = lambda: times_of(settings_with(settings, checkpoints))
+        options = self._options()
         candidates = Candidates(mempool.pool, age_s=options.pool_age_s)
         proposed = ProposedChain(core.ingestor, foundation.data.state, foundation.control.wake)
 
@@ -109,8 +87,7 @@ class SequencerPart(Part):
             self._validator, attestations = _attest(core, writer, peers, self._limits)
         publication = writer.for_checkpoints(signs=not settings.fisherman_mode)
         self._voting = None if settings.fisherman_mode else _voting(core, writer, publication)
-        core.configuration.on_change(_VOTING_KEYS, lambda _new, _changed: None)
-        invalidation = Invalidation(writer.reader, lambda: follower.invalid_checkpoint, _times_of(settings))
+        self._invalidation = Invalidation(writer.reader, lambda: follower.invalid_checkpoint, self._times())
         parts = SequencerParts(
             reader=writer.reader,
             chain=proposed,
@@ -123,23 +100,18 @@ class SequencerPart(Part):
             tidy=writer.tidy,
             is_ready=lambda: follower.has_caught_up and not condition.is_importing,
             is_paused=lambda: condition.is_paused or condition.holds_blocks,
-            invalidation=invalidation,
+            invalidation=self._invalidation,
             peers=attestations,
         )
-        self._sequencer: Sequencer = Sequencer(parts, options)
-        sequencer = self._sequencer
-        follower.is_published = sequencer.is_published
+        self._sequencer = Sequencer(parts, options)
+        follower.is_published = self._sequencer.is_published
         if not settings.fisherman_mode:
             mempool.watch_accepted(candidates.on_accepted)
 
-        def change(new: NodeConfiguration, _changed: frozenset[str]) -> None:
-            changed = replace(settings, **{attribute: new[key] for key, attribute in (_BUILT | _KEYS).items()})
-            options = SequencerOptions.of(changed, chain, new["minValidTxsPerBlock"])
-            sequencer.reconfigure(lambda _before: options)
-            times = _times_of(changed)
-            invalidation.reconfigure(member_s=times.member_s, other_s=times.other_s)
-
-        core.configuration.on_change((*_BUILT, *_KEYS, "minValidTxsPerBlock"), change)
+    def _reconfigure(self, _view: ConfigView, _changed: frozenset[str]) -> None:
+        options, times = self._options(), self._times()
+        self._sequencer.reconfigure(lambda _before: options)
+        self._invalidation.reconfigure(member_s=times.member_s, other_s=times.other_s)
 
     def _limits(self) -> AcceptanceLimits:
         return self._sequencer.options.acceptance
@@ -181,11 +153,22 @@ class SequencerPart(Part):
         return sequencer_metrics(self._describe())
 
 
+def options_of(settings: Settings, chain: ChainInfo, blocks: ConfigView, checkpoints: ConfigView) -> SequencerOptions:
+    """Options of the sequencer with the current configuration."""
+    return SequencerOptions.of(
+        settings_with(settings, blocks, checkpoints),
+        chain,
+        BlockOptions.of(blocks),
+        blocks_min=checkpoints["minBlocksForCheckpoint"],
+        invalidates=not checkpoints["skipInvalidateBlockAsProposer"],
+    )
+
+
 def _attest(
     core: Core, writer: L1Writer, peers: Peers, limits: Callable[[], AcceptanceLimits]
 ) -> tuple[Validator, PeerAttestations]:
     """Validator that attests to the checkpoints of others, and the attestations of others to ours."""
-    settings = core.foundation.settings
+    configured = core.configuration.attach(ATTESTING)
     gossip, pool = ValidatorGossip(peers.publish), AttestationPool()
     validator = Validator(
         ValidatorParts(
@@ -197,12 +180,13 @@ def _attest(
             guard=writer.attested_guard,
             limits=limits,
             is_paused=lambda: core.condition.is_paused,
-            signs=not settings.fisherman_mode,
+            signs=lambda: not configured["fishermanMode"],
+            trusts_proposals=lambda: bool(configured["skipCheckpointProposalValidation"]),
         )
     )
     peers.watch_checkpoints(validator.offer)
     peers.watch_attestations(pool.add)
-    return validator, PeerAttestations(gossip, pool, settings.validator_attestations_polling_interval_ms / 1000)
+    return validator, PeerAttestations(gossip, pool, lambda: configured["attestationPollingIntervalMs"] / 1000)
 
 
 def _voting(core: Core, writer: L1Writer, publication: L1Publication) -> Voting:
@@ -214,7 +198,7 @@ def _voting(core: Core, writer: L1Writer, publication: L1Publication) -> Voting:
             door=writer.keys,
             publisher=publication,
             simulator=writer.publishers.simulator,
-            configuration=core.configuration,
+            configuration=core.configuration.attach(VOTES),
             offenses=lambda: core.validator_watch.known(core.views.newest),
             chain_id=chain.l1_chain_id,
             governance=_address_of(chain.node_info, "governanceProposerAddress"),
@@ -228,7 +212,7 @@ def _address_of(node_info: Mapping[str, Any], name: str) -> bytes | None:
     return None if text is None else encode.from_hex(text)
 
 
-def _times_of(settings: Settings) -> InvalidationTimes:
+def times_of(settings: Settings) -> InvalidationTimes:
     return InvalidationTimes(
         member_s=settings.seconds_before_invalidating_block_as_committee_member,
         other_s=settings.seconds_before_invalidating_block_as_non_committee_member,

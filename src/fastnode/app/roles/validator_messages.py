@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from coincurve import PrivateKey
@@ -27,8 +27,11 @@ _LIMITS: Final = ClientLimits(request_time_s=5.0, response_bytes_max=4096)
 
 
 class ValidatorMessages:
-    def __init__(self, validators: Validators) -> None:
+    """``disabled``: addresses of validators whose keys sign nothing now."""
+
+    def __init__(self, validators: Validators, disabled: Callable[[], Collection[bytes]] = lambda: ()) -> None:
         self._validators = validators
+        self._disabled = disabled
 
     def sign(self, message: bytes, prefers: Callable[[bytes], bool] = lambda _address: False) -> bytes | None:
         """r 32, s 32, v as u32, over the hash of a message as a personal message; None if no key can be used.
@@ -37,7 +40,8 @@ class ValidatorMessages:
 
         Such a signature may be made any number of times.  Waits for a remote signer.
         """
-        signers = [keys.attester for keys in self._validators.keystore.validators]
+        disabled, keystore = self._disabled(), self._validators.keystore
+        signers = [keys.attester for keys in keystore.validators if _address(keys.attester) not in disabled]
         signers.sort(key=lambda signer: not prefers(_address(signer)))
         if not signers:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,7 @@ from fastnode.sources.l1.service import USUAL_SLOT_S, L1Reader
 from fastnode.sources.l1.source import L1Source
 from fastnode.values.urls import check_url
 
-__all__ = ["Derivation"]
+__all__ = ["Derivation", "check_keys"]
 
 logger = logging.getLogger("fastnode.app")
 
@@ -59,12 +59,14 @@ class Derivation:
         self._network = network
         self._reader = reader
         self._patience = patience
+        #: False while checkpoints are stored whoever has attested to them.
+        self.checks_attestations: Callable[[], bool] = lambda: True
         self._is_closed = threading.Event()
         self._fetcher: BlobFetcher | None = None
         #: Blobs that this node has published itself.
         self._own_blobs = OwnBlobs(directory / OWN_BLOBS) if directory is not None and settings.sequencer else None
         self._executor = ThreadPoolExecutor(DERIVING_THREADS, thread_name_prefix="fastnode-derive")
-        _check_keys(settings)
+        check_keys(settings)
         for flag, urls in (
             ("--l1-consensus-host-urls", settings.l1_consensus_host_urls),
             ("--blob-archive-api-url", (settings.blob_archive_api_url,) if settings.blob_archive_api_url else None),
@@ -96,6 +98,7 @@ class Derivation:
             self._executor,
             traces=traces,
             l1_slot_duration=l1_slot,
+            checks_attestations=lambda: self.checks_attestations(),
             log_blocks=max(1, settings.archiver_batch_size * facts.slot_duration // l1_slot),
         )
 
@@ -219,7 +222,8 @@ def _store(url: str, folder: str, name: str, flag: str, *, is_written: bool = Fa
         raise SettingError(f"{flag}: {name}: {error}") from error
 
 
-def _check_keys(settings: Settings) -> None:
+def check_keys(settings: Settings) -> None:
+    """SettingError for more keys of consensus clients than clients."""
     urls = len(settings.l1_consensus_host_urls or ())
     for flag, given in (
         ("--l1-consensus-host-api-keys", settings.l1_consensus_host_api_keys),

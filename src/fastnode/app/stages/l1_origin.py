@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from fastnode.app.stages.derivation import Derivation
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord
+from fastnode.config.config_keys import DERIVING
+from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, SettingError, SnapshotError, SnapshotUnconfirmed, StartError, UpstreamError
 from fastnode.fees.l1 import L1FeeSource
@@ -88,6 +90,9 @@ class NoL1:
 
     def hand_on(self, blobs: Mapping[bytes, bytes]) -> None:
         """Put blobs of a proposal, by their versioned hashes, where other nodes find them."""
+
+    def configure(self, configuration: NodeConfiguration) -> None:
+        """Follow the configuration."""
 
     def open_source(self, stored: ChainInfo | None, view: ChainView) -> L1Source | None:
         """The chain from L1; None where it is not derived, and while L1 does not answer."""
@@ -251,6 +256,10 @@ class DerivedChain(L1Origin):
 
     def hand_on(self, blobs: Mapping[bytes, bytes]) -> None:
         self._derivation.hand_on(blobs)
+
+    def configure(self, configuration: NodeConfiguration) -> None:
+        view = configuration.attach(DERIVING)
+        self._derivation.checks_attestations = lambda: not view["skipValidateCheckpointAttestations"]
 
     def open_source(self, stored: ChainInfo | None, view: ChainView) -> L1Source | None:
         facts = None if stored is None else self._facts_of(stored)

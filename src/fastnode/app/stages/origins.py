@@ -22,6 +22,7 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord, L1Tips, MessageSource
 from fastnode.archiver.store import ArchiverStore
+from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import (
     DecodeError,
@@ -310,6 +311,10 @@ class Origins:
     def hand_on_blobs(self, blobs: Mapping[bytes, bytes]) -> None:
         """Put blobs of a proposal, by their versioned hashes, where other nodes find them."""
         self._on_l1.hand_on(blobs)
+
+    def configure(self, configuration: NodeConfiguration) -> None:
+        """Follow the configuration."""
+        self._on_l1.configure(configuration)
 
     def _open_source(self, view: ChainView) -> L1Source | None:
         source = self._on_l1.open_source(self._expected(), view)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastnode.app.ground.effects import connect_building, connect_polling
+from fastnode.app.ground.effects import connect_blocks, connect_polling
 from fastnode.app.ground.part import Part
 from fastnode.app.ground.way_out import NO_NETWORK, NO_UPSTREAM
 from fastnode.app.stages.no_bus import NoBus
@@ -166,6 +166,7 @@ class FollowedChain(Source):
 
     def configure(self, configuration: NodeConfiguration) -> None:
         connect_polling(configuration, self._running.set_poll_interval)
+        self._origins.configure(configuration)
 
     def interrupt(self) -> None:
         self._origins.interrupt()
@@ -256,7 +257,7 @@ class LocalChain(Source):
             mempool.watch_accepted(self._network.forward)
 
     def configure(self, configuration: NodeConfiguration) -> None:
-        connect_building(configuration, self._foundation.settings, self._network.reconfigure)
+        connect_blocks(configuration, self._foundation.settings, self._network.reconfigure)
 
     def interrupt(self) -> None:
         self._network.wake()

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastnode.api.slashing import Slashing
-from fastnode.app.ground.effects import connect_offenses
 from fastnode.app.ground.part import Part
 from fastnode.archiver.queries import ChainInfo
+from fastnode.config.config_keys import OFFENSES
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import DatabaseError
@@ -122,10 +122,13 @@ class OffenseDetection(ValidatorWatch):
         self.sentinel = self._sentinel if has_statistics else None
         self._store = OffenseStore.open(directory / OFFENSES_DIRECTORY, chain.genesis_block_hash)
         self._watch = OffenseWatch(
-            self._sentinel, configuration, self._size, self._store, judges_inactivity=has_statistics
+            self._sentinel,
+            configuration.attach(OFFENSES),
+            self._size,
+            self._store,
+            judges_inactivity=has_statistics,
         )
         self._thread = OffenseThread(self._watch, lambda: is_ready() and is_confirmed())
-        connect_offenses(configuration)
 
     def start(self, public: RpcServer) -> None:
         self._thread.start()

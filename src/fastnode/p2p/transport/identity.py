@@ -21,7 +21,7 @@ from fastnode.files import replace_file, system_reason
 from fastnode.kernels import peer_frames
 from fastnode.p2p.transport.encoding import base58, protobuf
 
-__all__ = ["KEY_FILE", "Identity", "load_identity", "peer_id_of", "read_public_key", "verify_compact"]
+__all__ = ["KEY_FILE", "Identity", "check_identity", "load_identity", "peer_id_of", "read_public_key", "verify_compact"]
 
 #: In the data directory.
 KEY_FILE: Final = "p2p-private-key"
@@ -106,6 +106,14 @@ def load_identity(data_directory: Path, *, key: str | None, path: Path | None) -
         return _make(file)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"{file}: the key of the peer-to-peer network cannot be read: {error}") from None
+
+
+def check_identity(key: str | None, path: Path | None) -> None:
+    """SettingError for a key that is none, in the settings or in a file that is there already."""
+    if key is not None:
+        _from_text(key, "peer-id-private-key")
+    elif path is not None and path.exists():
+        load_identity(path.parent, key=None, path=path)
 
 
 def _from_text(text: str, where: str) -> Identity:

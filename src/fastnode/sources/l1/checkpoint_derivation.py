@@ -13,7 +13,7 @@ the header.  Replaying the blocks shows whether they are right.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import field
@@ -134,17 +134,20 @@ def proposed_checkpoint(stored: ChainView, number: int, proposal: Proposal) -> C
 
 
 class CheckpointDerivation:
-    """Usable from any thread.  ``traces``: nodes that trace transactions; None: those of the reader."""
+    """Usable from any thread.  ``traces``: nodes that trace transactions; None: those of the reader.
+    ``checks_attestations``: false while checkpoints are stored whoever has attested to them."""
 
     def __init__(
         self,
         reader: L1Reader,
         blobs: BlobFetcher,
         traces: L1Client | None,
+        checks_attestations: Callable[[], bool] = lambda: True,
     ) -> None:
         self._reader = reader
         self._blobs = blobs
         self._traces = traces
+        self._checks_attestations = checks_attestations
         self._check: AttestationCheck | None = None
         #: The checkpoint whose blobs no place has yet.
         self.waiting_for: BlobsUnavailable | None = None
@@ -277,7 +280,7 @@ class CheckpointDerivation:
         if self._check is None:
             self._check = AttestationCheck(facts)
         check = self._check
-        if facts.target_committee_size == 0:
+        if facts.target_committee_size == 0 or not self._checks_attestations():
             return None
         return self._reader.ask(head, lambda endpoint: check.refusal_of(endpoint, proposal, head))
 

@@ -141,6 +141,7 @@ class L1Source:
         log_blocks: int = BLOCKS_FIRST,
         first_pause_s: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
+        checks_attestations: Callable[[], bool] = lambda: True,
     ) -> None:
         self._reader = reader
         self._blobs = blobs
@@ -148,7 +149,7 @@ class L1Source:
         self._l1_slot_duration = l1_slot_duration
         self._clock = clock
         self._events = ProposalEvents(reader, log_blocks)
-        self._derivation = CheckpointDerivation(reader, blobs, traces)
+        self._derivation = CheckpointDerivation(reader, blobs, traces, checks_attestations)
         self._retries = PassRetries(first_pause_s, clock)
         #: The lowest checkpoint that may be in another block of L1 than the stored one: at a start each.
         self._doubted = _GENESIS

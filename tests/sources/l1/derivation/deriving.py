@@ -69,12 +69,19 @@ class Deriving:
         executor = stack.enter_context(ThreadPoolExecutor(3))
         self.fetcher = BlobFetcher(given, executor, patience=AT_ONCE)
         self._executor = executor
+        self.checks_attestations = True
         self.begin_anew()
         self.l1 = l1
 
     def begin_anew(self) -> None:
         """With a source that remembers nothing."""
-        self.source = L1Source(self.reader, self.fetcher, self._executor, first_pause_s=0.0)
+        self.source = L1Source(
+            self.reader,
+            self.fetcher,
+            self._executor,
+            first_pause_s=0.0,
+            checks_attestations=lambda: self.checks_attestations,
+        )
 
     def look(self) -> None:
         """Until the newest block of L1 was looked at."""

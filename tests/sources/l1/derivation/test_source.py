@@ -977,6 +977,23 @@ def test_a_checkpoint_needs_the_signatures_of_its_committee(
         assert node.source.invalid is None
 
 
+def test_a_checkpoint_without_its_committee_is_stored_while_attestations_are_not_checked(
+    tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey]
+) -> None:
+    sheet = attested.sheet(chain.units[0].published or {})
+    send_messages(attested, chain.units[0])
+    sign(sheet, committee, (1, 3))
+    attested.publish(sheet)
+    with ExitStack() as stack:
+        node = Deriving(tmp_path / "node", chain.chain_record, chain.genesis, attested, stack)
+        node.pass_()
+        assert (node.checkpoint, node.source.invalid is None) == (0, False)
+        node.checks_attestations = False
+        attested.mine()
+        node.pass_()
+        assert (node.checkpoint, node.source.invalid) == (1, None)
+
+
 def test_a_signature_of_another_address_is_refused(
     tmp_path: Path, chain: MadeChain, attested: PublishingL1, committee: list[PrivateKey]
 ) -> None:
