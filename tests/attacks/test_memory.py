@@ -43,6 +43,9 @@ def hostile(name: str) -> dict[str, Any]:
     return tx_running(program, l2_gas=gas).to_json()
 
 
+#: Programs with much to tell.  The others take memory while they run, which is no answer's: up to 256 MiB.
+TALKATIVE = [name for name in PROGRAMS if name != "inner calls"]
+
 #: Parameters that ask for as much as limits allow; of other methods there is nothing that a client could vary.
 LARGEST: dict[str, list[list[Any]]] = {
     "node_getBlocks": [[1, 50], [1, 50, {"includeTransactions": True}]],
@@ -59,8 +62,8 @@ LARGEST: dict[str, list[list[Any]]] = {
     "node_registerContractFunctionSignatures": [[["f" * 9_000 + "(Field)"]]],
     "node_isValidTx": [[recordings()[MINED[0]]["tx"]]],
     "node_sendTx": [[recordings()[MINED[0]]["tx"]]],
-    "node_simulatePublicCalls": [[hostile(name), True] for name in PROGRAMS],
-    "fastnode_traceCall": [[hostile(name), {"opcodes": {"limit": 20_000}, "gasProfile": True}] for name in PROGRAMS],
+    "node_simulatePublicCalls": [[hostile(name), True] for name in TALKATIVE],
+    "fastnode_traceCall": [[hostile(name), {"opcodes": {"limit": 20_000}, "gasProfile": True}] for name in TALKATIVE],
     "fastnode_traceTransaction": [[MINED[0], {"opcodes": {"limit": 20_000}, "gasProfile": True}]],
     "fastnode_traceBlock": [[number, {"opcodes": {"limit": 20_000}, "gasProfile": True}] for number in (8, 20, 105)],
     "rpc.discover": [[]],
