@@ -164,6 +164,9 @@ class LocalSimulator:
             except ExecutionLimitExceeded as error:
                 logger.info("simulation given up", extra=log_facts(tx=hex_text(tx.tx_hash), reason=error.message))
                 raise
+            finally:
+                if trace is not None:
+                    trace.detach()
 
     def deadline(self) -> float:
         """When a simulation, or a trace with its answer, that begins now must have ended, by ``time.monotonic``."""

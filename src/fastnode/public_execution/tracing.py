@@ -129,6 +129,10 @@ class Trace:
         if self._machine is not None:
             self.steps, self.steps_taken = self._machine.steps_json(), self._machine.steps_taken
 
+    def detach(self) -> None:
+        """Let go of the machine, which knows this trace through its host: a circle would stay in memory for long."""
+        self._machine = None
+
     # ---- what the host is asked and told ---------------------------------------------------------
 
     def enter(self, phase: Phase, address: bytes, calldata: bytes) -> None:
