@@ -470,8 +470,9 @@ def type_name(schema: dict[str, Any]) -> str:
 def described(method: dict[str, Any]) -> str:
     parameters = ", ".join(each["name"] + "?" * (not each["required"]) for each in method["params"])
     name = type_name(method["result"]["schema"])
-    may_be_null = name == "void" or name.endswith("|null)")
-    return f"{method['name']}({parameters}) {name.removeprefix('(').removesuffix('|null)')}{'?' * may_be_null}"
+    if name.endswith("|null)"):
+        name = f"{name.removeprefix('(').removesuffix('|null)')}?"
+    return f"{method['name']}({parameters}) {name}{'?' * (name == 'void')}"
 
 
 @pytest.mark.parametrize("name", METHODS)
