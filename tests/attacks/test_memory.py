@@ -29,9 +29,8 @@ pytestmark = pytest.mark.skipif(USING_TWINS, reason="the memory of a node with i
 
 #: Beside the answer.
 SPARE = 64 * MIB
-#: Traces are objects of Python, and what the allocator has of those before is not given back at once.
+#: What the allocator has of requests before is not given back at once.
 LEFT = 64 * MIB
-TRACES = {"fastnode_traceCall", "fastnode_traceTransaction", "fastnode_traceBlock"}
 BATCH = Limits().batch_calls_max
 UNREAD = 16
 FIELDS = [f"0x{number:064x}" for number in range(1, 101)]
@@ -106,11 +105,6 @@ def genesis_hash(chain_directory: Path) -> bytes:
         return data.store.chain.genesis_block_hash
 
 
-def most_of(method: str) -> int:
-    """Memory above idle."""
-    return Limits().response_bytes_max + SPARE + (LEFT if method in TRACES else 0)
-
-
 def batch_of(method: str, params: list[Any]) -> bytes:
     """As many calls as a batch has, or as a body holds."""
     call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
@@ -127,7 +121,7 @@ def test_no_request_takes_more_than_the_largest_answer_and_a_little(node: Measur
             size, peak = node.peak_of(batch_of(method, params))
             assert size > 0, method
             peaks[method] = max(peaks.get(method, 0), peak)
-    late = {method: f"{peak >> 20} MiB" for method, peak in peaks.items() if peak > most_of(method)}
+    late = {method: f"{peak >> 20} MiB" for method, peak in peaks.items() if peak > Limits().response_bytes_max + SPARE}
     assert not late
     assert node.call("node_getBlockNumber") > 0
     print({method: peak >> 20 for method, peak in sorted(peaks.items(), key=lambda item: -item[1])})
