@@ -25,8 +25,10 @@ from tests.simulation.scheduler import Task, the_world
 
 __all__ = ["Faults", "Listening", "Wire"]
 
-#: Method, path and body of a request; status and body of its answer, None: it never comes.
-Model: TypeAlias = Callable[[str, str, bytes], tuple[int, bytes] | None]
+#: Status and body of an answer, or with headers.
+ModelAnswer: TypeAlias = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
+#: Method, path and body of a request; its answer, None: it never comes.
+Model: TypeAlias = Callable[[str, str, bytes], ModelAnswer | None]
 
 _HEAD_END: Final = b"\r\n\r\n"
 _REASONS: Final = {200: "OK", 404: "Not Found", 429: "Too Many Requests", 500: "Error", 503: "Service Unavailable"}
@@ -168,8 +170,9 @@ class Connection:
         if answered is None:
             self._is_silent = True
             return
-        status, answer = answered
-        head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Other')}\r\nContent-Length: {len(answer)}\r\n\r\n"
+        status, answer, headers = answered if len(answered) == 3 else (*answered, {})
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Other')}\r\nContent-Length: {len(answer)}\r\n{lines}\r\n"
         self.arrive(head.encode() + answer)
 
     def _is_lost(self) -> bool:

@@ -33,6 +33,12 @@ from tests.simulation.bugs import BUGS  # noqa: E402
 from tests.simulation.farm import Outcome, new_directory, outcomes  # noqa: E402
 from tests.simulation.peer_story import PEER_KINDS, PEER_NODES_MAX, PeerStory  # noqa: E402
 from tests.simulation.peer_world import PeerWorld, put_peers_in_place  # noqa: E402
+from tests.simulation.provider_story import (  # noqa: E402
+    PROVIDER_KINDS,
+    ProviderStory,
+    ProviderWorld,
+    grow_recorded,
+)
 from tests.simulation.remembered import remember  # noqa: E402
 from tests.simulation.story import KINDS, NODES_MAX, Story  # noqa: E402
 from tests.simulation.world import World, put_in_place  # noqa: E402
@@ -55,15 +61,19 @@ IMPORTED_LATE: Final = (
 )
 
 #: Kinds of trouble of each network, and how many nodes it has at most.
-NETWORKS: Final = {"followers": (KINDS, NODES_MAX), "peers": (PEER_KINDS, PEER_NODES_MAX)}
+NETWORKS: Final = {
+    "followers": (KINDS, NODES_MAX),
+    "peers": (PEER_KINDS, PEER_NODES_MAX),
+    "providers": (PROVIDER_KINDS, 1),
+}
 #: A peer without another one says that it is in trouble.
-NODES_MIN: Final = {"followers": 1, "peers": 2}
+NODES_MIN: Final = {"followers": 1, "peers": 2, "providers": 1}
 ALL_KINDS: Final = tuple(dict.fromkeys(KINDS + PEER_KINDS))
 RELEASES: Final = {release.name: release for release in (FOUR, FIVE)}
 #: Where both networks are played, one of so many seeds is of peers, which cost four times as much.
 PEERS_EACH: Final = 5
 #: Minutes and nodes of a short seed: of two peers alone, one that has lost points has nobody else.
-SHORT: Final = {"followers": (1.0, None), "peers": (0.5, 3)}
+SHORT: Final = {"followers": (1.0, None), "peers": (0.5, 3), "providers": (1.0, None)}
 #: Seeds of a farm after which it says how far it is.
 PROGRESS_EACH: Final = 500
 
@@ -170,7 +180,13 @@ def play(plan: Plan, directory: Path, tell: Callable[[str], None]) -> bool:
     return True
 
 
-def _opened(plan: Plan, directory: Path, tell: Callable[[str], None]) -> tuple[World, Story]:
+def _opened(
+    plan: Plan, directory: Path, tell: Callable[[str], None]
+) -> tuple[World, Story] | tuple[ProviderWorld, ProviderStory]:
+    if plan.network == "providers":
+        of_providers = ProviderWorld(plan.seed, directory, tell)
+        put_in_place(of_providers)
+        return of_providers, ProviderStory(of_providers, plan.minutes, plan.nodes, plan.kinds)
     if plan.network == "peers":
         among_peers = PeerWorld(plan.seed, directory, tell)
         put_in_place(among_peers)
@@ -206,7 +222,8 @@ def _say(line: str) -> None:
     type=click.Choice((*NETWORKS, "both")),
     default="followers",
     show_default=True,
-    help="Nodes that follow L1 and each other, or a committee of peers; of both, one seed of five is of peers.",
+    help="Nodes that follow L1 and each other, or a committee of peers; of both, one seed of five is of peers. With "
+    "providers: one node, whose providers of L1 and blobs have limits and forms of their own.",
 )
 @click.option(
     "--release",
@@ -254,6 +271,8 @@ def simulate(
 
     The trace tells what happened, when and to whom; the same seed tells the same again.
     """
+    if network == "providers":
+        grow_recorded()
     if network != "followers" and release != FOUR.name:
         raise click.UsageError("peers have the rules of 4.x alone")
     if network != "followers" and os.environ.get("PYTHONHASHSEED") != "0":

@@ -209,7 +209,9 @@ class L1Observer:
     def _note(self, number: int, timestamp: int, state: L1State, l1_slot_duration: int) -> None:
         self._schedule.note(number, timestamp, l1_slot_duration)
         self.newest = (number, timestamp)
-        self.fees = state.fees or self.fees
+        if state.fees is not None:
+            self.fees = state.fees
+            self._questions.note_answer(Question.FEES)
         self._compare(state)
 
     def refresh_committees(self, endpoint: L1Endpoint) -> None:
@@ -228,7 +230,10 @@ class L1Observer:
 
         It moves in steps; when one is seen as it comes, the next is looked for shortly before it is due.
         """
-        if number < self._finality_due or self.finalized == proven:
+        if self.finalized == proven:
+            self._questions.note_answer(Question.FINALITY)
+            return
+        if number < self._finality_due:
             return
         found = self._questions.ask(
             Question.FINALITY,

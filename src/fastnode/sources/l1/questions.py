@@ -83,12 +83,13 @@ class OptionalQuestions:
             except Exception as error:  # noqa: BLE001 - counted, and logged once
                 reasons.append(f"{each.name}: {each.on_nonsense(error)}")
             else:
-                self._on_answer(question)
+                self.note_answer(question)
                 return answer
         self._on_failure(question, "; ".join(reasons))
         return None
 
-    def _on_answer(self, question: Question) -> None:
+    def note_answer(self, question: Question) -> None:
+        """It was answered together with others, or nothing depends on it any more."""
         if question in self._failures:
             self._failures = {other: failure for other, failure in self._failures.items() if other is not question}
             logger.info("L1 answers an optional query again", extra=log_facts(query=question.title))

@@ -17,7 +17,7 @@ from fastnode.archiver.ingest import Ingestor
 from fastnode.archiver.source import ChainRecord, GenesisRecord, Record
 from fastnode.chain_data import ChainData
 from fastnode.outgoing.health import Patience
-from fastnode.outgoing.network import Network
+from fastnode.outgoing.network import ClientLimits, Network
 from fastnode.protocol.tips import L2Tips
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobFetcher, BlobSources, FetchPatience
@@ -47,6 +47,9 @@ class Deriving:
         sources: Callable[[HttpGet], BlobSources] | None = None,
         *,
         other_urls: Sequence[str] = (),
+        urls: Sequence[str] | None = None,
+        limits: ClientLimits | None = None,
+        poll_interval_s: float = 0.005,
     ) -> None:
         network = Network()
         stack.callback(network.close)
@@ -56,13 +59,17 @@ class Deriving:
             store.adopt_chain(ChainRecord.from_json(chain), GenesisRecord.from_json(genesis))
         self.ingestor: Ingestor = self.data.open_ingestor(verify="full")
         self.reader = L1Reader(
-            [l1.url, *other_urls], network, L1Options(poll_interval_s=0.005, drift_max_s=0), patience=QUICK
+            [l1.url, *other_urls] if urls is None else urls,
+            network,
+            L1Options(poll_interval_s=poll_interval_s, drift_max_s=0),
+            limits=limits,
+            patience=QUICK,
         )
         stack.callback(self.reader.close)
         stack.callback(self.reader.interrupt)
         self.reader.learn(Wanted.of(chain["nodeInfo"]))
         self.reader.begin(lambda: self.ingestor.view)
-        http = HttpGet(network)
+        http = HttpGet(network) if limits is None else HttpGet(network, limits)
         given = (
             BlobSources(consensus=(BeaconNode(l1.beacon.url, http, "beacon 1"),)) if sources is None else sources(http)
         )

@@ -1,0 +1,52 @@
+"""Optional questions of a pass over L1 that no provider answers: the chain goes on, and the status says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.sources.l1.derivation.deriving import Deriving, has
+from tests.sources.l1.publishing import PublishingL1
+from tests.sources.made_chain import MadeChain
+from tests.sources.scripted_upstream import RejectionError
+
+from fastnode.sources.l1 import questions
+from fastnode.sources.l1.questions import Question
+
+
+@pytest.fixture(autouse=True)
+def asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "PAUSE_FIRST_S", 0.0)
+
+
+@pytest.mark.parametrize("has_multicall", [True, False])
+def test_a_provider_without_the_state_of_the_final_block_gives_new_checkpoints(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, has_multicall: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def without_final_state(method: str, parameters: list[Any], result: Any) -> Any:
+        """As of a node that keeps the state of the newest block, while finality is behind."""
+        if method == "eth_call" and parameters[1] not in ("latest", hex(l1.head.number)):
+            raise RejectionError(-32000, "missing trie node 5f1c: state is not available")
+        return result
+
+    with l1.lock:
+        l1.has_multicall = has_multicall
+        l1.tamper = without_final_state
+        l1.mine(proven=1)
+    node.pass_()
+    assert has(node, chain)
+    line = node.reader.troubles()["l1 finality"]
+    assert line is not None
+    assert line.startswith("the finalized tip does not advance: L1 node 1: missing trie node")
+    assert caplog.messages.count("L1 does not answer an optional query") == 1
+    l1.tamper = lambda _method, _parameters, result: result
+    l1.mine(3)
+    node.look()
+    assert node.reader.troubles()["l1 finality"] is None
+
+
+def test_each_question_has_a_line_in_the_report(node: Deriving) -> None:
+    rows = node.reader.describe()["queries"]
+    assert [row["query"] for row in rows] == [question.title for question in Question]
+    assert {row["query"] for row in rows if not row["primary"]} == {"finality", "fees", "committees", "slasher"}
+    assert set(node.reader.troubles()) == {"l1 finality", "l1 fees", "l1 committees", "l1 slasher"}
