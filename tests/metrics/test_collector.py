@@ -50,6 +50,7 @@ SOMETIMES = {
     "l1_batch_calls",
     "l1_calls_per_second",
     "l1_log_blocks",
+    "l1_rollup_canonical",
     "l1_calls_total",
     "l1_answer_bytes_total",
     "l1_waits_total",
