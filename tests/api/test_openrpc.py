@@ -30,9 +30,10 @@ from fastnode.api.schema_language import schema_of
 from fastnode.app.ground.documentation import WITHOUT_EXAMPLE
 from fastnode.app.ground.method_documentation import all_methods
 from fastnode.config.allow_list import AllowedElement
-from fastnode.config.config_keys import KEYS, ConfigKey
-from fastnode.config.configuration import ConfigPatch, NodeConfiguration
+from fastnode.config.config_keys import FIVE, KEYS, ConfigKey
+from fastnode.config.configuration import ConfigPatch, ConfigPatchOfFive, NodeConfiguration
 from fastnode.config.settings import Settings
+from fastnode.errors import ValueRefused
 from fastnode.jsonrpc.methods import METHOD_SETS
 from fastnode.values.namespaces import newer_name
 from fastnode.values.refusal import Reject
@@ -342,6 +343,55 @@ def test_every_answer_of_a_node_is_as_its_schema_says(served: ServedSets, method
     assert count > 100
 
 
+@pytest.mark.parametrize("method_set", METHOD_SETS)
+def test_every_answer_of_the_admin_port_is_as_its_schema_says(served: ServedSets, method_set: str) -> None:
+    client, described = served.client(method_set, is_admin=True), Described(method_set)
+    configuration = client.call(shown("nodeAdmin_getConfig", method_set))["result"]
+    parameters: dict[str, list[Any]] = {
+        "nodeAdmin_setConfig": [configuration],
+        "fastnode_traceBlock": [63],
+    }
+    calls = {shown(name, method_set): given for name, given in parameters.items()}
+    answered = set()
+    for name in described.results:
+        required = next(entry for entry in described.document["methods"] if entry["name"] == name)["params"]
+        if name not in calls and (not name.startswith(ADMIN) or any(entry["required"] for entry in required)):
+            continue
+        answer = client.call(name, *calls.get(name, ()))
+        if "error" not in answer:
+            answered.add(name)
+            assert described.flaw_of_result(name, answer["result"]) is None, name
+    # Offenses are those of a sentinel, which these nodes do not have.
+    expected = {
+        "nodeAdmin_getConfig",
+        "nodeAdmin_setConfig",
+        "fastnode_traceBlock",
+        "nodeAdmin_pauseSync",
+        "nodeAdmin_resumeSync",
+    }
+    assert {shown(name, method_set) for name in expected} <= answered
+
+
+def test_the_configuration_on_a_chain_of_5_x_is_as_clients_of_that_release_require(served: ServedSets) -> None:
+    schema = json.loads((DATA / "release-5" / "configuration.json").read_text())
+    shown_keys = served.client("5.x", is_admin=True).call("aztecAdmin_getConfig")["result"]
+    assert [error.message for error in Draft7Validator(schema).iter_errors(shown_keys)] == []
+    assert set(schema["properties"]) == set(FIVE.keys)
+    (described,) = Described("5.x").parameters["aztecAdmin_setConfig"]
+    assert described.is_valid(shown_keys)
+
+
+def test_a_key_has_its_name_of_5_x_in_refusals_of_that_release() -> None:
+    configuration = NodeConfiguration(Settings(), stand_ins={"l1ChainId": 1, "blockDurationMs": 72_000})
+    for key, name in (("signingTimeoutMs", "peerSigningTimeoutMs"), ("l1ChainId", "l1ChainId")):
+        with pytest.raises(ValueRefused, match=f"config.{name} "):
+            configuration.change({key: 7}, FIVE)
+    for name in ("enforceTimeTable", "signingTimeoutMs"):
+        with pytest.raises(Reject, match="unknown key"):
+            ConfigPatchOfFive().from_json({name: 7})
+    configuration.change(ConfigPatchOfFive().from_json(configuration.describe(FIVE)), FIVE)
+
+
 def examples(method_set: Any) -> list[tuple[str, dict[str, Any]]]:
     """Documents of both ports, with the names of their methods; those that change a node come last."""
     methods = document(all_methods(), method_set)["methods"]
@@ -356,6 +406,7 @@ def test_the_examples_are_what_a_node_answers_on_the_sample_chain(
     name: str, settings: dict[str, Any], chain_directory: Path, tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
     served = ServedSets(chain_directory, tmp_path, loop_runner, **settings)
+    described = {method_set: Described(method_set) for method_set in METHOD_SETS}
     try:
         for method_set in METHOD_SETS:
             for method, example in examples(method_set):
@@ -365,6 +416,7 @@ def test_the_examples_are_what_a_node_answers_on_the_sample_chain(
                 answer = client.call(method, *(parameter["value"] for parameter in example["params"]))
                 expected = {"jsonrpc": "2.0", "id": 1, "result": example["result"]["value"]}
                 assert answer == expected, (method_set, method)
+                assert described[method_set].flaw_of_result(method, answer["result"]) is None
     finally:
         served.stop()
 

@@ -18,8 +18,8 @@ from fastnode.app.ground.effects import settings_with
 from fastnode.app.roles.sequencer import options_of as sequencer_options
 from fastnode.app.roles.sequencer import times_of
 from fastnode.building.budget import BlockOptions, BuildingLimits, CheckpointBudget
-from fastnode.config.config_keys import BLOCKS, CHECKPOINTS, KEYS_BY_NAME, VOTES, ConfigKey, keys_of
-from fastnode.config.configuration import ConfigPatch, NodeConfiguration
+from fastnode.config.config_keys import BLOCKS, CHECKPOINTS, FOUR, VOTES, ConfigKey, keys_of
+from fastnode.config.configuration import ConfigPatch, ConfigPatchOfFive, NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.local_network.options import options_of as local_options
 from fastnode.sequencing.voting import Voting
@@ -35,7 +35,11 @@ SETTINGS = {"block_duration_ms": 2_500, "max_txs_per_checkpoint": 100}
 
 def changed(configuration: NodeConfiguration, key: ConfigKey, **others: Any) -> None:
     value = another_value(key, configuration.describe().get(key.name))
-    configuration.change(ConfigPatch().from_json(others | {key.name: value}))
+    configuration.change(patch_of(key).from_json(others | {key.name: value}))
+
+
+def patch_of(key: ConfigKey) -> ConfigPatch:
+    return ConfigPatch() if key.name in FOUR.keys else ConfigPatchOfFive()
 
 
 def of_sequencer(settings: Settings, configuration: NodeConfiguration) -> Callable[[], Any]:
@@ -54,7 +58,7 @@ def test_each_key_changes_the_next_slot_of_a_sequencer(key: ConfigKey) -> None:
     before = options()
     changed(configuration, key)
     assert options() != before
-    configuration.change(ConfigPatch().from_json({key.name: None if key.setting is None else before_of(key)}))
+    configuration.change(patch_of(key).from_json({key.name: None if key.setting is None else before_of(key)}))
     assert options() == before
 
 
@@ -71,6 +75,14 @@ def test_each_key_changes_the_next_block_of_a_local_network(key: ConfigKey) -> N
     before = local_options(settings, CHAIN, BlockOptions.of(blocks))
     changed(configuration, key)
     assert local_options(settings_with(settings, blocks), CHAIN, BlockOptions.of(blocks)) != before
+
+
+@pytest.mark.parametrize(("most", "blocks"), [(None, 20), (3, 3), (24, 20)])
+def test_a_checkpoint_has_as_many_blocks_as_fit_and_at_most_those_of_the_setting(most: int | None, blocks: int) -> None:
+    settings = Settings(block_duration_ms=2_500, max_blocks_per_checkpoint=most, per_block_allocation_multiplier=1)
+    limits = BuildingLimits.of(settings, slot_duration_s=72, l1_slot_duration_s=12, mana_limit=60_000)
+    assert limits.blocks_per_checkpoint == blocks
+    assert limits.block_gas.l2_gas == 60_000 // blocks
 
 
 def test_the_rest_of_a_checkpoint_is_shared_among_its_next_blocks_where_it_is_redistributed() -> None:
@@ -148,4 +160,4 @@ def test_a_disabled_validator_of_the_node_is_not_voted_against() -> None:
 
 
 def test_the_table_has_the_keys_of_the_networks_nodes() -> None:
-    assert len(KEYS_BY_NAME) == 97
+    assert len(FOUR.keys) == 97

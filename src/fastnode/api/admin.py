@@ -6,24 +6,31 @@ from typing import Any, Final
 
 import orjson
 
-from fastnode.config.configuration import ConfigPatch, NodeConfiguration
-from fastnode.jsonrpc.methods import Context, Method, Parameter, common
+from fastnode.config.config_keys import FIVE, FOUR, KeySet
+from fastnode.config.configuration import ConfigPatch, ConfigPatchOfFive, NodeConfiguration
+from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
 from fastnode.keystore.validators import Validators
 
 __all__ = ["methods"]
 
 _PATCH: Final = Parameter("config", ConfigPatch())
+_PATCH_OF_FIVE: Final = Parameter("config", ConfigPatchOfFive())
+
+
+def _keys_of(context: Context) -> KeySet:
+    """The keys that clients of the node's method set know."""
+    return FIVE if context.method_set == "5.x" else FOUR
 
 
 def methods(configuration: NodeConfiguration, validators: Validators | None = None) -> list[Method]:
     """``validators`` None: as without a keystore."""
     keys = validators or Validators(None, configuration)
 
-    def get_config(_context: Context) -> bytes:
-        return orjson.dumps(configuration.describe())
+    def get_config(context: Context) -> bytes:
+        return orjson.dumps(configuration.describe(_keys_of(context)))
 
-    def set_config(_context: Context, patch: dict[str, Any]) -> None:
-        configuration.change(patch)
+    def set_config(context: Context, patch: dict[str, Any]) -> None:
+        configuration.change(patch, _keys_of(context))
 
     def reload_keystore(_context: Context) -> None:
         keys.reload()
@@ -34,6 +41,7 @@ def methods(configuration: NodeConfiguration, validators: Validators | None = No
             summary="The configuration of the running node; what is not set and what is secret is left out.",
             handler=get_config,
             **common("AztecNodeAdminConfig"),
+            five=Signature("AztecNodeAdminConfigV5"),
         ),
         Method(
             name="nodeAdmin_setConfig",
@@ -43,6 +51,7 @@ def methods(configuration: NodeConfiguration, validators: Validators | None = No
             in_thread=True,
             waits=True,
             **common("void", _PATCH, may_be_absent=True),
+            five=Signature("void", (_PATCH_OF_FIVE,), may_be_absent=True),
         ),
         Method(
             name="nodeAdmin_reloadKeystore",

@@ -11,6 +11,7 @@ from typing import Any, Final
 from fastnode.api.node_info import members_text
 from fastnode.api.schema_language import schema_of
 from fastnode.archiver import forms
+from fastnode.config.config_keys import FIVE
 from fastnode.config.configuration import configuration_schema
 from fastnode.protocol.block import L2Block
 from fastnode.protocol.checkpoint import (
@@ -69,6 +70,7 @@ SCALARS: Final[dict[str, Schema]] = {
         "description": "In base64: the leaf's index as 32 bytes big-endian, then 32 bytes for each level.",
     },
     "AztecNodeAdminConfig": configuration_schema(),
+    "AztecNodeAdminConfigV5": configuration_schema(FIVE),
     "ValidatorsByAddress": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/ValidatorStats"}},
 }
 

@@ -198,6 +198,14 @@ class BuildingSettings:
         needs=needs.BUILDING,
         environment=("SEQ_BLOCK_DURATION_MS",),
     )
+    max_blocks_per_checkpoint: int | None = setting(
+        None,
+        Integer(1, _COUNT_MAX),
+        BUILDING,
+        "Most blocks of a checkpoint; as many as fit into a slot if not set.",
+        needs=needs.BUILDING,
+        environment=("MAX_BLOCKS_PER_CHECKPOINT",),
+    )
     expected_block_proposals_per_slot: int = setting(
         0,
         Integer(0, _COUNT_MAX),

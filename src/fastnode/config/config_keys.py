@@ -1,5 +1,8 @@
 """The keys of nodeAdmin_getConfig and nodeAdmin_setConfig: one table, from which everything about them is derived.
 
+Releases 4.x and 5.x have most keys in common: :data:`FOUR` and :data:`FIVE` are the keys of each by the names that its
+clients use.  A key has the name of 4.x inside of the node, unless only 5.x has it.
+
 Each key names the parts of a node that read it while the node runs, and what turns these parts on.  What no part reads
 cannot be changed; the table says why:
 
@@ -12,7 +15,7 @@ A key takes its type, limits, default and help from the setting behind it; a few
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from fastnode.config import needs
@@ -21,7 +24,7 @@ from fastnode.config.settings import Setting, Settings, rows
 from fastnode.records import dataclass
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.choices import BOOLEAN
-from fastnode.values.numbers import Integer
+from fastnode.values.numbers import Amount, Integer, Number
 from fastnode.values.texts import HexText
 from fastnode.values.value_type import ValueType
 
@@ -33,6 +36,8 @@ __all__ = [
     "DERIVING",
     "EXECUTION",
     "FAULT",
+    "FIVE",
+    "FOUR",
     "KEYS",
     "KEYS_BY_NAME",
     "OFFENSES",
@@ -43,6 +48,7 @@ __all__ = [
     "SIGNING",
     "VOTES",
     "ConfigKey",
+    "KeySet",
     "Reader",
     "keys_of",
 ]
@@ -175,6 +181,11 @@ def _fault(name: str, kind: ValueType = _SWITCH, default: Any = False) -> Config
     return ConfigKey(name=name, kind=kind, default=default, refusal=FAULT)
 
 
+def _refused(name: str, kind: ValueType, reason: str, default: Any = None) -> ConfigKey:
+    """Key without a setting that no node can change."""
+    return ConfigKey(name=name, kind=kind, default=default, refusal=reason)
+
+
 def _started_as_fisherman(settings: Settings) -> str | None:
     """A fisherman needs no keys and gives its transactions to others: what a sequencer needs is opened at the start."""
     if not settings.fisherman_mode:
@@ -182,7 +193,7 @@ def _started_as_fisherman(settings: Settings) -> str | None:
     return "cannot be turned off while the node runs; start the node again without --fisherman-mode"
 
 
-#: In the order in which the network's nodes show them.
+#: Those of 4.x, in the order in which the network's nodes show them.
 KEYS: Final[tuple[ConfigKey, ...]] = (
     # sequencer
     _live("sequencerPollingIntervalMS", "seq_polling_interval_ms", CHECKPOINTS),
@@ -297,9 +308,97 @@ KEYS: Final[tuple[ConfigKey, ...]] = (
     _live("maxPendingTxCount", "p2p_max_pending_tx_count", POOL),
 )
 
-KEYS_BY_NAME: Final = {key.name: key for key in KEYS}
+_UNKNOWN_OFFENSE: Final = "has no effect: this node does not detect this offense"
+_OWN_TIMES: Final = "has no effect: this node computes the times of a slot itself"
+_NO_MAP: Final = "has no effect: the databases of this node have no map, and grow as needed"
+_DECIMAL: Final = Number(0, 1 << 32)
+
+#: Keys that only 5.x has.
+_OF_FIVE: Final[tuple[ConfigKey, ...]] = (
+    # sequencer
+    _live("maxBlocksPerCheckpoint", "max_blocks_per_checkpoint", BLOCKS),
+    _refused(
+        "perBlockDAAllocationMultiplier",
+        _DECIMAL,
+        "has no effect: perBlockAllocationMultiplier is for L2 gas and DA gas on this node",
+    ),
+    _refused("minBlockDuration", _DECIMAL, _OWN_TIMES),
+    _refused("checkpointProposalPrepareTime", _DECIMAL, _OWN_TIMES),
+    _refused("checkpointProposalSyncGraceSeconds", _DECIMAL, _OWN_TIMES),
+    _fault("skipWaitForValidParentCheckpointOnL1"),
+    _fault("invalidBlockProposalIndexWithinCheckpoint", _COUNT, None),
+    _fault("broadcastInvalidCheckpointProposalOnly"),
+    _fault("injectYParityAttestation"),
+    _fault("skipBroadcastProposals"),
+    _fault("skipBroadcastCheckpointProposal"),
+    _fault("pauseProposingForSlots", ArrayOf(_COUNT), None),
+    # slasher
+    _refused(
+        "slashDataWithholdingToleranceSlots", _COUNT, "has no effect: this node does not count slots of withheld data"
+    ),
+    _refused("slashBroadcastedInvalidCheckpointProposalPenalty", Amount(), _UNKNOWN_OFFENSE, 0),
+    _refused("slashAttestInvalidCheckpointProposalPenalty", Amount(), _UNKNOWN_OFFENSE, 0),
+    # signing protection
+    _refused("signerCallTimeoutMs", _COUNT, "has no effect: this node has one timeout of remote signers, a setting"),
+    _refused(
+        "dataDirectory",
+        _ROWS["data_directory"].kind,
+        "cannot change while the node runs; set DATA_DIRECTORY and start the node again",
+    ),
+    _refused("dataStoreMapSizeKb", _COUNT, _NO_MAP, 0),
+    _refused("signingProtectionMapSizeKb", _COUNT, _NO_MAP),
+    _refused(
+        "allowEphemeralSigningProtection", _SWITCH, "has no effect: this node signs with a data directory only", False
+    ),
+    # validator
+    _refused("l1ChainId", _COUNT, "cannot change: it is the chain that the rollup is on"),
+    _fault("skipProposalSlotValidation"),
+    _refused("maxGossipClockDisparityMs", _COUNT, _OWN_TIMES),
+    # node
+    _fault("skipIncomingProposals"),
+)
+
+KEYS_BY_NAME: Final = {key.name: key for key in (*KEYS, *_OF_FIVE)}
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """The keys of a release, by the names that its clients use.
+
+    ``always_shown``: names of those without a default that getConfig shows even so.
+    """
+
+    release: str
+    keys: Mapping[str, ConfigKey]
+    always_shown: frozenset[str]
+
+    def name_of(self, key: ConfigKey) -> str:
+        return next((name for name, candidate in self.keys.items() if candidate is key), key.name)
+
+
+#: Keys of 4.x that have another name in 5.x; None: it does not have them.
+_NAMES_IN_FIVE: Final[Mapping[str, str | None]] = {
+    "enforceTimeTable": None,
+    "signingTimeoutMs": "peerSigningTimeoutMs",
+    "slashAttestDescendantOfInvalidPenalty": "slashProposeDescendantOfCheckpointWithInvalidAttestationsPenalty",
+    "slashMaxPenaltyPercentage": None,
+    "slashMinPenaltyPercentage": None,
+    "slashPrunePenalty": None,
+    "validatorReexecute": None,
+}
+
+
+def _keys_of_five() -> Iterable[tuple[str, ConfigKey]]:
+    for key in KEYS_BY_NAME.values():
+        name = _NAMES_IN_FIVE.get(key.name, key.name)
+        if name is not None:
+            yield name, key
+
+
+FOUR: Final = KeySet("4.x", {key.name: key for key in KEYS}, frozenset({"nodeId"}))
+FIVE: Final = KeySet("5.x", dict(_keys_of_five()), frozenset({"nodeId", "l1ChainId", "blockDurationMs"}))
 
 
 def keys_of(reader: Reader) -> Iterable[ConfigKey]:
     """The keys that a part reads while it runs."""
-    return (key for key in KEYS if reader in key.readers)
+    return (key for key in KEYS_BY_NAME.values() if reader in key.readers)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from fastnode.config.config_keys import KEYS, KEYS_BY_NAME, ConfigKey, Reader, keys_of
+from fastnode.config.config_keys import FIVE, FOUR, KEYS_BY_NAME, ConfigKey, KeySet, Reader, keys_of
 from fastnode.config.settings import Settings
 from fastnode.errors import ValueRefused
 from fastnode.log import log_facts
@@ -23,7 +23,7 @@ from fastnode.values.refusal import Reject, describe
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.value_type import NamedType, ValueType, read_member
 
-__all__ = ["ConfigPatch", "ConfigView", "NodeConfiguration", "configuration_schema"]
+__all__ = ["ConfigPatch", "ConfigPatchOfFive", "ConfigView", "NodeConfiguration", "configuration_schema"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,8 @@ class NodeConfiguration:
     """The values of one running node.  Usable from any thread.
 
     ``initial`` replaces values of settings that the chain decides, ``unset`` is what a key falls back to that is
-    set to null.  ``limits``: the most that the network allows for a key; a value above it is capped.
+    set to null.  ``limits``: the most that the network allows for a key; a value above it is capped.  ``stand_ins``:
+    what getConfig shows of a key that is not set and that a release always shows.
     """
 
     def __init__(
@@ -63,12 +64,16 @@ class NodeConfiguration:
         *,
         unset: Mapping[str, Any] | None = None,
         limits: Mapping[str, int] | None = None,
+        stand_ins: Mapping[str, Any] | None = None,
     ) -> None:
         self._settings = settings
-        self._unset = {key.name: key.default for key in KEYS} | dict(unset or {})
+        self._unset = {key.name: key.default for key in KEYS_BY_NAME.values()} | dict(unset or {})
+        # The network's nodes have an empty name here instead of none.
+        self._stand_ins = {"nodeId": ""} | dict(stand_ins or {})
         self._limits = dict(limits or {})
         values = {
-            key.name: key.default if key.setting is None else getattr(settings, key.setting.attribute) for key in KEYS
+            key.name: key.default if key.setting is None else getattr(settings, key.setting.attribute)
+            for key in KEYS_BY_NAME.values()
         } | dict(initial or {})
         self._values: dict[str, Any] = {name: self._capped(name, value) for name, value in values.items()}
         #: Validators of this node's keystore, since its start.
@@ -98,25 +103,31 @@ class NodeConfiguration:
             self._own_validators = tuple(dict.fromkeys((*self._own_validators, *addresses)))
             self._values = self._values | {"validatorAddresses": addresses}
 
-    def describe(self) -> dict[str, Any]:
-        """Values that getConfig answers: without secrets and what is not set."""
-        shown = {key.name: self[key.name] for key in KEYS if not key.is_secret}
-        # The network's nodes have an empty name here instead of none.
-        shown[_NODE_ID] = shown[_NODE_ID] or ""
-        return {name: KEYS_BY_NAME[name].kind.to_json(value) for name, value in shown.items() if value is not None}
+    def describe(self, keys: KeySet = FOUR) -> dict[str, Any]:
+        """Values that getConfig answers to clients of a release: without secrets and what is not set."""
+        shown = {name: (key, self._shown(name, key, keys)) for name, key in keys.keys.items() if not key.is_secret}
+        return {name: key.kind.to_json(value) for name, (key, value) in shown.items() if value is not None}
 
-    def change(self, new: Mapping[str, Any]) -> None:
+    def _shown(self, name: str, key: ConfigKey, keys: KeySet) -> Any:
+        value = self[key.name]
+        return self._stand_ins.get(key.name) if value is None and name in keys.always_shown else value
+
+    def change(self, new: Mapping[str, Any], keys: KeySet = FOUR) -> None:
         """Merge values that :class:`ConfigPatch` has read.  ValueRefused, and no value changed, if one of them is of a
         key that cannot change here.  A value that getConfig shows is no change."""
         with self._lock:
             wanted = {name: self._unset[name] if value is UNSET else value for name, value in new.items()}
             capped = {name: self._capped(name, value) for name, value in wanted.items()}
-            changed = {name: value for name, value in capped.items() if value not in (self._values[name], self[name])}
+            changed = {name: value for name, value in capped.items() if not self._is_current(name, value, keys)}
             for name in changed:
-                self._require_changeable(KEYS_BY_NAME[name])
+                self._require_changeable(KEYS_BY_NAME[name], keys)
             self._require_order(self._values | changed)
             self._values = self._values | changed
             self._apply(frozenset(changed))
+
+    def _is_current(self, name: str, value: Any, keys: KeySet) -> bool:
+        key = KEYS_BY_NAME[name]
+        return value in (self._values[name], self[name], self._shown(keys.name_of(key), key, keys))
 
     def _capped(self, name: str, value: Any) -> Any:
         limit = self._limits.get(name)
@@ -127,12 +138,12 @@ class NodeConfiguration:
         )
         return limit
 
-    def _require_changeable(self, key: ConfigKey) -> None:
+    def _require_changeable(self, key: ConfigKey, keys: KeySet) -> None:
         reason = key.refusal_of(self._settings)
         if reason is None and not any(key.name in view.names for view, _ in self._attached):
             reason = "is read by a part of this node that has not started yet; try again once the node serves"
         if reason is not None:
-            raise ValueRefused(f"Invalid params: config.{key.name} (parameter 1) {reason}")
+            raise ValueRefused(f"Invalid params: config.{keys.name_of(key)} (parameter 1) {reason}")
 
     def _require_order(self, values: Mapping[str, Any]) -> None:
         if values["slashMinPenaltyPercentage"] > values["slashMaxPenaltyPercentage"]:
@@ -150,14 +161,14 @@ class NodeConfiguration:
         logger.info("configuration changed", extra=log_facts(keys=" ".join(sorted(changed))))
 
 
-def _read(key: ConfigKey, item: object) -> Any:
+def _read(name: str, key: ConfigKey, item: object) -> Any:
     if item == "" and key.kind.is_unset_by_empty_text:
         return None
     try:
-        return read_member(key.kind, item, key.name)
+        return read_member(key.kind, item, name)
     except Reject:
         if key.is_secret:
-            raise Reject(f"must be {key.kind.expects}, got (secret)", f".{key.name}") from None
+            raise Reject(f"must be {key.kind.expects}, got (secret)", f".{name}") from None
         raise
 
 
@@ -166,45 +177,56 @@ UNSET: Final = object()
 
 
 class ConfigPatch(NamedType):
-    """The parameter of setConfig: any subset of the keys.  Gives their values, read and checked; UNSET for null."""
+    """The parameter of setConfig: any subset of the keys of a release.  Gives their values by the node's own names,
+    read and checked; UNSET for null."""
 
     __slots__ = ()
 
     component = "PartialAztecNodeAdminConfig"
     name = "Partial<AztecNodeAdminConfig>"
     expects = "an object with keys of the configuration"
+    keys: ClassVar[KeySet] = FOUR
 
     def from_json(self, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self.refuse(value)
         patch: dict[str, Any] = {}
         for name, item in value.items():
-            key = KEYS_BY_NAME.get(name)
+            key = self.keys.keys.get(name)
             if key is None:
                 raise Reject(f"has an unknown key {describe(name)}")
-            patch[name] = UNSET if item is None else _read(key, item)
+            patch[key.name] = UNSET if item is None else _read(name, key, item)
         return patch
 
     def definition(self) -> Schema:
-        return object_of({key.name: _described(key, {"anyOf": _taken(key)}) for key in KEYS}, closed=True)
+        keys = self.keys.keys
+        return object_of({name: _described(key, {"anyOf": _taken(key)}) for name, key in keys.items()}, closed=True)
 
     def parts(self) -> Iterable[ValueType]:
-        return (key.kind for key in KEYS)
+        return (key.kind for key in self.keys.keys.values())
 
 
-#: Shown as an empty text where there is none.
-_NODE_ID: Final = "nodeId"
+class ConfigPatchOfFive(ConfigPatch):
+    """The parameter of setConfig of 5.x."""
+
+    __slots__ = ()
+
+    component = "PartialAztecNodeAdminConfigV5"
+    name = "Partial<AztecNodeAdminConfigV5>"
+    keys = FIVE
+
+
 _NEVER: Final = "slashValidatorsNever"
 
 
-def configuration_schema() -> Schema:
+def configuration_schema(keys: KeySet = FOUR) -> Schema:
     """AztecNodeAdminConfig, what getConfig answers: without secrets, and without what is not set."""
-    shown = [key for key in KEYS if not key.is_secret]
+    shown = {name: key for name, key in keys.keys.items() if not key.is_secret}
     return {
         "type": "object",
         "description": "The configuration, by the names of other nodes, without what is not set and what is secret.",
-        "properties": {key.name: _described(key, key.kind.schema_shown()) for key in shown},
-        "required": [key.name for key in shown if key.default is not None or key.name == _NODE_ID],
+        "properties": {name: _described(key, key.kind.schema_shown()) for name, key in shown.items()},
+        "required": [name for name, key in shown.items() if key.default is not None or name in keys.always_shown],
     }
 
 

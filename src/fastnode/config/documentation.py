@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from fastnode.config.building_settings import BUILDING
-from fastnode.config.config_keys import FAULT, KEYS, ConfigKey
+from fastnode.config.config_keys import FAULT, FIVE, FOUR, ConfigKey
 from fastnode.config.former_names import RENAMED
 from fastnode.config.needs import is_missing
 from fastnode.config.network_config import NETWORK_CONFIG_SETTINGS
@@ -132,6 +132,14 @@ change and is accepted.
 |---|---|---|
 """
 
+_KEYS_OF_FIVE_INTRODUCTION = """\
+On a chain of release 5.x the methods are `aztecAdmin_getConfig` and `aztecAdmin_setConfig`. They do not have the keys
+{gone}; these are new or have another name:
+
+| key | setting | a change is |
+|---|---|---|
+"""
+
 
 def render() -> str:
     """The whole page."""
@@ -154,7 +162,10 @@ def render() -> str:
         parts.append(_TABLE_HEAD)
         parts.extend(_row(setting, common, marks) for setting in settings)
     parts.append("\n" + _KEYS_INTRODUCTION)
-    parts.extend(map(_key_row, KEYS))
+    parts.extend(_key_row(name, key) for name, key in FOUR.keys.items())
+    gone = ", ".join(f"`{key.name}`" for key in FOUR.keys.values() if key not in FIVE.keys.values())
+    parts.append("\n" + _KEYS_OF_FIVE_INTRODUCTION.replace("{gone}", gone))
+    parts.extend(_key_row(name, key) for name, key in FIVE.keys.items() if name not in FOUR.keys)
     parts.append("\n" + _RENAMED_INTRODUCTION)
     advice: dict[str, list[str]] = {}
     for row in RENAMED:
@@ -190,16 +201,16 @@ def _row(setting: Setting, common: str | None, marks: Mapping[str, str]) -> str:
     return f"| {names} | {values} | {setting.help}{f' {marks[need]}' if need in marks else need} |\n"
 
 
-def _key_row(key: ConfigKey) -> str:
+def _key_row(name: str, key: ConfigKey) -> str:
     setting = "" if key.setting is None else f"`{key.setting.flag}`"
-    return f"| `{key.name}` | {setting} | {_effect_of(key)} |\n"
+    return f"| `{name}` | {setting} | {_effect_of(key)} |\n"
 
 
 def _effect_of(key: ConfigKey) -> str:
     if key.refusal == FAULT:
         return "refused: injects a fault"
     if key.refusal:
-        return f"refused: {key.refusal.removeprefix('has no effect: it ')}"
+        return f"refused: {key.refusal.removeprefix('has no effect: it ').removeprefix('has no effect: ')}"
     if key.is_fixed:
         assert key.setting is not None
         return f"refused: set `{key.setting.environment[-1]}` and start the node again"

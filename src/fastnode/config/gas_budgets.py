@@ -84,6 +84,8 @@ class BlockBudget:
             block_duration_ms=settings.block_duration_ms,
             publishing_time_s=settings.l1_publishing_time,
         )
+        if settings.max_blocks_per_checkpoint is not None:
+            blocks_max = min(blocks_max, settings.max_blocks_per_checkpoint)
         multiplier = settings.per_block_allocation_multiplier
         return cls(
             blocks_max=blocks_max,

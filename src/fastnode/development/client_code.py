@@ -42,7 +42,9 @@ _SCALARS: Final = {
     "SiblingPath": "Base64",
     "MembershipWitness": "Base64",
     "AztecNodeAdminConfig": "dict[str, Any]",
+    "AztecNodeAdminConfigV5": "dict[str, Any]",
     "PartialAztecNodeAdminConfig": "dict[str, Any]",
+    "PartialAztecNodeAdminConfigV5": "dict[str, Any]",
     "ValidatorsByAddress": '"dict[str, ValidatorStats]"',
 }
 
@@ -66,6 +68,7 @@ _PARAMETERS: Final = {
     "ManaUsageEstimate": "int | str",
     "MerkleTreeId": "int",
     "Partial<AztecNodeAdminConfig>": _ANYTHING,
+    "Partial<AztecNodeAdminConfigV5>": _ANYTHING,
     "SiloedTag[]": "Sequence[Field]",
     "Tag[]": "Sequence[Field]",
     "TraceOptions": _ANYTHING,

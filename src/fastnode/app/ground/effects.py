@@ -28,14 +28,21 @@ def configuration_of(
     allow_list_extension: tuple[AllowedElement, ...],
     real_proofs: bool,
     mana_limit: int | None = None,
+    l1_chain_id: int | None = None,
+    slot_duration_s: int | None = None,
 ) -> NodeConfiguration:
     """The configuration at the start; whether proofs are asked for is the network's business.
 
     ``mana_limit``: L2 gas of a checkpoint, None if it is not known.  A block's gas is capped at that of a checkpoint.
+    A block without a duration of its own takes the slot.
     """
     initial = {"txPublicSetupAllowListExtend": allow_list_extension or None, _PROOFS: real_proofs}
     limits = {"maxDABlockGas": CHECKPOINT_DA_GAS_MAX} | ({} if mana_limit is None else {"maxL2BlockGas": mana_limit})
-    return NodeConfiguration(settings, initial, unset={_PROOFS: real_proofs}, limits=limits)
+    stand_ins = {
+        "l1ChainId": l1_chain_id,
+        "blockDurationMs": None if slot_duration_s is None else slot_duration_s * 1000,
+    }
+    return NodeConfiguration(settings, initial, unset={_PROOFS: real_proofs}, limits=limits, stand_ins=stand_ins)
 
 
 def connect_mempool(configuration: NodeConfiguration, mempool: Mempool) -> None:

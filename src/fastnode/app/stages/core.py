@@ -350,6 +350,8 @@ def _open_configuration(foundation: Foundation, mempool: Mempool) -> NodeConfigu
         allow_list_extension=foundation.allow_list_extension,
         real_proofs=bool(chain.node_info.get("realProofs", True)),
         mana_limit=None if mana_limit is None else int(mana_limit),
+        l1_chain_id=chain.l1_chain_id,
+        slot_duration_s=chain.slot_duration,
     )
     connect_mempool(configuration, mempool)
     return configuration
