@@ -96,7 +96,7 @@ def test_the_development_record_of_a_block_has_the_parts_of_the_release_record(
         ((), {}),
         ((None,), {}),
         (({},), {}),
-        (({"includeTransactions": False, "unknown": 1},), {}),
+        (({"includeTransactions": False},), {}),
         (({"includeTransactions": True},), body),
         (({"includeL1PublishInfo": True},), l1),
         (({"includeAttestations": True},), attestations),
