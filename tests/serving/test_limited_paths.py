@@ -65,7 +65,7 @@ class LimitedSide(Side):
     """A server without a socket whose clients have budgets; ``pays`` False: the strict path for everything."""
 
     def __init__(self, view: View | None, rules: RateLimitRules, *, pays: bool) -> None:
-        super().__init__(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True)
+        super().__init__(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True, omits_absent=False)
         self.clients = RateLimits(rules, clock=self.clock.time)
         self.gate = RateLimitGate(self.application, self.clients)
         self.identified = 0

@@ -391,6 +391,7 @@ def test_a_client_is_told_of_the_methods_that_it_may_call(
     names = {method.name for method in served}
     # The document does not describe the method that gives it, nor what the admin port alone has on such a node.
     elsewhere = {"rpc.discover", "fastnode_registerArtifact"}
+    elsewhere |= {"fastnode_traceBlock", "fastnode_traceCall", "fastnode_traceTransaction"}
     everything = {name for name in names if not name.startswith("nodeAdmin_")} - elsewhere
     for body in (discover, batch(discover), discover):
         assert hidden_from(body=body) == {"node_sendTx", "node_isValidTx"}

@@ -42,7 +42,7 @@ def modules_run_by(action: Callable[[], None]) -> set[str]:
 
 def walk_of(view: View, loop_runner: asyncio.Runner, call: bytes) -> tuple[set[str], bytes]:
     """The modules that run lines for a call that is asked for the second time, and its answer."""
-    side = Side(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True)
+    side = Side(view, ResponseWriter(65.0), MethodTable(METHODS), is_fast=True, omits_absent=False)
     connection = side.connect()
     body = BODY % call
     request = REQUEST % (len(body), body)
