@@ -6,13 +6,11 @@ import ast
 import functools
 import gc
 import importlib.util
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-import tokenize
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -85,80 +83,6 @@ def trees_are_kept_and_let_go() -> Iterator[None]:
 
 
 # ---- words ------------------------------------------------------------------------------------------
-
-#: Rooms, and folders of tests, whose comments and docstrings begin with a noun or a verb.
-PLAIN_WORDS = (
-    "_twins",
-    "api",
-    "archiver",
-    "building",
-    "fees",
-    "ha",
-    "http",
-    "jsonrpc",
-    "keystore",
-    "log_index",
-    "mempool",
-    "metrics",
-    "proofs",
-    "protocol",
-    "proving",
-    "public_execution",
-    "publishing",
-    "sentinel",
-    "serving",
-    "status_page",
-    "storage",
-    "values",
-    "world_state",
-)
-_WORDS = r"(?:What|Of|Whether|How|Where|Who|Whose|Whom|Why|Which|Those)\b"
-_BARE = re.compile(rf"(?:#:? ?)?{_WORDS}")
-#: Where one may be found at all: most files have none, and to read one token by token takes long.
-_BARE_COMMENT = re.compile(rf"#:? ?{_WORDS}")
-_BARE_DOCSTRING = re.compile(rf"[\"'][\s\\]*{_WORDS}")
-
-
-def may_have_a_bare_comment(text: str) -> bool:
-    """False where every such line goes on with the comment of the line before."""
-    before = ""
-    for line in text.splitlines():
-        goes_on = line.lstrip().startswith("#") and before.lstrip().startswith("#") and not {*"'\""} & {*before}
-        if not goes_on and _BARE_COMMENT.search(line):
-            return True
-        before = line
-    return False
-
-
-def beginnings(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and words of every docstring and of every comment, where a file may have a bare one; lines of one comment
-    are one."""
-    text = path.read_text(encoding="utf-8")
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree_of(path)) if _BARE_DOCSTRING.search(text) else ():
-        if isinstance(node, documented) and (docstring := ast.get_docstring(node)):
-            yield node.body[0].lineno, docstring
-    if not may_have_a_bare_comment(text):
-        return
-    line_before = -1
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            is_alone = not token.line[: token.start[1]].strip()
-            if not is_alone or line_before != token.start[0] - 1:
-                yield token.start[0], token.string
-            line_before = token.start[0] if is_alone else 0
-
-
-@pytest.mark.parametrize("folder", ["src/fastnode", *(f"tests/{room}" for room in PLAIN_WORDS)])
-def test_comments_begin_with_their_subject(folder: str) -> None:
-    found = [
-        f"{path.relative_to(PROJECT)}:{line}: {words.splitlines()[0]}"
-        for path in sorted((PROJECT / folder).rglob("*.py"))
-        for line, words in beginnings(path)
-        if _BARE.match(words)
-    ]
-    assert not found, "begin with a noun or a verb, and name the subject"
-
 
 # ---- what it may hold -------------------------------------------------------------------------------
 
@@ -463,25 +387,6 @@ def test_numbers_in_the_enums_of_extensions_are_written_out() -> None:
                 assert re.fullmatch(r"-?[0-9]+|0x[0-9a-fA-F]+", value), f"{source.name}: {line.strip()}"
 
 
-def test_the_three_walks_lead_through_files_that_exist() -> None:
-    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    section = page.partition("## Three walks")[2].partition("\n## ")[0]
-    walks = re.findall(r"^\*\*A \w+\*\*.*?:(?: |\n)(`.*?)\.$", section, re.DOTALL | re.MULTILINE)
-    assert len(walks) == 3
-    for walk in walks:
-        files = re.findall(r"`([\w/]+\.py)`", walk)
-        assert len(files) > 5, walk
-        assert [file for file in files if not (PACKAGE / file).is_file()] == []
-
-
-def test_the_walk_of_a_request_on_the_fast_path_leads_through_files_that_exist() -> None:
-    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    walk = page.partition("**A request on the fast path**")[2].partition("\n\n")[0]
-    files = re.findall(r"`([\w/]+\.pyx?)`", walk)
-    assert len(files) > 5
-    assert [file for file in files if not (PACKAGE / file).is_file()] == []
-
-
 def test_no_module_draws_from_the_generator_that_all_modules_share() -> None:
     drawing = []
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -517,43 +422,6 @@ def test_a_class_that_makes_itself_makes_what_it_inherits_from() -> None:
         if "super().__init__" not in init(name) and f"{parent.id}.__init__" not in init(name)
     ]
     assert half_made == []
-
-
-#: From so many fields on nobody sees at once which of their values go together.
-FIELDS_MAX = 19
-#: Classes with more whose fields say nothing of each other.
-#:   Core, Services: the parts of a node, set once; Stripe: columns beside each other, of one pass;
-#:   Call: the twin of registers.
-WITHOUT_STATES = {"Core", "Services", "Stripe", "Call"}
-
-
-def _own_fields(node: ast.ClassDef) -> set[str]:
-    """Names that a class assigns on itself; none of a frozen record, which has one state."""
-    decorators = " ".join(map(ast.unparse, node.decorator_list))
-    if "frozen=True" in decorators:
-        return set()
-    declared = (
-        [part.target for part in node.body if isinstance(part, ast.AnnAssign)] if "dataclass" in decorators else []
-    )
-    names = {target.id for target in declared if isinstance(target, ast.Name)}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name):
-            names |= {part.attr} if part.value.id == "self" else set()
-    return names
-
-
-def test_a_class_with_many_fields_draws_its_states_and_says_what_always_holds() -> None:
-    silent = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in tree_of(path).body:
-            if not isinstance(node, ast.ClassDef) or node.name in WITHOUT_STATES:
-                continue
-            count = len(_own_fields(node))
-            has_invariant = any(isinstance(part, ast.FunctionDef) and part.name == "invariant" for part in node.body)
-            is_drawn = re.search("►|--> ", ast.get_docstring(node) or "") is not None
-            if count > FIELDS_MAX and not (has_invariant and is_drawn):
-                silent.append(f"{path.relative_to(PACKAGE)}: {node.name} has {count} fields")
-    assert silent == [], "split the class, or give it a drawing of its states and invariant() (tests/invariants.py)"
 
 
 #: Also in programs that tests keep as text.

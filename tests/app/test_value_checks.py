@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from tests.config.configured import EVERY_PART
 
-from fastnode.app.ground.value_checks import check_values
 from fastnode.app.process import node as node_module
 from fastnode.app.process.node import Node
+from fastnode.app.process.value_checks import check_values
 from fastnode.cli.app import root
 from fastnode.config.resolve import resolve
 from fastnode.config.settings import Setting, Settings, rows

@@ -47,7 +47,7 @@ def folder_owners(bus: Bus, subjects: Subjects, path: str) -> list[str]:
         return [subject.split(".")[place] for subject in bus.subjects(subjects.leaf_stream, pattern)]
 
     owners = _waited(bus, find, FIRST_S)
-    return random.sample(owners, min(len(owners), OWNERS_MAX))
+    return random.SystemRandom().sample(owners, min(len(owners), OWNERS_MAX))
 
 
 class BusFolder:

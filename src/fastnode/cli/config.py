@@ -52,6 +52,6 @@ def show(resolved: Resolved[Settings], changed: bool, as_json: bool) -> None:
         _print_table([(name, _readable(value), str(origin)) for name, value, origin in shown])
     for warning in resolved.warnings:
         say(warning, err=True)
-    from fastnode.app.ground.value_checks import check_values  # on demand: it imports parts of the node
+    from fastnode.app.process.value_checks import check_values  # on demand: it imports parts of the node
 
     check_values(resolved.values)

@@ -5,35 +5,9 @@ An IPv6 host usually has a whole /64 to choose addresses from, so such a network
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
-from typing import Any, Final
 
-__all__ = ["ConnectionCounts", "network_of"]
-
-#: The part of an IPv6 address that names a network: 64 bits.
-IPV6_NETWORK_BYTES: Final = 8
-#: Prefix of an IPv4 address on a socket that listens for both (RFC 4291, section 2.5.5.2).
-IPV4_MAPPED_PREFIX: Final = bytes(10) + b"\xff\xff"
-
-
-def network_of(peer_name: Any) -> bytes | None:
-    """The address that a socket's peer counts as: the 4 bytes of an IPv4 address, the first 8 of an IPv6 address.
-
-    ``peer_name`` is that of the transport.  None for what has no address, such as a socket in the file system.
-    """
-    if not isinstance(peer_name, tuple) or not peer_name:
-        return None
-    host = peer_name[0]
-    try:
-        if ":" not in host:
-            return socket.inet_pton(socket.AF_INET, host)
-        address = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])  # without the name of an interface
-    except OSError:
-        return None
-    if address.startswith(IPV4_MAPPED_PREFIX):
-        return address[len(IPV4_MAPPED_PREFIX) :]
-    return address[:IPV6_NETWORK_BYTES]
+__all__ = ["ConnectionCounts"]
 
 
 class ConnectionCounts:

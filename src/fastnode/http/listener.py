@@ -23,9 +23,9 @@ import time
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from fastnode.http.client_connections import network_of
 from fastnode.http.turns import Turns
 from fastnode.kernels import loop_time
+from fastnode.values.client_network import network_of
 
 __all__ = ["Arrival", "ConnectionHost", "Listener", "bind", "listen"]
 

@@ -29,9 +29,9 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, BinaryIO, Final
 
 from fastnode.errors import SnapshotError
-from fastnode.http.client_connections import network_of
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE, LeafIndex, LeafSnapshot
+from fastnode.values.client_network import network_of
 
 __all__ = ["LeafServer"]
 

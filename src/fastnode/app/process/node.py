@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from fastnode.app.ground.seat import OwnSeat
 from fastnode.app.ground.start_wait import StartWait
 from fastnode.app.ground.takeover import FIRST_PROCESS, FirstProcess, Resetting
-from fastnode.app.ground.value_checks import check_values
 from fastnode.app.process import service as service_stage
 from fastnode.app.process.reset import ResetRequest
 from fastnode.app.process.service import Service, serve
+from fastnode.app.process.value_checks import check_values
 from fastnode.app.roles.equipment import Equipment, equip
 from fastnode.app.stages.core import Core, join_network
 from fastnode.app.stages.foundation import Foundation, open_node

@@ -14,7 +14,6 @@ from fastnode import interpreter
 from fastnode.app.ground.heap import bound_heap
 from fastnode.app.ground.node_settings import worker_count
 from fastnode.app.ground.priorities import answer_soon, leave_to_requests, merge_last, wake_on_time
-from fastnode.app.ground.value_checks import check_values
 from fastnode.app.process.process import (
     OTHER_FILES,
     allow_open_files,
@@ -23,6 +22,7 @@ from fastnode.app.process.process import (
     stop_timeout_s,
 )
 from fastnode.app.process.stop_deadline import StopDeadline
+from fastnode.app.process.value_checks import check_values
 from fastnode.app.process.worker import Worker
 from fastnode.config.settings import Settings
 from fastnode.log import log_facts
