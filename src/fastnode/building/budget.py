@@ -39,7 +39,7 @@ class BlockOptions:
 
     #: Transactions without which a block is not kept; None: as many as it is built for.
     valid_txs_per_block_min: int | None = None
-    #: What is left of a checkpoint is shared among its next blocks; else the first of them may take all of it.
+    #: The rest of a checkpoint is shared among its next blocks; else the first of them may take all of it.
     redistributes: bool = False
 
     @classmethod

@@ -193,7 +193,7 @@ def _started_as_fisherman(settings: Settings) -> str | None:
     return "cannot be turned off while the node runs; start the node again without --fisherman-mode"
 
 
-#: Those of 4.x, in the order in which the network's nodes show them.
+#: Keys of 4.x, in the order in which the network's nodes show them.
 KEYS: Final[tuple[ConfigKey, ...]] = (
     # sequencer
     _live("sequencerPollingIntervalMS", "seq_polling_interval_ms", CHECKPOINTS),
