@@ -31,6 +31,7 @@ FIRST_S: Final = 20.0
 _PAUSE_S: Final = 1.0
 #: Publishers whose files are read: the index of each takes some milliseconds.
 OWNERS_MAX: Final = 256
+_CHANCE: Final = random.SystemRandom()
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ def folder_owners(bus: Bus, subjects: Subjects, path: str) -> list[str]:
         return [subject.split(".")[place] for subject in bus.subjects(subjects.leaf_stream, pattern)]
 
     owners = _waited(bus, find, FIRST_S)
-    return random.SystemRandom().sample(owners, min(len(owners), OWNERS_MAX))
+    return _CHANCE.sample(owners, min(len(owners), OWNERS_MAX))
 
 
 class BusFolder:
