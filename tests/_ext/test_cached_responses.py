@@ -101,10 +101,10 @@ def test_a_method_may_have_a_handler_for_calls_without_params() -> None:
     assert ask(results, "node_bare", b"[1]", VIEW) is None
 
 
-def test_what_is_not_found_is_an_empty_result() -> None:
+def test_what_is_not_found_is_null() -> None:
     results = make(Handlers())
     for view in (VIEW, VIEW, None):
-        assert ask(results, "node_double", b"[0]", view) == b""
+        assert ask(results, "node_double", b"[0]", view) == b"null"
 
 
 def test_a_block_is_asked_for_by_its_number() -> None:

@@ -98,10 +98,13 @@ def node(chain_directory: Path, tmp_path_factory: pytest.TempPathFactory, genesi
 
 
 @pytest.fixture(scope="module")
-def genesis_hash(chain_directory: Path) -> bytes:
+def genesis_hash(chain_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Of a copy: tests of other modules may have the directory open."""
     from fastnode.chain_data import ChainData
 
-    with ChainData.open(chain_directory) as data:
+    copy = tmp_path_factory.mktemp("genesis") / "data"
+    shutil.copytree(chain_directory, copy)
+    with ChainData.open(copy) as data:
         return data.store.chain.genesis_block_hash
 
 

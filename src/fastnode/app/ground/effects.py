@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fastnode.building.budget import BlockOptions
 from fastnode.config.allow_list import AllowedElement
 from fastnode.config.config_keys import ALLOWED_CALLS, BLOCKS, KEYS_BY_NAME, POLLING, POOL, PROOFS
 from fastnode.config.configuration import ConfigView, NodeConfiguration
 from fastnode.config.gas_budgets import CHECKPOINT_DA_GAS_MAX
 from fastnode.config.settings import Settings
 from fastnode.mempool.service import Mempool
+
+if TYPE_CHECKING:
+    from fastnode.building.budget import BlockOptions
 
 __all__ = ["configuration_of", "connect_blocks", "connect_mempool", "connect_polling", "settings_with"]
 
@@ -77,6 +79,8 @@ def connect_blocks(
     keys without a setting."""
 
     def change(new: ConfigView, _changed: frozenset[str]) -> None:
+        from fastnode.building.budget import BlockOptions  # on demand: only nodes that build blocks need it
+
         apply(settings_with(settings, new), BlockOptions.of(new))
 
     configuration.attach(BLOCKS, change)
