@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastnode.http.client_connections import ConnectionCounts, network_of
+from fastnode.http.client_connections import ConnectionCounts
+from fastnode.values.client_network import network_of
 
 
 @pytest.mark.parametrize(

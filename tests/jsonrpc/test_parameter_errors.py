@@ -44,7 +44,7 @@ RIGHT: dict[str, Any] = {
     "CheckpointParameter": 1,
     "CheckpointsQuery": {"from": 1, "limit": 1},
     "AnyCheckpointsQuery": {"fromSlot": 1, "limit": 1, "reverse": True},
-    "LogsQueryParameter": {"contractAddress": HASH, "tags": [HASH]},
+    "LogsQueryParameter": {"tags": [HASH]},
     "OverridesParameter": {},
     "LogFilterParameter": {},
     "TagList": [HASH],

@@ -24,9 +24,9 @@ def chain_view(full_store: ArchiverStore) -> ChainView:
 def test_the_hash_that_is_written_down_is_the_one_that_is_computed(chain_view: ChainView) -> None:
     stored = list(network._stored_instances(chain_view))
     assert len(stored) == 6
-    assert network._computed_hash(stored) == network._contracts_hash(chain_view)
+    assert network._computed_hash(stored, FOUR) == network._contracts_hash(chain_view)
     assert hashlib.sha256(b"".join(stored)).digest() == network._USUAL_CONTRACTS
-    assert network._computed_hash(stored) == FOUR.contracts_hash
+    assert network._computed_hash(stored, FOUR) == FOUR.contracts_hash
 
 
 def test_a_chain_with_contracts_of_its_own_has_a_hash_of_its_own(
@@ -35,6 +35,6 @@ def test_a_chain_with_contracts_of_its_own_has_a_hash_of_its_own(
     stored = list(network._stored_instances(chain_view))
     monkeypatch.setattr(network, "_stored_instances", lambda _view: iter(stored[:5]))
     other = NetworkIdentity.of_view(chain_view).protocol_contracts_hash
-    assert other == network._computed_hash(stored[:5])
+    assert other == network._computed_hash(stored[:5], FOUR)
     monkeypatch.setattr(network, "_stored_instances", lambda _view: iter(()))
     assert NetworkIdentity.of_view(chain_view).protocol_contracts_hash is None

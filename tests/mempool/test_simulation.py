@@ -78,8 +78,8 @@ def test_their_error_is_the_answer_under_our_code(
         (b"[]", "left node_simulatePublicCalls without an answer"),
         (b"", "its answer is not JSON"),
         (b'{"id":0}', "no result"),
-        (b'{"id":0,"error":"x"}', "no JSON-RPC answer"),
-        (b'{"id":0,"error":{"message":5}}', "no JSON-RPC answer"),
+        (b'{"id":0,"error":"x"}', "x"),
+        (b'{"id":0,"error":{"message":5}}', '"message":5'),
     ],
 )
 def test_nonsense_is_an_error(body: bytes, message: str, upstream: Upstream, simulate: Callable[..., bytes]) -> None:

@@ -15,13 +15,13 @@ from tests.conftest import ADMIN_KEY_HASH, PATIENCE_S, NodeProcess
 from tests.snapshots.test_leaves import parts_of, require_whole
 
 from fastnode.errors import SnapshotError
-from fastnode.http.client_connections import network_of
 from fastnode.snapshots import serving
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.leaf_restore import find_leaf_snapshots, restore_leaves, unconfirmed
 from fastnode.snapshots.location import Location
 from fastnode.snapshots.restore import choose_network
 from fastnode.snapshots.serving import LeafServer
+from fastnode.values.client_network import network_of
 
 Start = Callable[..., NodeProcess]
 

@@ -48,7 +48,7 @@ class CallRecord:
     nested: list[CallRecord] = field(default_factory=list)
     success: bool = True
     output: bytes = b""
-    #: The first places where it failed, unless a nested call failed.
+    #: The first places where it ended; none where all calls together have too many.
     pcs: array[int] = field(default_factory=lambda: array("I"))
     has_more_places: bool = False
     message: str = ""
@@ -57,7 +57,7 @@ class CallRecord:
 class CallTree:
     """Follows the calls of a transaction; ``roots`` are the enqueued ones that have ended."""
 
-    __slots__ = ("_count", "_open", "phase", "roots")
+    __slots__ = ("_count", "_open", "_places", "phase", "roots")
 
     def __init__(self) -> None:
         #: The phase of the calls that come.
@@ -65,6 +65,8 @@ class CallTree:
         self.roots: list[CallRecord] = []
         self._open: list[CallRecord] = []
         self._count = 0
+        #: Places that records have had.
+        self._places = 0
 
     def enter(self, address: bytes, calldata: bytes) -> None:
         if self._count >= CALLS_RECORDED_MAX or len(self._open) >= DEPTH_RECORDED_MAX:
@@ -78,12 +80,15 @@ class CallTree:
         record = self._open.pop()
         record.success, record.output, record.message = success, output, message
         siblings = self._open[-1].nested if self._open else self.roots
-        if not success:
-            # Only the places of what failed last, and deepest, are answered: there may be millions of each.
-            if self._open:
+        # Only the places of the call that failed last, and deepest, are answered: where there are too many, those of
+        # others are dropped.
+        if self._places + len(pcs) > PLACES_MAX:
+            if not success and self._open:
                 _forget_places(siblings)
-            if _last_failed(record.nested) is None:
-                record.pcs, record.has_more_places = pcs[:PLACES_MAX], len(pcs) > PLACES_MAX
+            if success or _last_failed(record.nested) is not None:
+                pcs = array("I")
+        record.pcs, record.has_more_places = pcs[:PLACES_MAX], len(pcs) > PLACES_MAX
+        self._places += len(record.pcs)
         siblings.append(record)
 
     def add_failed_insertion(self, message: str) -> None:
