@@ -84,6 +84,8 @@ def right_value(kind: Any) -> Any:
     if isinstance(kind, ArrayOf):
         element = right_value(kind.element)
         return UNKNOWN if element is UNKNOWN else [element]
+    if isinstance(kind, LogsQueryParameter) and kind.is_public:
+        return {"contractAddress": HASH, **RIGHT["LogsQueryParameter"]}
     return next((RIGHT[above.__name__] for above in type(kind).__mro__ if above.__name__ in RIGHT), UNKNOWN)
 
 
@@ -111,7 +113,7 @@ def beyond_limits(kind: Any) -> Iterator[tuple[Any, str]]:
         yield {"fromSlot": 1, "limit": 0}, "at least 1"
         yield {"fromSlot": -1, "limit": 1}, "at least 0"
     if isinstance(kind, LogsQueryParameter):
-        right = RIGHT["LogsQueryParameter"]
+        right = right_value(kind)
         yield right | {"tags": [HASH] * (kind.tags_max + 1)}, f"at most {kind.tags_max}"
         yield right | {"tags": []}, "an array of 1"
         yield right | {"limitPerTag": 21}, "to 20"

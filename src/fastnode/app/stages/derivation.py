@@ -190,10 +190,11 @@ class Derivation:
     # ---- history -------------------------------------------------------------------------------
 
     def _check_history(self, facts: RollupFacts, need: HistoryNeed) -> None:
-        """Nodes that are not known to answer now are left out: a silent one must not delay the start."""
+        """Nodes that are not known to answer now are left out, so that a silent one does not delay the start, unless
+        there are no others."""
         reasons = {}
         endpoints = self._reader.endpoints
-        for endpoint in self._reader.client.healthy():
+        for endpoint in list(self._reader.client.healthy()) or endpoints:
             try:
                 reason = missing_logs(endpoint, facts, need)
                 state_reason = missing_state(endpoint, facts)

@@ -391,7 +391,8 @@ def test_settings_that_need_transactions_or_other_nodes_of_5_x_are_refused(made:
 def test_where_other_nodes_bring_the_chain_a_rollup_of_5_x_is_refused(l1: PublishingL1) -> None:
     on_l1 = L1Origin(Settings(upstream_url=("http://127.0.0.1:1",)), (l1.url,), Network(), Patience(), 5.0)
     try:
-        facts: Any = type("Facts", (), {"circuits": FIVE.roots})
+        known = {"circuits": FIVE.roots, "version": 5, "rollup": bytes(20), "chain_id": 1, "registry": None}
+        facts: Any = type("Facts", (), known)
         with pytest.raises(StartError, match=r"is of release 5\.x .*follows nodes of 4\.x only"):
             on_l1.release(facts)
     finally:
