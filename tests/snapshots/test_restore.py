@@ -250,7 +250,7 @@ def test_a_verification_has_a_limit_of_processor_time(
     program = (
         "from fastnode.snapshots import verification as v; v._verify = lambda *_: all(iter(lambda: 1, 0)); v._main()"
     )
-    endless.write_text(f'#!/bin/sh\nexec {sys.executable} -c \'{program}\' "$3" "$4"\n')
+    endless.write_text(f'#!/bin/sh\nexec {sys.executable} -c \'{program}\' "$4" "$5"\n')
     endless.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(endless))
     monkeypatch.setattr(verification, "TIME_S_MIN", 1)

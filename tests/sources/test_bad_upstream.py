@@ -118,8 +118,8 @@ def answering(body: bytes) -> Callable[[Any, bytes], bool]:
         (huge, "put aside", "exceeds 1048576 bytes"),
         (answering(b"<html>"), "put aside", "not JSON"),
         (answering(b"[]"), "put aside", "without an answer"),
-        (answering(b"[1,2]"), "put aside", "no JSON-RPC answer"),
-        (answering(b'{"jsonrpc":"2.0","id":0,"error":5}'), "put aside", "no JSON-RPC answer"),
+        (answering(b"[1,2]"), "put aside", "not a JSON-RPC answer"),
+        (answering(b'{"jsonrpc":"2.0","id":0,"error":5}'), "put aside", "5 (code -32000)"),
         (answering(b'[{"id":0,"result":5},{"id":1}]'), "put aside", "tips"),
         (
             answering(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"No batches"}}'),
