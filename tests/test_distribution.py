@@ -208,7 +208,7 @@ def test_a_package_that_is_missing_is_named_with_what_to_install() -> None:
     line = advice_for(ModuleNotFoundError("No module named 'psycopg.rows'", name="psycopg.rows"))
     assert line == (
         "the database of redundant signers takes the package psycopg, which is not installed: "
-        f"{sys.executable} -m pip install 'psycopg'"
+        f"{sys.executable} -P -m pip install 'psycopg'"
     )
     for other in (ModuleNotFoundError("x", name="nothing"), ModuleNotFoundError("x"), ImportError("x", name="rich")):
         assert advice_for(other) is None
@@ -244,7 +244,7 @@ def test_every_command_that_lacks_an_extra_ends_with_a_line_that_names_it(tmp_pa
     ):
         done = without_extras(*arguments)
         assert done.returncode == 1
-        assert f"which is not installed: {sys.executable} -m pip install '{package}" in done.stderr
+        assert f"which is not installed: {sys.executable} -P -m pip install '{package}" in done.stderr
         assert done.stderr.count("fastnode: error: ") == 1
 
 

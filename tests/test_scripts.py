@@ -173,7 +173,7 @@ def test_test_and_bench_pass_their_arguments_to_pytest(ready: Project) -> None:
     ready.run("test", "tests/config", "-q")
     prepared, tested = ready.calls()
     assert prepared.endswith(f"environment.py test {ready.root}/.venv")
-    offered = "-P -m tests.programs browser pooler verifier wallet -- pytest"
+    offered = "-P -m tests.programs browser pooler verifier wallet libraries -- pytest"
     assert tested == f"{offered} -n auto --dist loadfile --no-loadscope-reorder tests/config -q"
     measure = "-P -m tests.programs verifier -- pytest"
     ready.run("bench", "-k", "import")
