@@ -156,7 +156,7 @@ def test_two_addresses_do_not_hold_all_places(server: LeafServer, network: Netwo
             hold(stack, server, large, f"127.0.0.{2 + place % 2}")
         until(lambda: server.reader_count == serving._READERS_MAX)
         assert [ask_now(server, path)[0] for _ in range(20)] == [200] * 20
-        # The latest of the most crowded address gave up; another one too, where a question came before the last had left.
+        # The latest of the most crowded address gave up, perhaps another one too.
         until(lambda: server.reader_count < serving._READERS_MAX)
     assert server.counts["refused"] == 0
 
