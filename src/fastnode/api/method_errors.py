@@ -26,13 +26,14 @@ CODES: Final[dict[int, str]] = {
     "`null`.",
     InvalidRequest.code: 'A call is not an object, has no `method`, or has a `jsonrpc` other than `"2.0"`; a batch '
     "is empty or too large; the body is too large (HTTP 413) or in an unknown coding (415).",
-    MethodNotFound.code: "This port does not have the method; the text names the port or the name that has it.",
+    MethodNotFound.code: "This port does not have the method; the message names the port or the name that has it.",
     InvalidParams.code: "A parameter is missing, of a wrong type, out of range, too long, or has a member that does "
-    "not exist; the text names it.",
+    "not exist; the message names it.",
     InternalError.code: "A bug in the node; its log has the traceback.",
-    ServerError.code: "The request is well formed and cannot be answered; the text says why, and so does `data.code` "
-    "where there is one. Without a valid API key with HTTP 401, for a page that may not use the port with 403.",
-    RateLimited.code: "The client's budget does not suffice (HTTP 429 if that holds for every call).",
+    ServerError.code: "The request is well formed and cannot be answered; the message gives the "
+    "reason, and `data.code`, where present, is one of those below. Without a valid API key with HTTP 401, from a page "
+    "that may not use the port with 403.",
+    RateLimited.code: "The client has exceeded its rate limit (HTTP 429 if that holds for every call).",
 }
 #: Values of ``data.code``, and what each means for a client.
 REASONS: Final[dict[str, str]] = {
@@ -47,8 +48,8 @@ REASONS: Final[dict[str, str]] = {
     "FOREIGN_PAGE": "A page of another site called a method of a local network that changes the chain.",
     "FORK_FAILED": "The network to fork from cannot be read; the local network is unchanged.",
     "FORK_NOT_ALLOWED": "`--fork-sources` does not have the source to fork from.",
-    "INSUFFICIENT_FEE_PAYER_BALANCE": "The fee payer cannot pay for the transaction beside its pending ones; `data` "
-    "has the amounts.",
+    "INSUFFICIENT_FEE_PAYER_BALANCE": "The fee payer cannot pay for this transaction in addition to its "
+    "pending ones; `data` has the amounts.",
     "INVALID_TX": "The transaction is invalid; `data.reasons` has every reason.",
     "L1_UNAVAILABLE": "L1 does not answer: retry.",
     "LOW_PRIORITY_FEE": "The pool is full and the priority fee too low; `data.minimumPriorityFee` is enough.",
@@ -56,26 +57,27 @@ REASONS: Final[dict[str, str]] = {
     "NO_OVERRIDES": "The simulation runs on a followed node, which takes no overrides.",
     "NO_SEQUENCER": "No sequencer runs in the node.",
     "NO_SLASH_PAYLOADS": "L1 tallies votes per validator; there are no payloads.",
-    "NO_TRANSACTIONS": "A transaction could go nowhere from this node; the text says why.",
+    "NO_TRANSACTIONS": "The node has no upstream, peer or block builder for a transaction; the message gives "
+    "the reason.",
     "NO_UPSTREAM": "No followed node answers: retry.",
     "NULLIFIER_CONFLICT": "A pending transaction has the same nullifier and pays as much; "
     "`data.conflictingTxHash` is its hash.",
     "OTHER_CLASS": "The artifact is of another contract class than the one named; `data.classId` is its class.",
-    "RATE_LIMITED": "The client's budget does not suffice: retry after `data.retryAfterMs`.",
+    "RATE_LIMITED": "The client has exceeded its rate limit: retry after `data.retryAfterMs`.",
     "RESPONSE_TOO_LARGE": "The result exceeds `data.limit` bytes (`--rpc-max-response-size`): ask for less at once.",
     "ROLLBACK_IMPOSSIBLE": "The chain cannot be rolled back to the block.",
-    "ROLLBACK_REFUSED": "The block is not a target that a rollback may have; the text names one that is.",
+    "ROLLBACK_REFUSED": "The block is not a target that a rollback may have; the message names one that is.",
     "ROLLBACK_RUNNING": "The chain is being rolled back: retry when that has ended.",
-    "SIMULATION_FAILED": "No block can include the transaction; the text has the reason.",
-    "SLASHER_NOT_ENABLED": "The node reads neither L1 nor a node that does: it knows no offenses.",
+    "SIMULATION_FAILED": "No block can include the transaction; the message gives the reason.",
+    "SLASHER_NOT_ENABLED": "The node has no source of offenses: neither L1 nor an upstream that reads L1.",
     "SNAPSHOT_IN_PROGRESS": "A snapshot is being uploaded: retry when that has ended.",
     "SNAPSHOT_RUNNING": "The databases are being copied for a snapshot: retry when that has ended.",
-    "STARTING": "The node is starting (HTTP 503); the text says what it waits for: retry after `Retry-After`.",
+    "STARTING": "The node is starting (HTTP 503); the message names what it waits for: retry after `Retry-After`.",
     "STILL_PAUSING": "A block is still being ingested: retry.",
     "TOO_MANY_ARTIFACTS": "The node has as many artifacts as it stores.",
     "TX_TOO_LARGE": "The transaction is larger than a message on the bus of the fleet may be.",
     "UNKNOWN_CLASS": "No contract class on the chain has the artifact; `data.classId` is the class that it has.",
-    "UPSTREAM_REJECTED": "The followed node rejected the call; the text is its own, `data.upstreamCode` its code.",
+    "UPSTREAM_REJECTED": "The followed node rejected the call; the message is its own, `data.upstreamCode` its code.",
 }
 
 _INVALID_PARAMS: Final = "InvalidParams"
@@ -85,7 +87,7 @@ _RATE_LIMITED: Final = "RateLimited"
 _COMMON: Final[dict[str, dict[str, Any]]] = {
     _INVALID_PARAMS: {
         "code": InvalidParams.code,
-        "message": "Invalid params: one is missing, of a wrong type, out of range or too long; the text names it",
+        "message": "Invalid params: one is missing, of a wrong type, out of range or too long; the message names it",
     },
     _INTERNAL_ERROR: {"code": InternalError.code, "message": "Internal error: a bug; the log of the node has it"},
     _RATE_LIMITED: {
@@ -155,7 +157,7 @@ def errors_of(method: str, *, takes_parameters: bool) -> list[dict[str, Any]]:
     codes = [*_ANY, *(["BLOCK_PRUNED"] if method in _OF_BODIES else []), *_CODES.get(method, ())]
     cannot = {
         "code": ServerError.code,
-        "message": "The request is well formed but cannot be answered; the text says why",
+        "message": "The request is well formed but cannot be answered; the message gives the reason",
         "data": {"code": {"enum": codes}},
     }
     return [cannot, *({"$ref": f"#/components/errors/{name}"} for name in names)]

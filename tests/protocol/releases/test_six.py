@@ -12,7 +12,8 @@ from fastnode.protocol.fees import L1Fees, ManaPricing, fee_components
 from fastnode.protocol.fields import field_from_int
 from fastnode.protocol.header import BlockHeader
 from fastnode.protocol.inbox_hash import EMPTY_INBOX, form_of, inbox_form, rolled_inbox
-from fastnode.protocol.releases import FIVE, SIX, known_network, of_roots, of_version
+from fastnode.protocol.releases import FIVE, SIX, Release, known_network, of_roots, of_version
+from fastnode.protocol.releases.release import shipped_record
 from fastnode.sources.l1.proposals import PROPOSE_WITH_BUCKET_SELECTOR
 from fastnode.sources.release_choice import choose_release, older_rollups
 from fastnode.world_state.genesis import genesis_of
@@ -88,6 +89,13 @@ def test_two_hashes_and_a_leaf_tell_the_form(form: str) -> None:
     before, leaf = bytes(32), b"\1" * 32
     assert form_of(before, leaf, rolled_inbox(before, [leaf], form)) == form
     assert form_of(before, leaf, bytes(32)) is None
+
+
+def test_a_record_with_a_tree_over_effects_needs_the_form_of_its_inbox() -> None:
+    record = dict(shipped_record("6"))
+    del record["inbox"]
+    with pytest.raises(ValueError, match="effectsTree and inbox must both be there"):
+        Release.from_record(record)
 
 
 def test_an_unknown_form_is_refused_with_the_known_ones() -> None:

@@ -30,12 +30,12 @@ node does). `release` and `development` are two generations of the same interfac
 that the release set takes ([compatibility](compatibility.md#method-sets)). A chain of 5.x is answered with
 [methods of its own](methods-5.md).
 
-Methods that begin with `nodeAdmin_`, `fastnode_registerArtifact`, and those that trace (`fastnode_traceTransaction`,
-`fastnode_traceCall`, `fastnode_traceBlock`) are on the admin port, all others on the public one. With
-`--public-traces`, and on a local network, the public port traces too.
+The admin port serves the `nodeAdmin_` methods, `fastnode_registerArtifact` and the traces (`fastnode_traceTransaction`,
+`fastnode_traceCall`, `fastnode_traceBlock`); the public port serves all others. With `--public-traces`, and on a local
+network, the public port serves traces too.
 
 A wrong parameter is rejected with the error -32602, which names the parameter, its position and what is allowed.
-Objects in parameters have no members but those that are named: a misspelt one is rejected with the nearest name.
+Parameter objects accept only the documented members; an unknown member is rejected with the nearest name.
 Transactions and artifacts may have more members, which are ignored.
 
 A call has `method`, and perhaps `params`, `id` and `jsonrpc`, which is `"2.0"` if it is there. A call without an `id`

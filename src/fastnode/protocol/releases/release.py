@@ -292,6 +292,9 @@ class Release:
             versions = tuple(map(str, record["versions"]))
             if not versions:
                 raise ValueError("it has no versions")
+            # The end of a block in the blob is told apart by its header alone (protocol/blobs.py).
+            if bool(record.get("effectsTree", False)) is not ("inbox" in record):
+                raise ValueError("effectsTree and inbox must both be there, or neither")
             return cls(
                 name=str(record["release"]),
                 major=int(record["major"]),
