@@ -1,4 +1,4 @@
-"""The tree over the effects of a block: public vectors, an independent computation, witnesses."""
+"""The tree over the effects of a block: public vectors, and an independent computation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ import pytest
 
 from fastnode._twins import poseidon2 as twin
 from fastnode.protocol.effects import ContractClassLog, PrivateLog, PublicDataWrite, PublicLog, TxEffect
-from fastnode.protocol.effects_tree import (
-    effect_witness,
-    effects_root,
-    effects_tree_leaf,
-    witness_root,
-)
+from fastnode.protocol.effects_tree import effects_root, effects_tree_leaf
 
 
 def word(value: int) -> bytes:
@@ -95,9 +90,6 @@ def test_every_count_of_transactions_has_the_shape_of_the_definition(count: int)
     effects = [replace(SMALL, tx_hash=word(index)) for index in range(count)]
     leaves = [effects_tree_leaf(effect) for effect in effects]
     assert effects_root(effects) == independent_root(leaves)
-    for index, leaf in enumerate(leaves):
-        witness = effect_witness(effects, index)
-        assert witness_root(leaf, witness.leaf_index, witness.sibling_path) == witness.root == effects_root(effects)
 
 
 def independent_leaf(effect: TxEffect) -> bytes:

@@ -23,10 +23,9 @@ from fastnode.kernels import poseidon2
 from fastnode.protocol.blobs import tx_blob_fields
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int
-from fastnode.protocol.hashing import poseidon2_unbalanced_levels, poseidon2_unbalanced_root
-from fastnode.records import dataclass
+from fastnode.protocol.hashing import poseidon2_unbalanced_root
 
-__all__ = ["EffectWitness", "categories_hash", "effect_witness", "effects_root", "effects_tree_leaf", "witness_root"]
+__all__ = ["categories_hash", "effects_root", "effects_tree_leaf"]
 
 _CATEGORY: Final = field_from_int(1030022731)
 _CATEGORIES: Final = field_from_int(1426387399)
@@ -65,43 +64,6 @@ def effects_root(effects: Sequence[TxEffect]) -> bytes:
     if not effects:
         return ZERO_FIELD
     return poseidon2_unbalanced_root([effects_tree_leaf(effect) for effect in effects], _NODE)
-
-
-@dataclass(frozen=True, slots=True)
-class EffectWitness:
-    """Membership of one transaction's effects in the tree of its block.
-
-    ``leaf_index``: position of the leaf at its own depth, of which bit j says whether the node is the right one at step
-    j; ``sibling_path``: from the leaf to the root; ``categories_hash``: see :func:`categories_hash`.
-    """
-
-    root: bytes
-    categories_hash: bytes
-    leaf_index: int
-    sibling_path: tuple[bytes, ...]
-
-
-def effect_witness(effects: Sequence[TxEffect], index: int) -> EffectWitness:
-    """Return the witness of the transaction at ``index`` of a block; IndexError when there is none."""
-    levels = poseidon2_unbalanced_levels([effects_tree_leaf(effect) for effect in effects], _NODE)
-    position, leaf_index = index, 0
-    path: list[bytes] = []
-    for level in levels[:-1]:
-        # The last node of an odd level goes up unpaired: it has no sibling there, and no bit.
-        if position ^ 1 < len(level):
-            leaf_index |= (position & 1) << len(path)
-            path.append(level[position ^ 1])
-        position >>= 1
-    return EffectWitness(levels[-1][0], categories_hash(effects[index]), leaf_index, tuple(path))
-
-
-def witness_root(leaf: bytes, leaf_index: int, sibling_path: Sequence[bytes]) -> bytes:
-    """Return the root that a leaf and its path lead to: ``txEffectsTreeRoot`` of the block, if the witness is right."""
-    node = leaf
-    for step, sibling in enumerate(sibling_path):
-        left, right = (sibling, node) if leaf_index >> step & 1 else (node, sibling)
-        node = poseidon2.hash_fields(_NODE + left + right)
-    return node
 
 
 def _category(preimage: bytes) -> bytes:

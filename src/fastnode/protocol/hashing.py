@@ -30,25 +30,15 @@ def poseidon2_unbalanced_root(leaves: Sequence[bytes], separator: bytes = b"") -
 
     A single leaf is its own root; ``separator``, if any, is hashed before each two children.  ValueError for no leaves.
     """
-    return poseidon2_unbalanced_levels(leaves, separator)[-1][0]
-
-
-def poseidon2_unbalanced_levels(leaves: Sequence[bytes], separator: bytes = b"") -> list[list[bytes]]:
-    """Return all levels of that tree, leaves first, the root last; an odd last node is in each level it goes up to.
-
-    ValueError for no leaves.
-    """
     if not leaves:
         raise ValueError("an unbalanced tree needs at least one leaf")
     # Pairing neighbours level by level and carrying an odd last node up gives exactly that shape,
     # and lets the kernel hash a whole level in one call.
-    levels = [list(leaves)]
-    while len(levels[-1]) > 1:
-        nodes = levels[-1]
-        paired = len(nodes) // 2 * 2
-        joined = poseidon2.hash_nodes(b"".join(nodes[:paired]), separator)
-        levels.append([joined[start : start + 32] for start in range(0, len(joined), 32)] + nodes[paired:])
-    return levels
+    level = b"".join(leaves)
+    while len(level) > 32:
+        paired = len(level) // 64 * 64
+        level = poseidon2.hash_nodes(level[:paired], separator) + level[paired:]
+    return level
 
 
 def sha256_to_field(data: bytes) -> bytes:
