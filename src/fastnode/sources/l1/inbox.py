@@ -133,6 +133,10 @@ class Inbox:
             return None
         return (known.by_checkpoint or {}).get(checkpoint, ())
 
+    def is_complete(self, checkpoint: int) -> bool:
+        """Return True if a checkpoint gets no further messages, also where they are before the anchor."""
+        return self._known.complete_below > checkpoint
+
     @property
     def newest_checkpoint(self) -> int:
         """The checkpoint of the newest message; 0 when there is none."""
@@ -344,6 +348,10 @@ class CompactInbox(Inbox):
         if not begin <= first <= end <= begin + len(messages):
             return None
         return tuple(message.hash for message in messages[first - begin : end - begin])
+
+    def has_up_to(self, end: int) -> bool:
+        """Return True if the messages below this index are known, also where they are before the anchor."""
+        return self._anchor.count + len(self._known.messages) >= end
 
     def messages_of(self, checkpoint: int) -> tuple[bytes, ...] | None:
         raise NotImplementedError("messages have no checkpoint before one inserts them")

@@ -230,7 +230,11 @@ class L1Reader:
 
         A second question for the same checkpoint reads L1 again: the first answer did not fit, so L1 may have changed.
         """
-        return self._ask_inbox(checkpoint_number, lambda inbox: inbox.messages_of(checkpoint_number))
+        return self._ask_inbox(
+            checkpoint_number,
+            lambda inbox: inbox.messages_of(checkpoint_number),
+            lambda inbox: inbox.is_complete(checkpoint_number),
+        )
 
     def messages_between(self, first: int, end: int) -> Sequence[bytes] | None:
         """Return the messages of these indexes (``end`` is behind the last), in a release that counts them.
@@ -241,9 +245,14 @@ class L1Reader:
         def known(inbox: Inbox) -> Sequence[bytes] | None:
             return inbox.messages_between(first, end) if isinstance(inbox, CompactInbox) else None
 
-        return self._ask_inbox(end, known)
+        def is_there(inbox: Inbox) -> bool:
+            return isinstance(inbox, CompactInbox) and inbox.has_up_to(end)
 
-    def _ask_inbox(self, key: int, known: Callable[[Inbox], Sequence[bytes] | None]) -> Sequence[bytes] | None:
+        return self._ask_inbox(end, known, is_there)
+
+    def _ask_inbox(
+        self, key: int, known: Callable[[Inbox], Sequence[bytes] | None], is_there: Callable[[Inbox], bool]
+    ) -> Sequence[bytes] | None:
         if not self._looks.has_ended_one:
             self._look_again()
         inbox = self._inbox
@@ -257,7 +266,7 @@ class L1Reader:
         if self._silence is not None and inbox.progress is None:
             return known(inbox)
         self._looks.want()
-        inbox.wait_until(lambda: known(inbox) is not None, MESSAGE_WAIT_S)
+        inbox.wait_until(lambda: is_there(inbox), MESSAGE_WAIT_S)
         return known(inbox)
 
     @property
