@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastnode.http.client_connections import ConnectionCounts
-from fastnode.values.client_network import network_of
+from fastnode.values.client_network import most_crowded, network_of
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,26 @@ def test_hosts_of_one_ipv6_network_count_as_one() -> None:
     assert network_of(("2001:db8::1", 1, 0, 0)) != network_of(("2001:db8:0:1::1", 1, 0, 0))
 
 
-def test_no_limit_counts_nothing() -> None:
+def test_no_limit_takes_any_number_of_one_network() -> None:
     counts = ConnectionCounts(0)
     assert all(counts.enter(b"a") for _ in range(100))
-    counts.leave(b"a")
+    assert counts.by_network == {b"a": 100}
+    for _ in range(100):
+        counts.leave(b"a")
     assert len(counts) == 0
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9)), st.sampled_from("abcde"))
+def test_a_place_is_given_up_only_by_one_who_keeps_no_fewer_than_the_newcomer_has(
+    counts: dict[str, int], newcomer: str
+) -> None:
+    crowded = most_crowded(counts, newcomer)
+    own = counts.get(newcomer, 0)
+    if crowded is None:
+        assert all(count <= own + 1 for count in counts.values())
+    else:
+        assert counts[crowded] == max(counts.values())
+        assert counts[crowded] - 1 >= own + 1
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([b"a", b"b", None])), max_size=60), st.integers(1, 4))

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, TypeVar
 from fastnode.errors import Refused
 from fastnode.http.allowance import Party
 from fastnode.http.fair_threads import FairThreads
+from fastnode.values.client_network import most_crowded
 
 __all__ = ["LimitedThreads"]
 
@@ -76,10 +77,9 @@ class LimitedThreads(FairThreads):
 
     def _make_room(self, owner: object) -> bool:
         """Let the newest that waits of the address with most give up its place, if that is fairer."""
-        most = max(self._admitted, key=lambda each: len(self._admitted[each]))
-        if len(self._admitted[most]) <= len(self._admitted.get(owner, ())) + 1:
-            return False
-        for place in reversed(self._admitted[most]):
+        counts = {each: len(places) for each, places in self._admitted.items() if each is not None}
+        crowded = most_crowded(counts, owner)
+        for place in reversed(self._admitted[crowded] if crowded is not None else ()):
             if place.state == "waits":
                 place.state = "displaced"
                 self._remove(place)

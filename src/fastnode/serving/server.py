@@ -34,6 +34,7 @@ from fastnode.serving.event_streams import EventStreams
 from fastnode.serving.fast_path import FastPath
 from fastnode.serving.rate_limit_gate import ClientsRequests, RateLimitGate
 from fastnode.trace import Spans
+from fastnode.values.client_network import most_crowded
 
 if TYPE_CHECKING:
     from fastnode.serving.push import Push
@@ -289,28 +290,28 @@ class HttpServer:
     def _reason_against(self, network: bytes | None) -> str | None:
         if isinstance(self._stage, Stopping):
             return "the server stops"
-        is_full = self._admitted_count + self._connection_counts.elsewhere >= self.limits.connections_max
-        if is_full and not self._make_room(network):
-            return f"too many connections; the limit is {self.limits.connections_max}"
         if not self._connection_counts.enter(network):
             return f"too many connections from one address; the limit is {self.limits.connections_per_address_max}"
+        is_full = self._admitted_count + self._connection_counts.elsewhere >= self.limits.connections_max
+        if is_full and not self._make_room(network):
+            self._connection_counts.leave(network)
+            return f"too many connections; the limit is {self.limits.connections_max}"
         return None
 
     def _make_room(self, network: bytes | None) -> bool:
-        """Disconnect a client of the most crowded network, if that leaves it no fewer connections than this one gets.
+        """Disconnect a client of the most crowded network, if that is fairer than to turn away this one.
 
         One without a request that is being answered, if there is one.
         """
         if network is None:
             return False
-        opened = [each for each in self._connections if each not in self._given_up and each.network is not None]
-        counts = Counter(each.network for each in opened)
-        if not counts:
+        uncounted = Counter(each.network for each in self._given_up)
+        uncounted[network] += 1  # the client that wants a place
+        counts = {each: count - uncounted[each] for each, count in self._connection_counts.by_network.items()}
+        crowded = most_crowded(counts, network)
+        candidates = [each for each in self._connections if each.network == crowded and each not in self._given_up]
+        if crowded is None or not candidates:
             return False
-        crowded, count = counts.most_common(1)[0]
-        if count <= counts[network] + 1:
-            return False
-        candidates = [each for each in opened if each.network == crowded]
         given_up = next((each for each in candidates if not each.stream.is_busy()), candidates[0])
         self._given_up.add(given_up)
         asyncio.get_running_loop().call_soon(given_up.abort)

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, Final
 from fastnode.errors import SnapshotError
 from fastnode.snapshots.index import Network
 from fastnode.snapshots.leaf_index import LEAF_INDEX_FILE, LeafIndex, LeafSnapshot
-from fastnode.values.client_network import network_of
+from fastnode.values.client_network import most_crowded, network_of
 
 __all__ = ["LeafServer"]
 
@@ -164,8 +164,8 @@ class _Places:
         if counts[network] >= self._of_network_max:
             return False
         if len(self._networks) >= self._places_max:
-            crowded, count = counts.most_common(1)[0]
-            if count <= counts[network] + 1:
+            crowded = most_crowded(counts, network)
+            if crowded is None:
                 return False
             latest = next(each for each in reversed(self._networks) if self._networks[each] == crowded)
             del self._networks[latest]

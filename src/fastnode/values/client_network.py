@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
-__all__ = ["IPV4_MAPPED_PREFIX", "IPV6_NETWORK_BYTES", "network_of"]
+__all__ = ["IPV4_MAPPED_PREFIX", "IPV6_NETWORK_BYTES", "most_crowded", "network_of"]
 
 #: The part of an IPv6 address that names a network: 64 bits.
 IPV6_NETWORK_BYTES: Final = 8
 #: Prefix of an IPv4 address on a socket that listens for both (RFC 4291, section 2.5.5.2).
 IPV4_MAPPED_PREFIX: Final = bytes(10) + b"\xff\xff"
+
+Owner = TypeVar("Owner")
 
 
 def network_of(peer_name: Any) -> bytes | None:
@@ -30,3 +33,13 @@ def network_of(peer_name: Any) -> bytes | None:
     if address.startswith(IPV4_MAPPED_PREFIX):
         return address[len(IPV4_MAPPED_PREFIX) :]
     return address[:IPV6_NETWORK_BYTES]
+
+
+def most_crowded(counts: Mapping[Owner, int], newcomer: Owner) -> Owner | None:
+    """Return the owner that gives up a place for ``newcomer`` when all places are taken.
+
+    That is the one with most places, if it keeps no fewer than the newcomer then has; None if there is none.
+    ``counts``: places by owner.
+    """
+    crowded = max(counts, key=counts.__getitem__, default=None)
+    return crowded if crowded is not None and counts[crowded] > counts.get(newcomer, 0) + 1 else None

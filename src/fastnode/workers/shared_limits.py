@@ -174,15 +174,15 @@ class SharedConnectionCounts(ConnectionCounts):
         return sum(self._shared.total(place) for place in self._shared.places if place != self._place)
 
     def enter(self, network: bytes | None) -> bool:
-        if network is not None and self._connections_max:
-            key = _key_of(network)
-            others = sum(self._shared.count_of(place, key) for place in self._shared.places if place != self._place)
-            if others + self._counts[network] >= self._connections_max:
-                if not self._counts[network]:
-                    del self._counts[network]
-                return False
-            self._counts[network] += 1
-            self._shared.set_count(self._place, key, self._counts[network])
+        if network is not None:
+            own = self._counts.get(network, 0)
+            if self._connections_max:
+                key = _key_of(network)
+                others = sum(self._shared.count_of(place, key) for place in self._shared.places if place != self._place)
+                if others + own >= self._connections_max:
+                    return False
+                self._shared.set_count(self._place, key, own + 1)
+            self._counts[network] = own + 1
         self._total += 1
         self._shared.set_total(self._place, self._total)
         return True
