@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 from typing import Final
 
+from fastnode.values.client_network import most_crowded
+
 __all__ = ["Crowd", "network_of"]
 
 _PREFIXES: Final = {4: 24, 6: 48}
@@ -39,6 +41,10 @@ class Crowd:
     def size(self, host: str) -> tuple[int, int]:
         """Places of its network, and of itself."""
         return self._networks[network_of(host)], self._addresses[host]
+
+    def makes_room_for(self, host: str) -> bool:
+        """True if the most crowded network gives up a place for one of ``host``, as clients of the server do."""
+        return most_crowded(self._networks, network_of(host)) is not None
 
     def leave(self, host: str) -> None:
         """One place less."""

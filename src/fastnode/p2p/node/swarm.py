@@ -334,14 +334,14 @@ class Swarm:
         return peer is not None and peer.is_protected
 
     def _make_room(self, link: Link, others: list[Link]) -> bool:
-        """Close one of ``others`` if its address has more of their places than that of ``link`` would have."""
-        if not self.options.counts_colocation or not others:
+        """Close one of ``others`` if its network has more of their places than that of ``link`` would have: of the most
+        crowded address, the newest."""
+        if not self.options.counts_colocation:
             return False
         crowd = Crowd(other.address[0] for other in others)
-        worst = max(others, key=lambda other: (crowd.size(other.address[0]), other.opened_at))
-        (of_worst, _), (own, _) = crowd.size(worst.address[0]), crowd.size(link.address[0])
-        if own + 1 >= of_worst:
+        if not crowd.makes_room_for(link.address[0]):
             return False
+        worst = max(others, key=lambda other: (crowd.size(other.address[0]), other.opened_at))
         self.counts["displaced"] += 1
         worst.close("its place goes to another address", at_once=True)
         return True
