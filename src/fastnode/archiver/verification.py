@@ -60,8 +60,8 @@ __all__ = [
 
 #: For the log line that says what ``Verification.NONE`` means.
 SKIPPED_WITHOUT_VERIFICATION: Final = (
-    "not checked: block headers hash, blob sponge hash, in hash, epoch out hash, fee and mana sums, limits, "
-    "padding of logs, global variables; still checked: numbering, archive chaining, unknown transactions "
+    "not checked: block headers hash, blob sponge hash, in hash, epoch out hash, root over effects, fee and mana sums, "
+    "limits, padding of logs, global variables; still checked: numbering, archive chaining, unknown transactions "
     "and messages"
 )
 
@@ -132,7 +132,7 @@ class CheckpointVerifier:
         return self.pass_block(block, block_hash)
 
     def pass_block(self, block: L2Block, block_hash: bytes) -> BlockInfo:
-        """Take the next block into account.  Unchecked, except for the blob sponge hash, which comes by the way."""
+        """Take the next block into account.  Unchecked, except for its root over effects and the blob sponge hash."""
         if self._full:
             self._check_effects_root(f"block {block.number}", block)
             self._absorb(f"block {block.number}", block)
@@ -246,7 +246,8 @@ class CheckpointVerifier:
         hashes = [info.hash for info in self.infos]
         in_header = block_headers_hash(hashes, self._release.separators.block_headers)
         require(where, "header.blockHeadersHash", header.block_headers_hash, in_header)
-        require(where, "header: form", type(header).__name__, header_type(self._release).__name__)
+        messages_field = header_type(self._release).in_hash_name
+        require(where, "header: the hash of its messages", header.in_hash_name, messages_field)
         require(where, "header: whether it counts fees", header.accumulated_fees is not None, self._release.counts_fees)
         if header.accumulated_fees is not None:
             require(where, "header.accumulatedFees", header.accumulated_fees, self._fees)

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from fastnode.archiver import layout
+from fastnode.archiver.messages import messages_of_stored_block
 from fastnode.archiver.queries import ChainView, StoredCheckpoint
 from fastnode.archiver.source import BlockRecord, CheckpointRecord, Record, TipsRecord
 from fastnode.errors import DatabaseError, StartError
@@ -170,12 +171,10 @@ class _Export:
         )
 
     def block_members(self, number: int) -> bytes:
-        """A block outside of a checkpoint; the first one of its checkpoint brings the checkpoint's messages."""
-        info = self._view.block_info(number)
-        assert info is not None
+        """A block outside of a checkpoint, with the messages that it appends."""
         members = b'"block":%b' % self._block_json(number)
-        if info.index_within_checkpoint == 0 and self._view.l1_to_l2_messages(info.checkpoint_number):
-            members += b',"l1ToL2Messages":%b' % self._messages_json(info.checkpoint_number)
+        if messages := messages_of_stored_block(self._view, number):
+            members += b',"l1ToL2Messages":%b' % encode.quoted_fields(b"".join(messages))
         return members
 
     def _block_json(self, number: int) -> bytes:

@@ -27,6 +27,7 @@ from fastnode.errors import StartError, UpstreamFault
 from fastnode.protocol.effects_tree import effects_root
 from fastnode.protocol.inbox_hash import rolled_inbox
 from fastnode.protocol.releases import SIX
+from fastnode.sources.chain_export import block_line
 from fastnode.sources.l1.inbox import CompactInbox
 
 ARCHIVE_ROOT = "0x29eb2c527f8d45276430363214e6c8d709ef3f657a3670ebac3179373d41e5c4"
@@ -97,6 +98,13 @@ def test_each_block_appends_its_own_messages_without_padding(made: Made) -> None
     assert [view.l1_to_l2_message_index(leaf) for leaf in leaves] == list(range(900))
     header = json.loads(view.checkpoint(3).header_json)  # type: ignore[union-attr]
     assert header["inboxRollingHash"] == "0x" + rolled_inbox(bytes(32), leaves, "separated").hex()
+
+
+def test_a_block_that_is_published_alone_has_the_messages_that_it_appends(made: Made) -> None:
+    view = made.ingestor.view
+    for number in range(1, view.tip_number + 1):
+        appended = ["0x" + message.hex() for message in messages_of_stored_block(view, number)]
+        assert json.loads(block_line(view, number)).get("l1ToL2Messages", []) == appended
 
 
 def test_blocks_that_are_undone_take_their_messages_with_them(tmp_path: Path, l1: PublishingL1, made: Made) -> None:
