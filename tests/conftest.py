@@ -6,6 +6,7 @@ import gc
 import hashlib
 import itertools
 import json
+import logging
 import lzma
 import os
 import signal
@@ -124,6 +125,16 @@ def no_thread_is_left() -> Iterator[None]:
         thread.join(max(0.0, deadline - time.monotonic()))
     left = [thread.name for thread in ours if thread.is_alive()]
     assert not left, f"these threads were not stopped: {left}"
+
+
+@pytest.fixture(autouse=True)
+def log_settings_are_restored() -> Iterator[None]:
+    """A test may configure the log; the next test finds the level and the handlers of the start."""
+    ours = logging.getLogger("fastnode")
+    level, handlers, propagates = ours.level, ours.handlers[:], ours.propagate
+    yield
+    ours.setLevel(level)
+    ours.handlers[:], ours.propagate = handlers, propagates
 
 
 @pytest.fixture(autouse=True)

@@ -5,22 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
 from fastnode.log import configure, log_facts, one_line, printable
 
 logger = logging.getLogger("fastnode.tests.logs")
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger("fastnode")
-    before = root.handlers[:], root.level, root.propagate
-    yield
-    root.handlers[:], root.propagate = before[0], before[2]
-    root.setLevel(before[1])
 
 
 def test_a_line_has_time_level_logger_message_and_fields(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import queue
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.clock import Clock
 from tests.conftest import PATIENCE_S
 
-import fastnode
 from fastnode.errors import DatabaseUnreadable
 from fastnode.loop import Loop, Setbacks
 
@@ -213,125 +210,3 @@ def test_a_rest_within_a_step_ends_with_news_which_begin_no_other_step_and_with_
     loop.close()
     assert not rests.get(timeout=PATIENCE_S)
     assert rests.empty()
-
-
-# ---- every thread ------------------------------------------------------------------------------------
-
-#: Modules that start a thread or a timer without a loop, with the reason.
-OTHERS = {
-    "app/stages/ingestion.py": "feeds the chain; its sources are guarded by the follower, and its end is told",
-    "app/ground/priorities.py": "begins once, reads no stranger",
-    "app/roles/l1_writer.py": "computes a table once",
-    "bus/connection.py": "runs the event loop of the bus, which is watched by a task of its own",
-    "ha/pool.py": "closes the own connections that nobody uses",
-    "keystore/validators.py": "asks once, at the start, and tells any error",
-    "loop.py": "the loop itself",
-    "metrics/otlp.py": "sends what is left once, at the end",
-    "p2p/node/network.py": "runs the event loop of the network, whose end is told",
-    "proofs/queue.py": "runs the verifier, reads no stranger",
-    "proofs/verifier.py": "makes ready once",
-    "publishing/publisher.py": "watches one transaction; whatever L1 answers is guarded by its client",
-    "sequencing/l1_publication.py": "computes a table once",
-    "snapshots/patience.py": "hands each error to the one who waits",
-    "snapshots/serving.py": "listens for readers, each of which ends with its own connection",
-    "snapshots/service.py": "uploads once, and tells each error",
-    "storage/damage.py": "reads the own database once",
-    "storage/opening.py": "opens the own database",
-    "testing.py": "for tests of others",
-    "workers/groups.py": "between processes of one node",
-    "workers/hub.py": "one worker; its end is told",
-    "workers/link.py": "between processes of one node",
-}
-#: Modules that start tasks of an event loop, with what becomes of one that raises.
-TASKS = {
-    "app/ground/start_wait.py": "hands the error of what it waits for to its caller",
-    "app/process/node.py": "tells what is waited for; the start is its caller",
-    "app/process/process.py": "ends the process with the error, which its caller hears",
-    "app/process/worker_processes.py": "ends the process with the error, which its caller hears",
-    "app/process/worker.py": "ends the worker, which is started anew",
-    "app/roles/fleet.py": "hands the error to its caller",
-    "bus/connection.py": "hands errors of requests to their callers; the connection has a task that watches it",
-    "http/connection.py": "one request; errors end its connection",
-    "http/listener.py": "one connection; errors end it",
-    "p2p/discovery/service.py": "its rounds go on after any exception; checks of one contact are counted",
-    "p2p/node/network.py": "hands the error to its caller",
-    "p2p/node/swarm.py": "guards each, and counts",
-    "serving/push.py": "logs the error, closes the connections of those who cannot be told, and goes on",
-    "serving/server.py": "sweeps own connections, reads no stranger",
-}
-#: Pools of threads: each error is in the future of its caller.
-POOLS = {
-    *(
-        "app/stages/derivation.py",
-        "app/roles/fleet.py",
-        "app/stages/origins.py",
-        "archiver/ingest.py",
-        "http/fair_threads.py",
-    ),
-    *("keystore/remote_signers.py", "local_network/forking.py", "p2p/node/network.py", "p2p/judging/pruned_epochs.py"),
-    *("sequencing/l1_publication.py", "sequencing/voting.py", "workers/hub.py"),
-    "world_state/state.py",
-}
-PACKAGE = Path(fastnode.__file__).parent
-
-
-def modules(*names: str) -> Iterator[tuple[str, ast.Module]]:
-    """Those whose text calls one of these.  Parsing all would take seconds of each collection, and memory for good."""
-    for path in PACKAGE.rglob("*.py"):
-        text = path.read_text()
-        if any(f"{name}(" in text for name in names):
-            yield str(path.relative_to(PACKAGE)), ast.parse(text)
-
-
-def calls(tree: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-
-
-def calling(*names: str) -> set[str]:
-    """Modules that call one of these, whatever it is called on."""
-    ends = tuple(f".{name}" for name in names)
-    return {
-        module
-        for module, tree in modules(*names)
-        if any(f".{ast.unparse(call.func)}".endswith(ends) for call in calls(tree))
-    }
-
-
-def test_each_thread_that_reads_strangers_is_a_loop() -> None:
-    """A new thread is a ``Loop``, or says here why not."""
-    assert calling("Thread", "Timer") == set(OTHERS)
-
-
-def test_each_task_says_what_becomes_of_its_errors() -> None:
-    assert calling("create_task", "ensure_future", "run_coroutine_threadsafe") == set(TASKS)
-
-
-def test_errors_of_pools_are_their_callers() -> None:
-    assert calling("ThreadPoolExecutor") == POOLS
-
-
-def owned_loops() -> Iterator[tuple[str, str]]:
-    """(module, attribute) of each loop in the code."""
-    for module, tree in modules("Loop"):
-        assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
-        for node in assigned:
-            if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "Loop":
-                yield module, ast.unparse(node.targets[0])
-
-
-def test_each_loop_has_a_clock_that_it_is_given() -> None:
-    made = [call for _, tree in modules("Loop") for call in calls(tree) if ast.unparse(call.func) == "Loop"]
-    assert [ast.unparse(call) for call in made if "clock" not in {given.arg for given in call.keywords}] == []
-
-
-def test_each_loop_is_in_an_attribute() -> None:
-    """Otherwise nobody could ask how it is."""
-    made = sum(ast.unparse(call.func) == "Loop" for _, tree in modules("Loop") for call in calls(tree))
-    assert made == len(list(owned_loops())) > 8
-
-
-@pytest.mark.parametrize(("module", "attribute"), sorted(owned_loops()), ids=str)
-def test_the_trouble_of_each_loop_is_told(module: str, attribute: str) -> None:
-    """Each goes on after any exception, which ``Loop`` holds; that it does not do its work is told by its owner."""
-    tree = ast.parse((PACKAGE / module).read_text())
-    assert any(ast.unparse(node) == f"{attribute}.trouble" for node in ast.walk(tree)), "nobody hears of it"

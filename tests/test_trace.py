@@ -48,16 +48,10 @@ def test_the_id_of_a_request_is_kept_if_it_is_plain_and_short(value: bytes, kept
 
 
 def test_lines_of_the_log_name_the_request(capfd: pytest.CaptureFixture[str]) -> None:
-    logger = logging.getLogger("fastnode")
-    before = logger.handlers[:], logger.propagate, logger.level
-    try:
-        log.configure(level="info", as_json=True)
-        with trace.entered(trace.Trace(TRACE_ID, SPAN_ID, "01", "r-7")):
-            logging.getLogger("fastnode.test").info("inside", extra=log.log_facts(number=7))
-        logging.getLogger("fastnode.test").info("outside")
-    finally:
-        logger.handlers[:], logger.propagate = before[:2]
-        logger.setLevel(before[2])
+    log.configure(level="info", as_json=True)
+    with trace.entered(trace.Trace(TRACE_ID, SPAN_ID, "01", "r-7")):
+        logging.getLogger("fastnode.test").info("inside", extra=log.log_facts(number=7))
+    logging.getLogger("fastnode.test").info("outside")
     inside, outside = (json.loads(line) for line in capfd.readouterr().err.splitlines())
     assert (inside["trace_id"], inside["request_id"], inside["number"]) == (TRACE_ID, "r-7", 7)
     assert not {"trace_id", "request_id"} & outside.keys()

@@ -348,15 +348,11 @@ def test_a_place_without_a_snapshot_is_named(tmp_path: Path) -> None:
 
 def test_the_log_can_be_quiet_and_loud_again(network: RunningNetwork) -> None:
     logger = logging.getLogger("fastnode")
-    before = logger.level
-    try:
-        network.call("fastnode_setLoggingEnabled", False)
-        assert not logger.isEnabledFor(logging.INFO)
-        assert logger.isEnabledFor(logging.WARNING)
-        network.call("anvil_setLoggingEnabled", True)
-        assert logger.level == logging.NOTSET
-    finally:
-        logger.setLevel(before)
+    network.call("fastnode_setLoggingEnabled", False)
+    assert not logger.isEnabledFor(logging.INFO)
+    assert logger.isEnabledFor(logging.WARNING)
+    network.call("anvil_setLoggingEnabled", True)
+    assert logger.level == logging.NOTSET
 
 
 def test_the_witness_of_a_message_has_a_name_of_its_own(network: RunningNetwork) -> None:

@@ -169,7 +169,8 @@ def test_a_node_that_is_gone_comes_back_without_a_restart(
     [
         ({"l1ChainId": 1}, "its L1 chain id is 1, the stored chain's is 31337"),
         ({"rollupVersion": 5}, "its rollup version is 5, the stored chain's is"),
-        ({"nodeVersion": "6.0.0"}, "its node version is 6.0.0, this node follows versions 4.x"),
+        ({"nodeVersion": "6.0.0"}, "its node version is 6.0.0, the stored chain is of release 4.x"),
+        ({"nodeVersion": "7.0.0"}, "its node version is 7.0.0, this node follows versions 4.x"),
     ],
 )
 def test_another_network_ends_a_node_that_starts_and_is_put_aside_later(
