@@ -12,6 +12,7 @@ import pytest
 from fastnode.errors import DatabaseFull, UpstreamRejection, UpstreamUnavailable
 from fastnode.loop import CLOCK, Clock
 from fastnode.sequencing.l1_time import L1Time
+from fastnode.sequencing.passed_slots import SLOTS_MAX
 from fastnode.sequencing.proposer import Sequencer
 from fastnode.sequencing.record import SlotOutcome
 from fastnode.sequencing.timetable import Timetable
@@ -88,8 +89,8 @@ class Slots:
 
         self.sequencer._slot = look_at  # type: ignore[method-assign]
 
-    def look(self) -> None:
-        self.sequencer._look()
+    def look(self) -> str | None:
+        return self.sequencer._look()
 
     def noted(self) -> list[tuple[int, str, str]]:
         """Slots with outcome and reason, oldest first."""
@@ -183,11 +184,33 @@ def test_the_next_slot_waits_until_the_own_checkpoint_was_read_from_l1(monkeypat
     slots.sequencer._time = None
     for head in (1, 6):  # without the block of L1 that has the checkpoint the chain only seems to be as new
         slots.reader.newest_number = head
-        slots.look()
-        assert slots.sequencer.state == "waits until the chain is as new as L1"
+        assert slots.look() == "waits until the chain is as new as L1"
     slots.reader.newest_number = 7
     slots.look()
     assert slots.sequencer.record.counts["proposed"] == 2
+
+
+def test_a_slot_waits_for_the_last_l1_block_before_it() -> None:
+    slots = Slots(elapsed_s=2)
+    begin = slots.reader.newest_timestamp - 2
+    now = begin + 1.0
+    slots.sequencer._time = L1Time(lambda: slots.reader.newest_timestamp, L1_SLOT_S, wall=lambda: now)
+    slots.reader.newest_timestamp = begin - L1_SLOT_S
+    assert slots.look() is None
+    assert slots.looked_at == []
+    slots.reader.newest_timestamp = begin
+    slots.look()
+    assert slots.looked_at == [100]
+
+
+def test_a_slot_begins_without_an_l1_block_that_is_missed() -> None:
+    slots = Slots(elapsed_s=2)
+    begin = slots.reader.newest_timestamp - 2
+    now = begin + L1_SLOT_S / 2
+    slots.sequencer._time = L1Time(lambda: slots.reader.newest_timestamp, L1_SLOT_S, wall=lambda: now)
+    slots.reader.newest_timestamp = begin - L1_SLOT_S
+    slots.look()
+    assert slots.looked_at == [100]
 
 
 def test_a_reorg_of_l1_behind_the_own_checkpoint_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +275,7 @@ def test_own_slots_that_pass_while_l1_is_silent_have_that_reason(caplog: pytest.
     assert len(slots.noted()) == 5, "each is noted once"
 
 
-def test_passed_slots_are_accounted_for_once_l1_answers() -> None:
+def test_passed_slots_are_recorded_once_l1_answers() -> None:
     slots = Passing()
     run = slots.reader.run
 
@@ -265,6 +288,49 @@ def test_passed_slots_are_accounted_for_once_l1_answers() -> None:
     slots.reader.run = run
     slots.pass_to(103)
     assert [slot for slot, *_ in slots.noted()] == [100, 102, 103]
+
+
+def test_passed_slots_are_recorded_once_the_database_is_read() -> None:
+    slots = Passing()
+    chain = slots.chain.view().chain
+    find = chain.checkpoint_number_by_slot
+
+    def fail(slot: int) -> int | None:
+        if slot == 104:
+            raise DatabaseFull("the disk is full")
+        return find(slot)
+
+    chain.checkpoint_number_by_slot = fail
+    slots.pass_to(105)
+    assert [slot for slot, *_ in slots.noted()] == [100, 105]
+    chain.checkpoint_number_by_slot = find
+    slots.pass_to(105)
+    assert [slot for slot, *_ in slots.noted()] == [100, 102, 104, 105], "each is noted once"
+
+
+def test_early_slots_of_a_long_silence_are_logged_together(caplog: pytest.LogCaptureFixture) -> None:
+    slots = Passing()
+    slots.pass_to(101 + SLOTS_MAX + 10)
+    assert slots.sequencer.record.counts["missed"] == 2 + SLOTS_MAX // 2
+    together = [record for record in caplog.records if record.message == "slots passed without an attempt"]
+    assert [vars(record)["facts"] for record in together] == [{"slots": 10, "first": 101}]
+
+
+def test_a_fisherman_misses_no_slots() -> None:
+    slots = Passing()
+    slots.sequencer.options.is_fisherman = True  # type: ignore[misc]
+    slots.pass_to(105)
+    assert [slot for slot, *_ in slots.noted()] == [100, 105]
+
+
+def test_own_slots_of_an_open_escape_hatch_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = Passing()
+    monkeypatch.setattr(
+        "fastnode.sequencing.passed_slots.is_hatch_open",
+        lambda _endpoint, facts, slot: slot // facts.epoch_duration == 26,
+    )
+    slots.pass_to(109)
+    assert [slot for slot, *_ in slots.noted()] == [100, 102, 108, 109]
 
 
 def test_a_passed_slot_that_another_node_of_its_proposer_took_is_not_missed() -> None:

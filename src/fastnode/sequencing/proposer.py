@@ -37,16 +37,10 @@ from fastnode.sequencing.fisherman import require_taken
 from fastnode.sequencing.invalidation import Invalidation
 from fastnode.sequencing.l1_time import L1Time
 from fastnode.sequencing.options import SequencerOptions
+from fastnode.sequencing.passed_slots import PassedSlots
 from fastnode.sequencing.record import SlotOutcome, SlotRecord
 from fastnode.sequencing.slot_guard import SlotGuard
-from fastnode.sequencing.turns import (
-    Turn,
-    is_hatch_open,
-    read_minimum_fee,
-    read_proposers,
-    read_turn,
-    require_turn,
-)
+from fastnode.sequencing.turns import Turn, is_hatch_open, read_minimum_fee, read_turn, require_turn
 from fastnode.sources.l1.rollup import RollupFacts
 from fastnode.sources.l1.state import L1State
 
@@ -56,7 +50,6 @@ if TYPE_CHECKING:
     from fastnode.sequencing.chain import ProposedChain
     from fastnode.sequencing.l1_publication import KeyDoor, L1Publication, Published
     from fastnode.sequencing.voting import Ballot, Vote, Voting
-    from fastnode.sources.l1.endpoints import L1Endpoint
     from fastnode.sources.l1.service import L1Reader
     from fastnode.view import View
 
@@ -69,8 +62,6 @@ _CHANCE: Final = random.Random()
 _MISSED_L1_BLOCK: Final = 0.5
 #: The coinbase of what a fisherman builds where there is no committee: L1 refuses the address zero.
 _SOMEBODY: Final = bytes(19) + b"\1"
-#: Slots that passed without an attempt, of which each is accounted for; older ones are logged together.
-_PASSED_MAX: Final = 1_024
 #: The longest pause after what nobody expected, in seconds: slots are short.
 _BROKEN_MAX_S: Final = 1.0
 
@@ -107,11 +98,6 @@ class Sequencer:
         #: The newest slot that was looked at, or begun before a restart: what was signed then is not signed again.
         self._done = parts.guard.newest
         self._is_first = True
-        #: Slots that passed without an attempt, until they are accounted for; with the slot before them.
-        self._passed: list[tuple[range, int]] = []
-        #: Reason that no attempt is made now, and the last one of each slot.
-        self._waiting: str | None = None
-        self._waited: dict[int, str] = {}
         #: The L1 block that has our newest checkpoint.
         self._published_in = 0
         self._published_slot = -1
@@ -124,6 +110,7 @@ class Sequencer:
             longest_s=_BROKEN_MAX_S,
         )
         self.record = SlotRecord()
+        self._passed = PassedSlots(parts.reader, parts.door.attesters, lambda: parts.chain.view().chain, self.record)
         #: Activity of the sequencer, or the reason for none.
         self.state = "starting"
         self._signing_trouble: str | None = None
@@ -176,29 +163,30 @@ class Sequencer:
             self._parts.publisher.warm_up()
             self._is_warm = True
         try:
-            self._look()
+            waiting = self._look()
         except (UpstreamError, DecodeError) as error:
-            self._wait(f"waits for L1: {error}")
+            waiting = f"waits for L1: {error}"
         except (SlotLost, DatabaseError) as error:  # between slots: the chain rests, or the disk is full
-            self._wait(f"waits: {error}")
+            waiting = f"waits: {error}"
+        if waiting is not None:
+            self.state = waiting
         try:
-            self._note_waiting()
-            self._account_for_passed()
-        except (UpstreamError, DecodeError, SlotLost) as error:  # at the next turn
-            logger.debug("passed slots: not accounted for", extra=log_facts(reason=str(error)))
+            if waiting is not None:
+                self._note_waiting(waiting)
+            self._passed.record_oldest()
+        except (UpstreamError, DecodeError, SlotLost, DatabaseError) as error:  # at the next turn
+            logger.debug("passed slots not recorded", extra=log_facts(reason=str(error)))
         return self._options.poll_s
 
-    def _look(self) -> None:
+    def _look(self) -> str | None:
+        """Attempt the current slot if it is new.  Returns the reason that no attempt can be made now."""
         parts = self._parts
-        self._waiting = None
         # Between slots too, or those that peers have sent would come of age in the middle of the next one.
         parts.candidates.notice()
         if parts.is_paused():
-            self._wait("paused")
-            return
+            return "paused"
         if not parts.is_ready():
-            self._wait("waits until the chain has caught up")
-            return
+            return "waits until the chain has caught up"
         newest_l1_block = parts.reader.newest_number  # before the state, which is not older then
         facts, state = parts.reader.seen()
         clock = self._clock()
@@ -208,77 +196,30 @@ class Sequencer:
         tip_slot = 0 if newest is None else newest.slot_number
         # One attempt: a second proposal for a slot is an offense, also when L1 has lost the first.
         if slot <= max(tip_slot, self._done):
-            return
+            return None
         if not self._has_seen(facts, clock, slot):
-            if clock.is_late:
-                self._wait("waits for L1, of which the newest blocks are missing")
-            return
+            return "waits for L1, of which the newest blocks are missing" if clock.is_late else None
         parent = self._parent(view, state, newest_l1_block)
         if parent is None:
-            self._wait("waits until the chain is as new as L1")
-            return
+            return "waits until the chain is as new as L1"
         elapsed = clock.since(facts.start_of_slot(slot) - clock.l1_slot_s)
         is_first, self._is_first = self._is_first, False
         # Before the first look it is not known what passed; an L1 whose clock is moved has no blocks in between.
-        if not is_first and clock.is_in_step and slot > self._done + 1:
-            self._passed.append((range(self._done + 1, slot), self._done))
+        if not is_first and clock.is_in_step and slot > self._done + 1 and not self._options.is_fisherman:
+            self._passed.add(range(self._done + 1, slot))
         self._done = slot  # whatever becomes of it
         if is_first and self._options.timetable.is_too_late(elapsed):
             # It passes without this node, and was not its to miss.
             self.state = f"slot {slot} had begun before the start"
         else:
             self._slot(facts, state, slot, clock)
+        return None
 
-    def _wait(self, reason: str) -> None:
-        self.state = self._waiting = reason
-
-    def _note_waiting(self) -> None:
-        """Remember the reason that no attempt is made at the current slot.  UpstreamError."""
-        if self._waiting is None:
-            return
+    def _note_waiting(self, reason: str) -> None:
         facts, _ = self._parts.reader.seen()
         slot = facts.slot_at(self._clock().next_block())
         if slot > self._done:
-            self._waited[slot] = self._waiting
-            while len(self._waited) > _PASSED_MAX:
-                del self._waited[next(iter(self._waited))]
-
-    def _account_for_passed(self) -> None:
-        """Note the own slots among those that passed without an attempt.  UpstreamError, SlotLost."""
-        if not self._passed:
-            return
-        slots, before = self._passed[0]
-        if not self._options.is_fisherman:
-            facts, _ = self._parts.reader.seen()
-            own, chain = self._own_of(facts, slots[-_PASSED_MAX:]), self._parts.chain.view().chain
-            for slot in own:
-                if chain.checkpoint_number_by_slot(slot) is not None:
-                    outcome, reason = SlotOutcome.YIELDED, "another node of its proposer published its checkpoint"
-                else:
-                    outcome = SlotOutcome.MISSED
-                    reason = self._waited.get(slot) or f"this node was busy with slot {before} until it was over"
-                self.record.note(slot, outcome, reason)
-                level = logging.WARNING if outcome is SlotOutcome.MISSED else logging.INFO
-                logger.log(level, "slot", extra=log_facts(slot=slot, outcome=str(outcome), reason=reason))
-            if len(slots) > _PASSED_MAX:
-                logger.warning(
-                    "slots passed without an attempt", extra=log_facts(slots=len(slots) - _PASSED_MAX, first=slots[0])
-                )
-        self._waited = {slot: reason for slot, reason in self._waited.items() if slot > slots[-1]}
-        del self._passed[0]
-
-    def _own_of(self, facts: RollupFacts, slots: range) -> list[int]:
-        """Slots in which this node was to propose.  UpstreamError."""
-        own = set(self._parts.door.attesters())
-
-        def read(endpoint: L1Endpoint) -> list[int]:
-            proposers = read_proposers(endpoint, facts, slots)
-            mine = [slot for slot, proposer in proposers.items() if proposer is None or proposer in own]
-            epochs = {slot // facts.epoch_duration: slot for slot in mine}
-            open_epochs = {epoch for epoch, slot in epochs.items() if is_hatch_open(endpoint, facts, slot)}
-            return [slot for slot in mine if slot // facts.epoch_duration not in open_epochs]
-
-        return self._parts.reader.run(read)
+            self._passed.note_reason(slot, reason)
 
     def _clock(self) -> L1Time:
         if self._time is None:
