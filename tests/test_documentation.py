@@ -17,8 +17,8 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 PAGES_WITH_COMMANDS = [page for page in PAGES if any(block.is_run for block in blocks_of(page))]
 #: Blocks that are not run, on all pages together.
 NOT_RUN_MAX = 11
-#: Pages with former names, with those of other nodes, or with mistakes.
-OTHER_NAMES = ("settings.md", "mistakes.md")
+#: Pages with former names, with those of other nodes or of scripts, or with mistakes.
+OTHER_NAMES = ("settings.md", "mistakes.md", "testing.md")
 #: From the first command of the README to a witness, with what has to be built on the way; of processor time, as other
 #: programs may use the machine.
 FIRST_WITNESS_S = 300.0

@@ -63,6 +63,7 @@ MENU: Final = (
             "docs/public-execution.md",
             "docs/dependencies.md",
             "CONTRIBUTING.md",
+            "docs/testing.md",
             "bench/README.md",
             "CHANGELOG.md",
             "SECURITY.md",
