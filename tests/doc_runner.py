@@ -9,7 +9,7 @@ A page's blocks of ``sh`` and ``console`` are commands.  A comment right above a
 In a ``console`` block lines behind ``$ `` are commands and the others are what they print, with ``...`` for anything.
 
 The shell lives in namespaces of its own (Linux, ``unshare``): nothing else has its ports, /var/lib is an empty folder
-(with the recorded chain in /var/lib/fastnode where a page exports it),
+(with the recorded chain in /var/lib/fastnode where a page names it as a data directory),
 the hosts ``node`` and ``spare`` are this machine, there is no other network, and nothing outlives it.
 """
 
@@ -33,8 +33,8 @@ _NAMESPACES = ["unshare", "-rnmpf", "--kill-child", "--mount-proc", "--"]
 _FENCE = re.compile(r"^```(sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"<!-- (not run: .+|runs in the background|ends what runs in the background) -->\n\Z")
 
-#: A page with such a command begins with the recorded chain where it exports one.
-_EXPORTING = re.compile(r"fastnode export .*--data-directory /var/lib/fastnode")
+#: A page with such a command begins with the recorded chain in that directory.
+_READING = re.compile(r"fastnode .*--data-directory /var/lib/fastnode\b")
 _STORING = f"fastnode import {PROJECT}/src/fastnode/data/sample_chain.jsonl.xz --data-directory /var/lib/fastnode"
 
 _PREAMBLE = """\
@@ -135,7 +135,7 @@ class PageRun:
         self._blocks = [block for block in blocks_of(page) if block.is_run]
         self._prepare()
         script = scratch / "page.sh"
-        stored = f"{_STORING}\n" if any(_EXPORTING.search(block.text) for block in self._blocks) else ""
+        stored = f"{_STORING}\n" if any(_READING.search(block.text) for block in self._blocks) else ""
         preamble = _PREAMBLE.format(scratch=shlex.quote(str(scratch)), stored=stored)
         script.write_text(preamble + "".join(map(self._step, self._blocks)))
         environment = clean_environment(SVC_DATA_DIRECTORY=str(scratch / "data"))

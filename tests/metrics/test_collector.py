@@ -276,11 +276,11 @@ def test_the_table_of_the_docs_has_every_metric(loaded: tuple[Any, int]) -> None
         for family in text_string_to_metric_families(read(port))
         if family.name.startswith("fastnode_")
     }
-    page = (PROJECT / "docs" / "operations.md").read_text()
-    section = page.split("### Metrics")[1].split("\n### ")[0]
+    page = (PROJECT / "docs" / "monitoring.md").read_text()
+    section = page.split("## Metrics")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert exported <= documented, "not in docs/operations.md"
+    assert exported <= documented, "not in docs/monitoring.md"
     assert documented - exported == SOMETIMES
 
 

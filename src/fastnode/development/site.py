@@ -44,6 +44,13 @@ MENU: Final = (
         "Operate",
         (
             "docs/operations.md",
+            "docs/incidents.md",
+            "docs/monitoring.md",
+            "docs/block-sources.md",
+            "docs/public-endpoints.md",
+            "docs/storage.md",
+            "docs/backups.md",
+            "docs/upgrades.md",
             "docs/mistakes.md",
             "docs/settings.md",
             "docs/security.md",
