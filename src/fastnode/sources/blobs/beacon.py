@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import enum
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from fastnode.errors import DecodeError
+from fastnode.outgoing.health import EndpointHealth, Patience
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES, versioned_hash
 from fastnode.sources.blobs.base import BlobRequest, BlobSourceError, GivenBlob, blob_from_hex, point_from_hex
@@ -34,8 +34,8 @@ MISSED_SLOTS_MAX: Final = 10
 #: Blobs in one answer that are looked at; a block of L1 holds fewer.
 _BLOBS_MAX: Final = 4_096
 _NO_ROOT: Final = bytes(32)
-#: Seconds after which what was not offered is asked for again.
-RECHECK_S: Final = 600.0
+#: Pauses before what a client does not offer is asked for again.
+PATIENCE: Final = Patience(unavailable_s=600.0, unavailable_max_s=600.0)
 #: Statuses of a path, a parameter or a form of answer that a server does not offer; besides 404.
 _NOT_OFFERED: Final = frozenset({400, 403, 405, 406, 410, 415, 422, 501})
 _NOT_AS_BYTES: Final = frozenset({406, 415})
@@ -67,11 +67,12 @@ class BeaconNode:
             self._query["key"] = key
         self._http = http
         self._lock = threading.Lock()
-        #: (time of slot 0, seconds per slot); None until it is asked, () if it does not say.
-        self._clock: tuple[int, int] | tuple[()] | None = None
-        self._clock_until = 0.0
-        #: Forms that were refused, and until when they rest.
-        self._rests: dict[_Form, float] = {}
+        #: (time of slot 0, seconds per slot); None while it is not known.
+        self._clock: tuple[int, int] | None = None
+        #: Whether it gives its times.
+        self._times = EndpointHealth(PATIENCE)
+        #: Whether it offers each form.
+        self._forms = {form: EndpointHealth(PATIENCE) for form in _Form}
         #: False once it has refused to give blobs as bytes.
         self._gives_bytes = True
 
@@ -111,14 +112,17 @@ class BeaconNode:
             # An execution client for tests that plays both parts counts slots as it counts blocks.
             yield request.block_number
 
-    def _read_clock(self) -> tuple[int, int] | tuple[()]:
+    def _read_clock(self) -> tuple[int, int] | None:
+        """None where the client does not give its times."""
         with self._lock:
-            if self._clock is None or (not self._clock and time.monotonic() > self._clock_until):
+            if self._clock is None and not self._times.is_resting:
                 genesis = _data(self._get("/eth/v1/beacon/genesis"))
                 spec = _data(self._get("/eth/v1/config/spec"))
                 start, seconds = _number(genesis.get("genesis_time")), _number(spec.get("SECONDS_PER_SLOT"))
-                self._clock = (start, seconds) if start is not None and seconds else ()
-                self._clock_until = time.monotonic() + RECHECK_S
+                if start is not None and seconds:
+                    self._clock = (start, seconds)
+                else:
+                    self._times.on_unavailable("it does not give its times")
             return self._clock
 
     def _slot_of(self, block: bytes | str) -> int | None:
@@ -132,8 +136,8 @@ class BeaconNode:
     def _blobs_of_slot(self, slot: int, request: BlobRequest) -> Iterator[GivenBlob]:
         """By one form after the other, as long as the caller takes more."""
         refusals: dict[_Form, str] = {}
-        has_answered, now, wanted = False, time.monotonic(), len(request.versioned_hashes)
-        resting = {form for form, until in self._rests.items() if until > now}
+        has_answered, wanted = False, len(request.versioned_hashes)
+        resting = {form for form, health in self._forms.items() if health.is_resting}
         #: True if the usual form does not do: other ways to name the hashes may.
         is_odd = _Form.REPEATED in resting
         # Those that rest come last: there may be no other any more.
@@ -152,10 +156,9 @@ class BeaconNode:
                 continue
             has_answered = True
             if blobs:
-                self._rests = {
-                    **{other: until for other, until in self._rests.items() if other is not form},
-                    **dict.fromkeys(refusals, now + RECHECK_S),
-                }
+                self._forms[form].on_identified()
+                for other, reason in refusals.items():
+                    self._forms[other].on_unavailable(reason)
             yield from blobs
             if form in (_Form.REPEATED, _Form.JOINED) and len(blobs) >= wanted:
                 return  # it has no others

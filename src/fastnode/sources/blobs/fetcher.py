@@ -29,6 +29,7 @@ from fastnode.errors import BlobsUnavailable, FastnodeError
 from fastnode.log import log_facts
 from fastnode.loop import Setbacks
 from fastnode.outgoing.answer_room import LargeOnesByTurns
+from fastnode.outgoing.health import EndpointHealth, EndpointState, Patience
 from fastnode.outgoing.quoting import is_same_reason
 from fastnode.protocol.kzg import blob_commitment
 from fastnode.records import dataclass
@@ -46,6 +47,8 @@ _CHANCE: Final = random.Random()
 CANDIDATES_MAX: Final = 64
 #: Seconds between two signs that the store that is written is kept.
 _HEALTH_INTERVAL_S: Final = 3_600.0
+#: Pauses between checks of a source that could not be reached.
+_REACH_PATIENCE: Final = Patience(unavailable_s=5.0, unavailable_max_s=300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +59,6 @@ class FetchPatience:
     store_rounds_s: tuple[float, ...] = (1.0, 1.0, 2.0)
     #: For how long a source that gave wrong blobs rests: it may be the only one, and behave again.
     lie_rest_s: float = 5.0
-    #: Between checks of a source that could not be reached; doubled each time.
-    check_s: float = 5.0
-    check_max_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,14 @@ class _Health:
     failures: int = 0
     reason: str | None = None
     usable_at: float = 0.0
-    #: True if it could not be reached: others are asked before it until a check in the background says otherwise.
-    is_unreachable: bool = False
+    #: Whether it can be reached: if not, others are asked before it until a check in the background reaches it.
+    reach: EndpointHealth = field(default_factory=lambda: EndpointHealth(_REACH_PATIENCE))
+    #: True while a check is under way.
     is_checked: bool = False
-    check_at: float = 0.0
-    check_pause_s: float = 0.0
+
+    @property
+    def is_unreachable(self) -> bool:
+        return self.reach.state is EndpointState.UNAVAILABLE
 
 
 @dataclass(slots=True)
@@ -248,9 +251,9 @@ class BlobFetcher:
 
     def _check_later(self, source: BlobSource) -> None:
         """See in the background whether a source can be reached again."""
-        health, now = self._health[source.name], time.monotonic()
+        health = self._health[source.name]
         with self._lock:
-            if health.is_checked or now < health.check_at:
+            if health.is_checked or health.reach.is_resting:
                 return
             health.is_checked = True
         try:
@@ -268,15 +271,12 @@ class BlobFetcher:
             self._setbacks.note(error)
             self._on_unreachable(source, f"its answer makes no sense ({type(error).__name__})")
         else:
-            health.is_unreachable = False
+            health.reach.on_identified()
         finally:
             health.is_checked = False
 
     def _on_unreachable(self, source: BlobSource, reason: str) -> None:
-        health, patience = self._health[source.name], self._patience
-        health.is_unreachable = True
-        health.check_pause_s = min(2 * health.check_pause_s or patience.check_s, patience.check_max_s)
-        health.check_at = time.monotonic() + health.check_pause_s
+        self._health[source.name].reach.on_unavailable(reason)
         self._note(source, reason)
 
     def _ask(self, search: _Search, source: BlobSource, *, has_others: bool = False) -> None:
@@ -290,6 +290,7 @@ class BlobFetcher:
             search.tried[source.name] = str(error)
             if error.is_passing and error.status is None:
                 self._on_unreachable(source, str(error))
+                health.reach.on_useless(error)  # so that a check it passes does not shorten the next pause
             else:
                 self._note(source, str(error))
             return
@@ -302,7 +303,8 @@ class BlobFetcher:
             self._note(source, search.tried[source.name])
             return
         self._setbacks.end()
-        health.is_unreachable, health.check_pause_s = False, 0.0
+        health.reach.on_identified()
+        health.reach.on_useful()
         health.given += given
         health.refused += refused
         if given or not refused:

@@ -75,7 +75,7 @@ class L1Observer:
         self._drift_max_s = drift_max_s
         self._clock = clock
         self._others = others
-        self._questions = questions or OptionalQuestions(time.monotonic)
+        self._questions = questions or OptionalQuestions()
         self._multicall_failures = 0
         self._finality_due = 0
         #: L1's newest final block when it was asked for last.

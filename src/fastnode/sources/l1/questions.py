@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from fastnode.errors import DecodeError, FastnodeError, UpstreamError
 from fastnode.log import log_facts
-from fastnode.records import dataclass
+from fastnode.outgoing.health import EndpointHealth, Patience
 from fastnode.sources.l1.endpoints import L1Endpoint
 
 __all__ = ["OptionalQuestions", "Question"]
@@ -26,9 +26,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Pauses before an optional question is asked again, in seconds.
-PAUSE_FIRST_S: Final = 5.0
-PAUSE_MAX_S: Final = 600.0
+#: Pauses before an optional question is asked again.
+PATIENCE: Final = Patience(unavailable_s=5.0, unavailable_max_s=600.0)
 
 
 class Question(enum.Enum):
@@ -48,29 +47,19 @@ class Question(enum.Enum):
         self.title, self.is_primary, self.text = title, is_primary, text
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    reason: str
-    pause_s: float
-    again_at: float
-
-
 class OptionalQuestions:
-    """``ask`` from one thread; the rest from any.  ``clock``: any that goes on."""
+    """``ask`` from one thread; the rest from any."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        #: Replaced as a whole.
-        self._failures: dict[Question, _Failure] = {}
+    def __init__(self) -> None:
+        self._health = {question: EndpointHealth(PATIENCE) for question in Question if not question.is_primary}
 
     def ask(
         self, question: Question, endpoint: L1Endpoint, others: Iterable[L1Endpoint], work: Callable[[L1Endpoint], T]
     ) -> T | None:
         """The result of ``work`` with the endpoint, or with the first of the others that answers; None if none does, or
         while the question rests."""
-        assert not question.is_primary
-        before = self._failures.get(question)
-        if before is not None and self._clock() < before.again_at:
+        health = self._health[question]
+        if health.is_resting:
             return None
         reasons = []
         for each in (endpoint, *others):
@@ -85,40 +74,34 @@ class OptionalQuestions:
             else:
                 self.note_answer(question)
                 return answer
-        self._on_failure(question, "; ".join(reasons))
+        reason = "; ".join(reasons)
+        if health.on_unavailable(reason):
+            shown = log_facts(query=question.title, effect=question.text, reason=reason)
+            logger.warning("L1 does not answer an optional query", extra=shown)
         return None
 
     def note_answer(self, question: Question) -> None:
         """It was answered together with others, or nothing depends on it any more."""
-        if question in self._failures:
-            self._failures = {other: failure for other, failure in self._failures.items() if other is not question}
+        health = self._health[question]
+        has_failed = bool(health.reason)
+        health.on_identified()
+        if has_failed:
             logger.info("L1 answers an optional query again", extra=log_facts(query=question.title))
-
-    def _on_failure(self, question: Question, reason: str) -> None:
-        before = self._failures.get(question)
-        pause = PAUSE_FIRST_S if before is None else min(2 * before.pause_s, PAUSE_MAX_S)
-        self._failures = self._failures | {question: _Failure(reason, pause, self._clock() + pause)}
-        if before is None:
-            shown = log_facts(query=question.title, effect=question.text, reason=reason)
-            logger.warning("L1 does not answer an optional query", extra=shown)
 
     def troubles(self) -> dict[str, str | None]:
         """Lines of /status: effect and reason of each optional question that is not answered, None for the others."""
-        failures = self._failures
         return {
-            f"l1 {question.title}": f"{question.text}: {failures[question].reason}" if question in failures else None
-            for question in Question
-            if not question.is_primary
+            f"l1 {question.title}": f"{question.text}: {health.reason}" if health.reason else None
+            for question, health in self._health.items()
         }
 
     def describe(self) -> list[dict[str, Any]]:
         """For status reports, the whole table."""
-        failures = self._failures
         return [
             {
                 "query": question.title,
                 "primary": question.is_primary,
-                "reason": failures[question].reason if question in failures else None,
+                "reason": None if question.is_primary else self._health[question].reason or None,
             }
             for question in Question
         ]

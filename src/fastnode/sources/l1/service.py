@@ -131,7 +131,7 @@ class L1Reader:
         self._looks = Looks(clock)
         self._loop = Loop("fastnode-l1", self._turn, what="L1 is not read", clock=clock, on_error=self._looks.end)
         self._has_begun = False
-        self._questions = OptionalQuestions(clock.monotonic)
+        self._questions = OptionalQuestions()
         self._slashing: SlashingRounds | None = None
         self._has_slashing = False
         #: Whether the rollup is the canonical one.

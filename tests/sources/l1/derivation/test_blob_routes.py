@@ -12,6 +12,7 @@ from tests.sources.l1.publishing import PublishingL1, publish, served
 from tests.sources.made_chain import BLOBS_OF_LARGE, BLOCKS_OF_LARGE, LARGE_SHAPE, MadeChain, grown_chain
 
 from fastnode.errors import BlobsUnavailable
+from fastnode.outgoing.health import Patience
 from fastnode.sources.blobs import beacon as beacon_module
 from fastnode.sources.blobs.beacon import BeaconNode
 from fastnode.sources.blobs.fetcher import BlobSources
@@ -96,7 +97,7 @@ def test_a_client_that_does_not_offer_blobs_gives_sidecars(
 def test_what_is_not_offered_is_asked_for_again_after_some_minutes(
     tmp_path: Path, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beacon_module, "RECHECK_S", 0.5)
+    monkeypatch.setattr(beacon_module, "PATIENCE", Patience(unavailable_s=0.3))
     l1.beacon.refusals = {"blobs": 405}
     with deriving(tmp_path, chain, l1) as node:
         node.pass_()

@@ -10,13 +10,14 @@ from tests.sources.l1.publishing import PublishingL1
 from tests.sources.made_chain import MadeChain
 from tests.sources.scripted_upstream import RejectionError
 
+from fastnode.outgoing.health import Patience
 from fastnode.sources.l1 import questions
 from fastnode.sources.l1.questions import Question
 
 
 @pytest.fixture(autouse=True)
 def asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "PAUSE_FIRST_S", 0.0)
+    monkeypatch.setattr(questions, "PATIENCE", Patience(unavailable_s=0.0))
 
 
 @pytest.mark.parametrize("has_multicall", [True, False])
