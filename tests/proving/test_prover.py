@@ -21,7 +21,10 @@ class L1:
         self.pending = self.proven = 0
         self.slots: dict[int, int] = {}
         facts = SimpleNamespace(
-            slot_at=lambda at: at, epoch_duration=EPOCH_SLOTS, proof_submission_epochs=1, rollup=bytes(20)
+            epoch_at=lambda at: at // EPOCH_SLOTS,
+            epoch_duration=EPOCH_SLOTS,
+            proof_submission_epochs=1,
+            rollup=bytes(20),
         )
         self.is_silent = False
         self.reader: Any = SimpleNamespace(

@@ -174,7 +174,7 @@ class Prover:
         if view is None or not self._may_prove(facts):
             return
         chain = view.chain
-        current = facts.slot_at(self._reader.newest_timestamp) // facts.epoch_duration
+        current = facts.epoch_at(self._reader.newest_timestamp)
         self._account_for_pruned(chain, state.proven, facts, current)
         found = next_epoch(
             chain,

@@ -60,14 +60,14 @@ class AttestationCheck:
     """Usable from any thread."""
 
     def __init__(self, facts: RollupFacts) -> None:
-        self._facts = facts
+        self.facts = facts
         #: By epoch: the block at which it was asked for, and the committee.
         self._committees: OrderedDict[int, tuple[L1Block, tuple[bytes, ...]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def refusal_of(self, endpoint: L1Endpoint, proposal: Proposal, head: L1Block) -> str | None:
         """Reason why the checkpoint is not to be stored; None if it is.  Committees are asked for at block ``head``."""
-        facts = self._facts
+        facts = self.facts
         if facts.target_committee_size == 0:
             return None
         epoch = proposal.header.slot_number // facts.epoch_duration
@@ -89,7 +89,7 @@ class AttestationCheck:
             known = self._committees.get(epoch)
         if known is not None:
             return known
-        facts = self._facts
+        facts = self.facts
         time = facts.start_of_slot(epoch * facts.epoch_duration)
         call = contract_call(facts.rollup, contracts.COMMITTEE_AT, time, block=head.number)
         answer = endpoint.answers([call])[0]
@@ -108,7 +108,7 @@ class AttestationCheck:
     def _is_hatch_open(self, endpoint: L1Endpoint, epoch: int, head: L1Block) -> bool:
         """True if the escape hatch is open; what cannot be decided counts as closed."""
         try:
-            hatch = endpoint.read(self._facts.rollup, contracts.ESCAPE_HATCH, block=head.number)[0]
+            hatch = endpoint.read(self.facts.rollup, contracts.ESCAPE_HATCH, block=head.number)[0]
             if hatch == _NO_ADDRESS:
                 return False
             return bool(endpoint.read(hatch, contracts.IS_HATCH_OPEN, epoch, block=head.number)[0])

@@ -1,4 +1,4 @@
-"""Whether the rollup that is followed is still the canonical one, by the registry on L1, read once an epoch."""
+"""Whether the rollup that is followed is still the canonical one, by the registry on L1."""
 
 from __future__ import annotations
 
@@ -23,16 +23,11 @@ class CanonicalRollup:
         self._rollup: bytes | None = None
         #: Address that the registry named last; None: not read yet, or no registry is known.
         self.address: bytes | None = None
-        self._epoch: int | None = None
 
-    def is_due(self, facts: RollupFacts, timestamp: int) -> bool:
-        """True if the registry was not read in the epoch of a time of L1."""
-        return facts.registry is not None and self._epoch != self._epoch_of(facts, timestamp)
-
-    def note(self, facts: RollupFacts, timestamp: int, address: bytes) -> None:
-        """The registry names ``address``.  A change is logged once."""
+    def note(self, facts: RollupFacts, address: bytes | None) -> None:
+        """The registry names ``address``; None: no registry is known.  A change is logged once."""
         before = self.is_canonical
-        self._rollup, self.address, self._epoch = facts.rollup, address, self._epoch_of(facts, timestamp)
+        self._rollup, self.address = facts.rollup, address
         if self.reason is not None and before is not False:
             logger.warning("rollup: not canonical any more", extra=log_facts(reason=self.reason))
         elif self.is_canonical and before is False:
@@ -53,14 +48,12 @@ class CanonicalRollup:
             f"L1 names {hex_data(self.address)}. Start a node of that rollup with another data directory"
         )
 
-    @staticmethod
-    def _epoch_of(facts: RollupFacts, timestamp: int) -> int:
-        return facts.slot_at(timestamp) // facts.epoch_duration
 
-
-def read_canonical(endpoint: L1Endpoint, registry: bytes) -> bytes:
-    """Address of the canonical rollup.  UpstreamError, DecodeError."""
-    address: bytes = endpoint.read(registry, contracts.CANONICAL_ROLLUP)[0]
+def read_canonical(endpoint: L1Endpoint, facts: RollupFacts) -> bytes | None:
+    """Address of the canonical rollup; None where no registry is known.  UpstreamError, DecodeError."""
+    if facts.registry is None:
+        return None
+    address: bytes = endpoint.read(facts.registry, contracts.CANONICAL_ROLLUP)[0]
     if not any(address):
         raise UpstreamUnavailable("the registry names no rollup")
     return address

@@ -277,7 +277,7 @@ class CheckpointDerivation:
         return found
 
     def _refusal_of(self, facts: RollupFacts, head: L1Block, proposal: Proposal) -> str | None:
-        if self._check is None:
+        if self._check is None or self._check.facts is not facts:
             self._check = AttestationCheck(facts)
         check = self._check
         if facts.target_committee_size == 0 or not self._checks_attestations():

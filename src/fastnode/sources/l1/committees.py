@@ -64,10 +64,10 @@ class Committees:
         That an epoch has none is asked again at each look until it is over, and who proposes until all are known.
         """
         self._epoch_duration = facts.epoch_duration
-        current = facts.slot_at(timestamp) // facts.epoch_duration
+        current = facts.epoch_at(timestamp)
         release = facts.release
         ahead = 2 if release is not None and release.messages.are_ahead else 1
-        newest = facts.slot_at(timestamp + ahead * facts.slot_duration) // facts.epoch_duration
+        newest = facts.epoch_at(timestamp + ahead * facts.slot_duration)
         wanted = range(newest, max(-1, newest - self._epochs), -1)
         missing = [epoch for epoch in wanted if epoch not in self._drawn or epoch in self._open]
         for epoch in missing[:EPOCHS_PER_LOOK]:

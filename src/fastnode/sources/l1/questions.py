@@ -41,6 +41,7 @@ class Question(enum.Enum):
     FEES = "fees", False, "fees are those of an earlier block"
     COMMITTEES = "committees", False, "proposers and attestations of new epochs are not known"
     SLASHER = "slasher", False, "rounds of the slasher are not known"
+    COMMITTEE_SIZE = "committee size", False, "the size of committees is the last one that was read"
     CANONICAL = "canonical rollup", False, "whether the rollup is the canonical one is not known"
 
     def __init__(self, title: str, is_primary: bool, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Facts of the rollup on L1 that never change: its contracts, its slots and epochs, its genesis.
+"""Facts of the rollup on L1: its contracts, its slots and epochs, its genesis, the size of its committees.
 
 All of them are also said by the nodes that are followed.  Both must say the same.
 """
@@ -98,6 +98,9 @@ class RollupFacts:
 
     def slot_at(self, timestamp: int) -> int:
         return max(0, timestamp - self.genesis_time) // self.slot_duration
+
+    def epoch_at(self, timestamp: int) -> int:
+        return self.slot_at(timestamp) // self.epoch_duration
 
     def start_of_slot(self, slot: int) -> int:
         return self.genesis_time + slot * self.slot_duration

@@ -18,6 +18,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from fastnode.archiver.queries import ChainView
@@ -41,7 +42,7 @@ from fastnode.sources.l1.questions import OptionalQuestions, Question
 from fastnode.sources.l1.rollup import RollupFacts, Wanted, difference, read_facts
 from fastnode.sources.l1.schedule import BlockSchedule
 from fastnode.sources.l1.state import FeeState, L1State, archives_of, outbox_roots
-from fastnode.sources.l1.terms import SlashingRounds, read_slashing_rounds
+from fastnode.sources.l1.terms import SlashingRounds, read_committee_size, read_slashing_rounds
 
 __all__ = ["L1Options", "L1Reader"]
 
@@ -133,7 +134,8 @@ class L1Reader:
         self._has_begun = False
         self._questions = OptionalQuestions()
         self._slashing: SlashingRounds | None = None
-        self._has_slashing = False
+        #: Epoch of L1 in which each question of :meth:`_look_each_epoch` was answered last.
+        self._answered_in: dict[Question, int] = {}
         #: Whether the rollup is the canonical one.
         self.canonical = CanonicalRollup()
         #: Shown in the node's status; None: the last look went well.
@@ -482,7 +484,7 @@ class L1Reader:
 
     @property
     def facts(self) -> RollupFacts | None:
-        """Facts of the rollup that never change; None before L1 has answered."""
+        """Facts of the rollup, replaced when the size of its committees changes; None before L1 has answered."""
         return self._facts
 
     def slashing_rounds(self) -> SlashingRounds | None:
@@ -565,28 +567,35 @@ class L1Reader:
         assert observer is not None
         observer.look(endpoint, self.slot_duration)
         observer.refresh_committees(endpoint)
-        facts = self._facts
-        if not self._has_slashing and facts is not None:
-            found = self._questions.ask(
-                Question.SLASHER,
-                endpoint,
-                self._others(endpoint),
-                lambda one: (read_slashing_rounds(one, facts.rollup),),
-            )
-            if found is not None:
-                self._slashing, self._has_slashing = found[0], True
-        self._look_for_canonical(endpoint, observer.newest[1])
+        self._look_each_epoch(endpoint, observer.newest[1])
 
-    def _look_for_canonical(self, endpoint: L1Endpoint, timestamp: int) -> None:
-        facts = self._facts
-        if facts is None or facts.registry is None or not self.canonical.is_due(facts, timestamp):
-            return
-        registry = facts.registry
-        found = self._questions.ask(
-            Question.CANONICAL, endpoint, self._others(endpoint), lambda one: read_canonical(one, registry)
-        )
-        if found is not None:
-            self.canonical.note(facts, timestamp, found)
+    def _look_each_epoch(self, endpoint: L1Endpoint, timestamp: int) -> None:
+        """Ask what governance can change, once an epoch; a question that is not answered is asked again sooner."""
+        facts = self._learned()
+        epoch, rollup = facts.epoch_at(timestamp), facts.rollup
+
+        def ask(question: Question, read: Callable[[L1Endpoint], T], note: Callable[[T], None]) -> None:
+            if self._answered_in.get(question) == epoch:
+                return
+            found = self._questions.ask(question, endpoint, self._others(endpoint), lambda one: (read(one),))
+            if found is not None:
+                note(found[0])
+                self._answered_in[question] = epoch
+
+        ask(Question.SLASHER, lambda one: read_slashing_rounds(one, rollup), self._note_rounds)
+        ask(Question.COMMITTEE_SIZE, lambda one: read_committee_size(one, rollup), self._note_committee_size)
+        ask(Question.CANONICAL, lambda one: read_canonical(one, facts), lambda item: self.canonical.note(facts, item))
+
+    def _note_rounds(self, rounds: SlashingRounds | None) -> None:
+        self._slashing = rounds
+
+    def _note_committee_size(self, size: int) -> None:
+        facts = self._learned()
+        before = facts.target_committee_size
+        if size != before:
+            logger.warning("rollup: committee size changed", extra=log_facts(before=before, size=size))
+            self._facts = replace(facts, target_committee_size=size)
+            self._publications = None  # it is of the facts before
 
     def _others(self, endpoint: L1Endpoint) -> Iterable[L1Endpoint]:
         return [other for other in self._client.healthy() if other is not endpoint]

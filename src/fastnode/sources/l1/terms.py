@@ -16,7 +16,7 @@ from fastnode.sources.l1 import contracts
 from fastnode.sources.l1.abi import hex_data, quantity
 from fastnode.sources.l1.endpoints import L1Endpoint, is_revert
 
-__all__ = ["CircuitValues", "SlashingRounds", "read_circuit_values", "read_slashing_rounds"]
+__all__ = ["CircuitValues", "SlashingRounds", "read_circuit_values", "read_committee_size", "read_slashing_rounds"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,12 @@ def _word(answer: object) -> bytes | None:
     return word if len(word) == _WORD_BYTES else None
 
 
+def read_committee_size(endpoint: L1Endpoint, rollup: bytes) -> int:
+    """Members of a committee, 0 if the rollup has none.  UpstreamError, DecodeError."""
+    size: int = endpoint.read(rollup, contracts.TARGET_COMMITTEE_SIZE)[0]
+    return size
+
+
 def read_slashing_rounds(endpoint: L1Endpoint, rollup: bytes) -> SlashingRounds | None:
     """Rounds of the rollup's slasher; None if it has none, or one of another form.  UpstreamError, DecodeError."""
     try:
@@ -76,6 +82,6 @@ def read_slashing_rounds(endpoint: L1Endpoint, rollup: bytes) -> SlashingRounds 
     except (UpstreamRejection, DecodeError) as error:
         if isinstance(error, UpstreamRejection) and not is_revert(error):
             raise
-        logger.info("slasher of another form", extra=log_facts(l1=endpoint.name, reason=str(error)))
+        logger.debug("slasher of another form", extra=log_facts(l1=endpoint.name, reason=str(error)))
         return None
     return SlashingRounds(size, offset) if size > 0 else None

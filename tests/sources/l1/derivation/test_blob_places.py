@@ -20,8 +20,10 @@ from tests.sources.l1.publishing import PublishingL1
 from tests.sources.made_chain import MadeChain
 
 from fastnode.errors import BlobsUnavailable
+from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import ClientLimits
 from fastnode.protocol.kzg import BLOB_BYTES
+from fastnode.sources.blobs import fetcher as fetcher_module
 from fastnode.sources.blobs.archive_api import BlobArchive
 from fastnode.sources.blobs.base import BlobAnswerTooLarge, BlobRequest, BlobSourceError, GivenBlob
 from fastnode.sources.blobs.beacon import BeaconNode
@@ -281,6 +283,48 @@ def test_an_archive_that_tells_more_than_usual_is_asked_again_and_one_that_tells
         archive.beside = "x" * (4 << 20)
         node.pass_()
         assert has(node, chain)
+
+
+# ---- sources that cannot be reached -------------------------------------------------------------
+
+
+class Scripted:
+    """A blob source that has everything, and writes down that it is asked."""
+
+    def __init__(self, name: str, asked: list[str]) -> None:
+        self.name, self._asked, self.is_away = name, asked, False
+
+    def check(self) -> None:
+        if self.is_away:
+            raise BlobSourceError("no connection", is_passing=True)
+
+    def fetch(self, request: BlobRequest) -> Iterator[GivenBlob]:
+        self._asked.append(self.name)
+        self.check()
+        yield from (GivenBlob(b"", item) for item in request.versioned_hashes)
+
+
+def test_a_source_that_cannot_be_reached_comes_last_until_a_check_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher_module, "_REACH_PATIENCE", Patience(unavailable_s=0.0))
+    asked: list[str] = []
+    first, second = Scripted("first", asked), Scripted("second", asked)
+    item = b"\1" * 32
+    request = BlobRequest(1, (item,), 1, bytes(32), 1, lambda: None, commitments={item: b""})
+    with ThreadPoolExecutor(1) as threads:
+        fetcher = BlobFetcher(BlobSources(consensus=(first, second)), threads)
+
+        def asked_in_a_fetch() -> list[str]:
+            asked.clear()
+            fetcher.fetch(request, near_tip=False)
+            threads.submit(lambda: None).result()  # behind a check in the background
+            return list(asked)
+
+        first.is_away = True
+        assert asked_in_a_fetch() == ["first", "second"]
+        assert asked_in_a_fetch() == ["second"]
+        first.is_away = False
+        assert asked_in_a_fetch() == ["second"], "the check is made meanwhile"
+        assert asked_in_a_fetch() == ["first"]
 
 
 # ---- what the node has published itself --------------------------------------------------------

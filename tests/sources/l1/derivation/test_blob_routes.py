@@ -68,8 +68,13 @@ def test_a_client_that_wants_them_joined_gets_them_joined_from_then_on(
     with deriving(tmp_path, chain, l1) as node:
         node.pass_()
         assert node.checkpoint == chain.checkpoint_count
-        before = forms(l1).count("repeated")
-        assert before <= len(BLOBS_OF_LARGE), "those that were under way"
+        assert forms(l1).count("repeated") <= len(BLOBS_OF_LARGE), "those that were under way"
+        l1.beacon.requests.clear()
+        chain.checkpoint(2)
+        publish(l1, chain.units[-1])
+        node.pass_()
+        assert node.checkpoint == chain.checkpoint_count
+        assert set(forms(l1)) == {"joined"}
         [source] = node.fetcher.describe()
         assert source["failures"] == 0
 

@@ -50,6 +50,32 @@ def test_a_provider_without_the_state_of_the_final_block_gives_new_checkpoints(
 def test_each_question_has_a_line_in_the_report(node: Deriving) -> None:
     rows = node.reader.describe()["queries"]
     assert [row["query"] for row in rows] == [question.title for question in Question]
-    optional = {"finality", "fees", "committees", "slasher", "canonical rollup"}
+    optional = {"finality", "fees", "committees", "slasher", "committee size", "canonical rollup"}
     assert {row["query"] for row in rows if not row["primary"]} == optional
     assert set(node.reader.troubles()) == {f"l1 {name}" for name in optional}
+
+
+def test_what_governance_can_change_is_read_in_each_epoch(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, caplog: pytest.LogCaptureFixture
+) -> None:
+    constants, other = chain.chain_record["l1Constants"], bytes([7]) * 20
+    epoch_s = int(constants["epochDuration"]) * int(constants["slotDuration"])
+    now = max(l1.head.timestamp, int(constants["l1GenesisTime"]))
+    l1.clock = lambda: now
+    l1.mine()
+    node.pass_()
+    assert node.reader.canonical.is_canonical
+    with l1.lock:
+        l1.committee_size, l1.canonical = 5, other
+    l1.mine()
+    node.look()
+    assert node.reader.seen()[0].target_committee_size == 0, "it is read once an epoch"
+    assert node.reader.canonical.is_canonical
+    l1.clock = lambda: now + epoch_s
+    l1.mine()
+    node.look()
+    node.look()
+    assert node.reader.seen()[0].target_committee_size == 5
+    assert node.reader.canonical.address == other
+    changes = [record.facts for record in caplog.records if record.msg == "rollup: committee size changed"]  # type: ignore[attr-defined]
+    assert changes == [{"before": 0, "size": 5}]
