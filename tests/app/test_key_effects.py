@@ -157,7 +157,3 @@ def test_a_disabled_validator_of_the_node_is_not_voted_against() -> None:
         assert own in voting._rules().never
     finally:
         voting.close()
-
-
-def test_the_table_has_the_keys_of_the_networks_nodes() -> None:
-    assert len(FOUR.keys) == 97

@@ -149,7 +149,6 @@ def test_each_setting_has_bad_values_or_any_text_is_one() -> None:
     assert without == ANY_TEXT | MADE
     kinds = {type(row.kind) for row in rows(Settings) if row.name in without}
     assert kinds <= {Text, FilePath, ArrayOf}
-    assert len(rows(Settings)) - len(without) >= 280
 
 
 @pytest.mark.parametrize(("row", "text"), NAMED, ids=lambda item: item.name if isinstance(item, Setting) else item[:20])

@@ -274,6 +274,15 @@ def test_an_attached_part_gets_the_keys_that_have_changed_and_reads_no_others(
         view["minTxsPerBlock"]
 
 
+def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
+    for name, meant in (("maxPendingTxCounts", "maxPendingTxCount"), ("mintxsperblock", "minTxsPerBlock")):
+        with pytest.raises(Reject) as refusal:
+            ConfigPatch().from_json({name: 1})
+        assert refusal.value.reason == f'has an unknown key "{name}" (did you mean {meant}?)'
+    with pytest.raises(Reject, match=r'has an unknown key "z"$'):
+        ConfigPatch().from_json({"z": 1})
+
+
 # ---- refused --------------------------------------------------------------------------------------
 
 
@@ -369,7 +378,7 @@ def test_set_config_answers_without_a_result_and_get_config_shows_the_change() -
     [
         ([], "config (parameter 1) is required"),
         ([5], "config (parameter 1) must be an object with keys of the configuration, got 5"),
-        ([{"nope": 1}], 'config (parameter 1) has an unknown key "nope"'),
+        ([{"zzz": 1}], 'config (parameter 1) has an unknown key "zzz"'),
         (
             [{"realProofs": "no"}],
             'config.realProofs (parameter 1) must be true or false, got "no"',

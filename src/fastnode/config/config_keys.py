@@ -40,6 +40,7 @@ __all__ = [
     "FOUR",
     "KEYS",
     "KEYS_BY_NAME",
+    "NO_EFFECT",
     "OFFENSES",
     "POLLING",
     "POOL",
@@ -130,6 +131,8 @@ class ConfigKey:
 
 _ROWS: Final = {setting.attribute: setting for setting in rows(Settings)}
 
+#: Begins the reason of keys that no part of this node reads.
+NO_EFFECT: Final = "has no effect: "
 #: Reason of keys that inject faults.
 FAULT: Final = "makes a node misbehave on purpose, for tests of other implementations; this node does not"
 
@@ -168,7 +171,7 @@ def _absent(name: str, attribute: str) -> ConfigKey:
     setting = _ROWS[attribute]
     assert setting.needs is not None
     assert needs.is_missing(setting.needs)
-    refusal = f"has no effect: it needs {setting.needs.text}"
+    refusal = f"{NO_EFFECT}it needs {setting.needs.text}"
     return ConfigKey(name=name, kind=setting.kind, default=setting.default, setting=setting, refusal=refusal)
 
 
@@ -308,9 +311,9 @@ KEYS: Final[tuple[ConfigKey, ...]] = (
     _live("maxPendingTxCount", "p2p_max_pending_tx_count", POOL),
 )
 
-_UNKNOWN_OFFENSE: Final = "has no effect: this node does not detect this offense"
-_OWN_TIMES: Final = "has no effect: this node computes the times of a slot itself"
-_NO_MAP: Final = "has no effect: the databases of this node have no map, and grow as needed"
+_UNKNOWN_OFFENSE: Final = NO_EFFECT + "this node does not detect this offense"
+_OWN_TIMES: Final = NO_EFFECT + "this node computes the times of a slot itself"
+_NO_MAP: Final = NO_EFFECT + "the databases of this node have no map, and grow as needed"
 _DECIMAL: Final = Number(0, 1 << 32)
 
 #: Keys that only 5.x has.
@@ -320,7 +323,7 @@ _OF_FIVE: Final[tuple[ConfigKey, ...]] = (
     _refused(
         "perBlockDAAllocationMultiplier",
         _DECIMAL,
-        "has no effect: perBlockAllocationMultiplier is for L2 gas and DA gas on this node",
+        NO_EFFECT + "perBlockAllocationMultiplier is for L2 gas and DA gas on this node",
     ),
     _refused("minBlockDuration", _DECIMAL, _OWN_TIMES),
     _refused("checkpointProposalPrepareTime", _DECIMAL, _OWN_TIMES),
@@ -334,12 +337,12 @@ _OF_FIVE: Final[tuple[ConfigKey, ...]] = (
     _fault("pauseProposingForSlots", ArrayOf(_COUNT), None),
     # slasher
     _refused(
-        "slashDataWithholdingToleranceSlots", _COUNT, "has no effect: this node does not count slots of withheld data"
+        "slashDataWithholdingToleranceSlots", _COUNT, NO_EFFECT + "this node does not count slots of withheld data"
     ),
     _refused("slashBroadcastedInvalidCheckpointProposalPenalty", Amount(), _UNKNOWN_OFFENSE, 0),
     _refused("slashAttestInvalidCheckpointProposalPenalty", Amount(), _UNKNOWN_OFFENSE, 0),
     # signing protection
-    _refused("signerCallTimeoutMs", _COUNT, "has no effect: this node has one timeout of remote signers, a setting"),
+    _refused("signerCallTimeoutMs", _COUNT, NO_EFFECT + "this node has one timeout of remote signers, a setting"),
     _refused(
         "dataDirectory",
         _ROWS["data_directory"].kind,
@@ -348,7 +351,7 @@ _OF_FIVE: Final[tuple[ConfigKey, ...]] = (
     _refused("dataStoreMapSizeKb", _COUNT, _NO_MAP, 0),
     _refused("signingProtectionMapSizeKb", _COUNT, _NO_MAP),
     _refused(
-        "allowEphemeralSigningProtection", _SWITCH, "has no effect: this node signs with a data directory only", False
+        "allowEphemeralSigningProtection", _SWITCH, NO_EFFECT + "this node signs with a data directory only", False
     ),
     # validator
     _refused("l1ChainId", _COUNT, "cannot change: it is the chain that the rollup is on"),

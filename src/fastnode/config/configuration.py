@@ -19,13 +19,16 @@ from fastnode.config.config_keys import FIVE, FOUR, KEYS_BY_NAME, ConfigKey, Key
 from fastnode.config.settings import Settings
 from fastnode.errors import ValueRefused
 from fastnode.log import log_facts
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.refusal import Reject, describe, nearest
 from fastnode.values.schemas import Schema, object_of
 from fastnode.values.value_type import NamedType, ValueType, read_member
 
 __all__ = ["ConfigPatch", "ConfigPatchOfFive", "ConfigView", "NodeConfiguration", "configuration_schema"]
 
 logger = logging.getLogger(__name__)
+
+#: Key whose value has the node's own validators too.
+_NEVER: Final = "slashValidatorsNever"
 
 #: ``apply(view, names)``: apply the new values of these keys.  Must not fail.
 Apply = Callable[["ConfigView", frozenset[str]], None]
@@ -194,7 +197,7 @@ class ConfigPatch(NamedType):
         for name, item in value.items():
             key = self.keys.keys.get(name)
             if key is None:
-                raise Reject(f"has an unknown key {describe(name)}")
+                raise Reject(f"has an unknown key {describe(name)}{nearest(name, self.keys.keys)}")
             patch[key.name] = UNSET if item is None else _read(name, key, item)
         return patch
 
@@ -214,9 +217,6 @@ class ConfigPatchOfFive(ConfigPatch):
     component = "PartialAztecNodeAdminConfigV5"
     name = "Partial<AztecNodeAdminConfigV5>"
     keys = FIVE
-
-
-_NEVER: Final = "slashValidatorsNever"
 
 
 def configuration_schema(keys: KeySet = FOUR) -> Schema:

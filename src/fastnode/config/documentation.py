@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from fastnode.config.building_settings import BUILDING
-from fastnode.config.config_keys import FAULT, FIVE, FOUR, ConfigKey
+from fastnode.config.config_keys import FAULT, FIVE, FOUR, NO_EFFECT, ConfigKey
 from fastnode.config.former_names import RENAMED
 from fastnode.config.needs import is_missing
 from fastnode.config.network_config import NETWORK_CONFIG_SETTINGS
@@ -133,8 +133,8 @@ change and is accepted.
 """
 
 _KEYS_OF_FIVE_INTRODUCTION = """\
-On a chain of release 5.x the methods are `aztecAdmin_getConfig` and `aztecAdmin_setConfig`. They do not have the keys
-{gone}; these are new or have another name:
+On a chain of release 5.x or 6.x the methods are `aztecAdmin_getConfig` and `aztecAdmin_setConfig`. They do not have the
+keys {gone}; these are new or have another name:
 
 | key | setting | a change is |
 |---|---|---|
@@ -210,7 +210,7 @@ def _effect_of(key: ConfigKey) -> str:
     if key.refusal == FAULT:
         return "refused: injects a fault"
     if key.refusal:
-        return f"refused: {key.refusal.removeprefix('has no effect: it ').removeprefix('has no effect: ')}"
+        return f"refused: {key.refusal.removeprefix(NO_EFFECT)}"
     if key.is_fixed:
         assert key.setting is not None
         return f"refused: set `{key.setting.environment[-1]}` and start the node again"

@@ -59,7 +59,7 @@ class L1Settings:
         Boolean(),
         L1,
         "Count the node as not ready (/readyz), and refuse transactions, once the registry on L1 names another rollup "
-        "as the canonical one; without it /status says so.",
+        "as the canonical one; without this setting /status reports it.",
         needs=needs.L1_READING,
     )
     l1_calls_per_second: int | None = setting(

@@ -17,7 +17,7 @@ from fastnode.config.settings import ENVIRONMENT_PREFIX, Setting, rows
 from fastnode.errors import SettingError
 from fastnode.files import system_reason
 from fastnode.records import dataclass
-from fastnode.values.refusal import Reject
+from fastnode.values.refusal import Reject, nearest
 from fastnode.values.texts import FileOrUrl
 
 __all__ = ["CONFIG_ENVIRONMENT", "Origin", "Resolved", "resolve"]
@@ -160,7 +160,7 @@ def _refuse_unknown_environment(settings: Iterable[Setting], environment: Mappin
     for name in sorted(environment):
         if name.startswith(ENVIRONMENT_PREFIX) and name not in known:
             raise SettingError(
-                f"unknown environment variable {name}{_suggestion(name, known)}; "
+                f"unknown environment variable {name}{nearest(name, known)}; "
                 f"names that begin with {ENVIRONMENT_PREFIX} are fastnode's settings"
             )
 
@@ -183,7 +183,7 @@ def _read_file(path: Path, settings: Iterable[Setting]) -> dict[str, object]:
             raise SettingError(f"{key} in {path} is not a setting any more; {advice}")
         if isinstance(value, dict):
             raise SettingError(f"unknown table [{key}] in {path}; settings stand at the top level, named as the flags")
-        raise SettingError(f"unknown setting {key!r} in {path}{_suggestion(key, known)}")
+        raise SettingError(f"unknown setting {key!r} in {path}{nearest(key, known)}")
     return document
 
 
@@ -199,7 +199,7 @@ def _misspelt_warnings(settings: Iterable[Setting], environment: Mapping[str, st
     read = shared | {row.environment for row in RENAMED}
     for name in sorted(environment):
         if "_" in name and name not in read and not name.startswith(ENVIRONMENT_PREFIX) and environment[name]:
-            meant = _suggestion(name, [other for other in shared if _begins_or_ends_alike(name, other)], _MISSPELT)
+            meant = nearest(name, [other for other in shared if _begins_or_ends_alike(name, other)], _MISSPELT)
             if meant:
                 yield f"{name} is set, and no setting is called so{meant}"
 
@@ -207,10 +207,3 @@ def _misspelt_warnings(settings: Iterable[Setting], environment: Mapping[str, st
 def _begins_or_ends_alike(name: str, other: str) -> bool:
     """Spares nearly all comparisons of whole names."""
     return abs(len(name) - len(other)) <= _MISSPELT_LENGTHS and (name[:5] == other[:5] or name[-5:] == other[-5:])
-
-
-def _suggestion(name: str, known: Iterable[str], likeness_min: float = 0.6) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=likeness_min)
-    return f" (did you mean {close[0]}?)" if close else ""

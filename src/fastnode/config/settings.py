@@ -537,7 +537,7 @@ class Settings(
         None,
         Size(0, 1 << 40),
         RPC,
-        "The same for requests and unread answers of one address or IPv6 /64, of which one alone may have more; 0: no "
+        "Memory for the requests and unread answers of one address or IPv6 /64; a single one may take more. 0: no "
         "limit. Default: 32 MB more than --rpc-max-response-size. Raise it behind a proxy.",
     )
     rpc_keep_alive_s: float = setting(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 __all__ = ["Reject", "describe", "nearest", "refuse_other_members"]
 
 #: A value quoted in an error text is cut to this many characters.
 QUOTED_LENGTH_MAX: Final = 60
+#: No name that is known is longer; what it costs to compare another one grows with its length.
+_COMPARED_LENGTH_MAX: Final = 100
 
 
 class Reject(Exception):  # noqa: N818 - a verdict, not a fault
@@ -52,10 +54,13 @@ def refuse_other_members(value: dict[str, Any], known: Collection[str], path: st
             raise Reject(f"has no member {describe(name)}, only {', '.join(known)}{nearest(name, known)}", path)
 
 
-def nearest(name: str, known: Collection[str]) -> str:
-    """The known name that a wrong one may stand for, in words to follow an error's text; empty: none is near."""
+def nearest(name: str, known: Iterable[str], likeness_min: float = 0.6) -> str:
+    """Return a suggestion to follow an error's text: the known name that is most like ``name``; empty if none is.
+
+    ``likeness_min``: from 0 to 1, as difflib counts it.  Upper and lower case are alike.
+    """
     import difflib
 
-    in_one_case = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name[:QUOTED_LENGTH_MAX].lower(), in_one_case, n=1)
+    in_one_case = {each.lower(): each for each in sorted(known)}
+    close = difflib.get_close_matches(name[:_COMPARED_LENGTH_MAX].lower(), in_one_case, n=1, cutoff=likeness_min)
     return f" (did you mean {in_one_case[close[0]]}?)" if close else ""

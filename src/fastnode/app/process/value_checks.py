@@ -1,7 +1,7 @@
-"""Checks of values that are right by themselves or wrong, and that parts of the node would find wrong when they open.
+"""Checks of settings that need nothing but their values, which parts of the node would else make when they open.
 
 They run before a start opens a port or a database, and in ``fastnode config show``.  Nothing is written, sent or
-fetched; what other nodes and the stored chain say is not known here.
+fetched: values that other nodes or the stored chain contradict are not found here.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ def check_values(settings: Settings) -> None:
 
 
 def _check_urls(settings: Settings) -> None:
-    attributes = {row.name: row for row in rows(Settings)}
-    for name in _URLS:
-        row = attributes[name]
+    by_name = {row.name: row for row in rows(Settings)}
+    for row in map(by_name.__getitem__, _URLS):
         value = getattr(settings, row.attribute)
         for text in (value,) if isinstance(value, str) else value or ():
             check_url(text, row.flag)
