@@ -139,8 +139,9 @@ def test_what_needs_an_evm_is_refused_by_name(ask: Ask) -> None:
         with pytest.raises(RpcError, match="no EVM here: attach one with --l1-rpc-url") as refused:
             ask(method, *params)
         assert refused.value.code == -32601
-    with pytest.raises(RpcError, match="block must be a number"):
-        ask("eth_getBlockByNumber", "soon", False)
+    for block in ("soon", "\u0663", "0X3"):  # the second one is a 3 in Arabic digits, which int() reads
+        with pytest.raises(RpcError, match="block must be a number"):
+            ask("eth_getBlockByNumber", block, False)
 
 
 def test_the_public_port_has_none_of_it(network: RunningNetwork) -> None:

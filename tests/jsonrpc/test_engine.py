@@ -87,7 +87,7 @@ def test_a_call_is_answered_in_the_exact_form(client: Any) -> None:
     assert reply == Reply([b'{"jsonrpc":"2.0","id":7,"result":', b"42", b"}"])
 
 
-def test_nothing_found_has_no_result_key(client: Any) -> None:
+def test_nothing_found_is_a_result_of_null(client: Any) -> None:
     assert client.send(b'{"id":7,"method":"test_nothing"}').text == b'{"jsonrpc":"2.0","id":7,"result":null}'
 
 

@@ -161,7 +161,7 @@ def test_a_trace_is_answered_for_the_page_and_what_has_none_says_why(
     assert trace("0x" + "12" * 32) == {"trace": None, "message": "No such transaction is known."}
     assert "txHash" in trace("nonsense")["message"]
     monkeypatch.setattr("fastnode.status_page.explorer.TRACE_MAX", 10)
-    assert "exceeds the limit of 10 bytes" in trace(mined_of(TOKEN))["message"]
+    assert "too large for a page: fastnode trace" in trace(mined_of(TOKEN))["message"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -54,9 +54,13 @@ def methods(
         status = sync_status() or _status_of_stored_chain(context, is_paused=is_paused())
         reason = no_transactions()
         return orjson.dumps(
-            status
-            | {"isReady": reason is None, "noTransactions": reason}
-            | {"isSampleChain": is_sample(), "fastnodeVersion": __version__}
+            {
+                **status,
+                "isReady": reason is None,
+                "noTransactions": reason,
+                "isSampleChain": is_sample(),
+                "fastnodeVersion": __version__,
+            }
         )
 
     return [

@@ -406,7 +406,7 @@ def _word(value: int | bytes) -> bytes:
 
 def _quantity(value: Any, name: str) -> int:
     try:
-        if isinstance(value, str) and value.isalnum():
+        if isinstance(value, str) and value.isascii() and value.isalnum():
             return int(value, 16 if value.startswith("0x") else 10)
         if isinstance(value, int) and value >= 0:
             return value

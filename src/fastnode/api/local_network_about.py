@@ -57,14 +57,16 @@ class About:
 
     def failure(self, context: Context, tx_hash: bytes) -> bytes | None:
         stored = self._network.notes.failure_json(tx_hash)
-        if stored is None and self._tracer is not None:
-            # It was mined before the node started.
-            traced = self._tracer.failure_of(context.view, tx_hash, context.allowance.party)
-            stored = None if traced is None else orjson.dumps(traced)
-        if stored is None:
+        failure = self._traced_failure(context, tx_hash) if stored is None else orjson.loads(stored)
+        if failure is None:
             return None
-        failure = orjson.loads(stored)
         return orjson.dumps(failure | {"functionErrorStack": self._named(failure["functionErrorStack"])})
+
+    def _traced_failure(self, context: Context, tx_hash: bytes) -> dict[str, Any] | None:
+        """Return the failure of a transaction without notes, mined before the node started, from its trace."""
+        if self._tracer is None:
+            return None
+        return self._tracer.failure_of(context.view, tx_hash, context.allowance.party)
 
     def calls(self, _context: Context, tx_hash: bytes) -> bytes | None:
         stored = self._network.notes.calls_json(tx_hash)

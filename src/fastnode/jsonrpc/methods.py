@@ -361,10 +361,12 @@ class BoundMethod:
 #: Port that answers the methods of a namespace.
 _PORTS: Final = {"node": "public", "aztec": "public", "nodeAdmin": "admin", "aztecAdmin": "admin"}
 
-#: Methods of the public port's namespaces that the admin port answers.
-_OPERATORS: Final = frozenset(
-    {"fastnode_registerArtifact", "fastnode_traceBlock", "fastnode_traceCall", "fastnode_traceTransaction"}
-)
+_TRACES: Final = ("fastnode_traceBlock", "fastnode_traceCall", "fastnode_traceTransaction")
+#: Advice for methods of the public port's namespaces that the admin port answers.
+_OPERATORS: Final = {
+    "fastnode_registerArtifact": "call the admin port",
+    **dict.fromkeys(_TRACES, "call the admin port; --public-traces lets the public port answer it"),
+}
 
 
 class MethodTable:
@@ -406,12 +408,10 @@ class MethodTable:
         namespace = name.partition("_")[0]
         if (gone := self._gone.get(name)) is not None and name not in self._by_wire_name:
             return f" (release 5.x has no such method{f': {gone.successor}' if gone.successor else ''})"
-        if name.startswith("fastnode_trace") and name in _OPERATORS:
-            return " (call the admin port; --public-traces lets the public port answer it)"
         if name in _OPERATORS:
-            return " (ask the admin port)"
+            return f" ({_OPERATORS[name]})"
         if namespace in _PORTS and namespace not in self._namespaces:
-            return f" (ask the {_PORTS[namespace]} port)"
+            return f" (call the {_PORTS[namespace]} port)"
         meant = [f"{served}_{name}" for served in self._namespaces if f"{served}_{name}" in self._by_wire_name]
         return f" (did you mean {meant[0]}?)" if meant else ""
 

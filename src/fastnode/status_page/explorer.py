@@ -28,7 +28,7 @@ from fastnode.api.lookups import block_of_tip
 from fastnode.archiver import forms
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
-from fastnode.errors import BlockPruned, DecodeError, Refused, RpcError
+from fastnode.errors import BlockPruned, DecodeError, Refused, ResponseTooLarge, RpcError
 from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
 from fastnode.kernels import encode
 from fastnode.log_index import layout
@@ -143,11 +143,12 @@ class Explorer:
         if view is None:
             raise _NoAnswer("The node has not loaded its chain yet.")
         context = Context(view, self._table.method_set, TRACE_MAX)
-        found = method.answer(context, [text])
+        try:
+            found = method.answer(context, [text])
+        except ResponseTooLarge:
+            raise _NoAnswer(f"The trace is too large for a page: fastnode trace {text} shows it.") from None
         if found is None:
             raise _NoAnswer("No such transaction is known.")
-        if len(found) > TRACE_MAX:
-            raise _NoAnswer(f"The trace has {len(found)} bytes, too many for a page: fastnode trace {text} shows it.")
         return found
 
     def block(self, view: View | None, number: int) -> bytes | None:
