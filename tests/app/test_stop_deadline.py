@@ -22,13 +22,13 @@ log.configure(level="info", as_json=True)
 async def main():
     deadline = StopDeadline(0.2)
     deadline.watch_tasks_of(asyncio.get_running_loop())
-    deadline.begin()
-    deadline.begin()
     async def waits_for_nothing():
         await asyncio.Event().wait()
     task = asyncio.create_task(waits_for_nothing(), name="late task")
-    await asyncio.to_thread(stands_here)
-def stands_here():
+    await asyncio.to_thread(stands_here, deadline)
+def stands_here(deadline):
+    deadline.begin()
+    deadline.begin()
     threading.Event().wait()
 asyncio.run(main())
 """
@@ -37,9 +37,11 @@ HELD_INTERPRETER = """
 import ctypes
 from fastnode.app.process import stop_deadline
 stop_deadline.STUCK_S = 0.2
-stop_deadline.StopDeadline(0.1).begin()
+deadline, library = stop_deadline.StopDeadline(0.1), ctypes.PyDLL(None)
+library.sleep(0)
 def holds_the_interpreter():
-    ctypes.PyDLL(None).sleep(3600)
+    deadline.begin()
+    library.sleep(3600)
 holds_the_interpreter()
 """
 
@@ -69,9 +71,10 @@ def test_a_node_that_cannot_stop_exits_with_70_and_starts_again(
 ) -> None:
     flags: tuple[object, ...] = (
         *("--data-directory", tmp_path / "data", "--chain-file", short_chain),
-        *("--shutdown-timeout-s=1", "--shutdown-grace-s=0", *(["--workers=1"] if stuck == "workers" else [])),
+        *(["--workers=1"] if stuck == "workers" else []),
     )
-    node = start_node(*flags, module=stuck_node.MODULE, STUCK=stuck, PYTHONPATH=ROOT)
+    deadline = ("--shutdown-timeout-s=1", "--shutdown-grace-s=0")
+    node = start_node(*flags, *deadline, module=stuck_node.MODULE, STUCK=stuck, PYTHONPATH=ROOT)
     node.wait_until_serving()
     assert node.stop() == os.EX_SOFTWARE
     entries = [entry for entry in node.entries() if entry["message"] == "stop timed out"]

@@ -50,7 +50,7 @@ class Follows(Protocol):
         """False: a new copy is wanted."""
 
     def after_view(self) -> None:
-        """Work that may take long, once the view is answered from."""
+        """Do work that may take long, once requests are answered from the view."""
 
     def on_facts(self, facts: Facts) -> None: ...
     def on_names(self, signatures: list[str]) -> None: ...
@@ -99,7 +99,7 @@ class Link:
         self._connection: Connection | None = None
         #: True once the primary has said something on this connection: until then it only waits to be accepted.
         self._is_heard = False
-        #: True while a copy has come and no view of it: requests are answered from the copy before.
+        #: True between a new copy and its first view: requests are answered from the copy before.
         self._awaits_view = False
         #: Marks that came meanwhile.
         self._passed_marks: list[int] = []

@@ -57,9 +57,9 @@ def check_network(settings: Settings, chain: ChainInfo) -> None:
         logger.warning("the network's configuration names another release than that of the chain", extra=extra)
 
 
-#: Differences of a local network of a release whose test accounts are not known.
-#: Memory of the requests of one address beside the largest answer.
+#: Memory of the requests of one address in addition to the largest answer.
 _ADDRESS_SPARE_BYTES: Final = 32 * MIB
+#: Differences of a local network of a release whose test accounts are not known.
 _NO_ACCOUNTS: Final = "the accounts and contracts of its test networks are not known: give fee juice with --prefund"
 
 

@@ -1,10 +1,11 @@
-"""The deadline of a stop: a process that has not ended by then says where it stands, and exits with code 70.
+"""The deadline of a stop: a process that has not ended by then logs the stacks of its threads and tasks, and exits with
+code 70.
 
     deadline = StopDeadline(30.0)
     deadline.begin()        # when the stop begins: from a signal handler too
 
-The databases are left as after a kill, which the next start expects.  It holds until the process ends, so that a thread
-that is joined while the interpreter ends counts too.
+The databases are left as after a kill, which the next start expects.  The deadline applies until the process ends: a
+thread that is joined while the interpreter ends counts too.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ __all__ = ["StopDeadline"]
 
 logger = logging.getLogger("fastnode.app.node")
 
-#: So long after the deadline C ends the process, with stacks: where a thread does not let go of the interpreter, no
-#: Python code runs, such as this module's thread.
+#: Seconds after the deadline at which ``faulthandler`` ends the process, with stacks: while a thread holds the lock of
+#: the interpreter, no Python code runs, this module's thread included.
 STUCK_S: Final = 5.0
 #: Frames of a thread or a task.
 _FRAMES_MAX: Final = 30
-#: A fact of a line of the log is not long.
+#: Facts of a log line are cut when they are long.
 _FRAMES_PER_LINE: Final = 5
 
 
@@ -45,7 +46,7 @@ class StopDeadline:
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_begun = False
-        # A lock: who releases one in a signal handler waits for nothing.
+        # A plain lock: it can be released in a signal handler without waiting.
         self._wait = threading.Lock()
         self._wait.acquire()
         threading.Thread(target=self._watch, name="stop-deadline", daemon=True).start()

@@ -21,7 +21,17 @@ _Text = TypeVar("_Text", str, str | None)
 
 
 class Condition:
-    def __init__(self, views: Views, control: SyncControl, mempool: Mempool) -> None:
+    """``is_sample``: the chain is the recording that comes with the package; ``accepts_sample``: it counts as ready."""
+
+    def __init__(
+        self,
+        views: Views,
+        control: SyncControl,
+        mempool: Mempool,
+        *,
+        is_sample: bool = False,
+        accepts_sample: bool = False,
+    ) -> None:
         self._control = control
         self._mempool = mempool
         self._views = views
@@ -29,10 +39,8 @@ class Condition:
         self.is_stopping = False
         #: While a chain file is loaded.
         self.is_importing = False
-        #: True where the chain is the recording that comes with the package.
-        self.is_sample = False
-        #: True where the operator counts the sample chain as ready.
-        self.accepts_sample = False
+        self.is_sample = is_sample
+        self._no_traffic = sample.NOT_READY if is_sample and not accepts_sample else None
         #: True while the operator wants no blocks from this node.
         self.holds_blocks = False
         self._faults: list[Callable[[], Mapping[str, str | None]]] = []
@@ -88,7 +96,7 @@ class Condition:
             is_ready=self.is_ready(),
             is_stopping=self.is_stopping,
             is_importing=self.is_importing,
-            no_traffic=sample.NOT_READY if self.is_sample and not self.accepts_sample else None,
+            no_traffic=self._no_traffic,
             faults=_asked(self._faults),
             troubles=_asked(self._troubles) | {"proofs": self._mempool.judge.fault},
             notes=self._notes(),

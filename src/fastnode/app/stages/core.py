@@ -138,8 +138,13 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     source.feed(ingestor, mempool, publication, peers.proposals)
     operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
     uploads = _uploads_of(foundation, operator)
-    condition = Condition(views, foundation.control, mempool)
-    condition.is_sample, condition.accepts_sample = foundation.is_sample, settings.accept_sample_chain
+    condition = Condition(
+        views,
+        foundation.control,
+        mempool,
+        is_sample=foundation.is_sample,
+        accepts_sample=settings.accept_sample_chain,
+    )
     condition.missing.update(untried_parts(settings, chain.release) | unknown_release(chain))
     configuration = _open_configuration(foundation, mempool)
     source.configure(configuration)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from fastnode.archiver.queries import ChainView
+from fastnode.config.config_keys import DERIVING
+from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, SettingError, StartError, UpstreamError, UpstreamRejection
 from fastnode.log import log_facts
@@ -60,7 +62,7 @@ class Derivation:
         self._reader = reader
         self._patience = patience
         #: False while checkpoints are stored whoever has attested to them.
-        self.checks_attestations: Callable[[], bool] = lambda: True
+        self._checks_attestations: Callable[[], bool] = lambda: True
         self._is_closed = threading.Event()
         self._fetcher: BlobFetcher | None = None
         #: Blobs that this node has published itself.
@@ -74,6 +76,11 @@ class Derivation:
         ):
             for url in urls or ():
                 check_url(url, flag)
+
+    def configure(self, configuration: NodeConfiguration) -> None:
+        """Follow the configuration: whether attestations to checkpoints are checked."""
+        view = configuration.attach(DERIVING)
+        self._checks_attestations = lambda: not view["skipValidateCheckpointAttestations"]
 
     def open(self, facts: RollupFacts, stored: ChainView) -> L1Source:
         """StartError when no place of blobs can be reached, no L1 node traces and one must, or none has old logs."""
@@ -98,7 +105,7 @@ class Derivation:
             self._executor,
             traces=traces,
             l1_slot_duration=l1_slot,
-            checks_attestations=lambda: self.checks_attestations(),
+            checks_attestations=lambda: self._checks_attestations(),
             log_blocks=max(1, settings.archiver_batch_size * facts.slot_duration // l1_slot),
         )
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from fastnode.app.stages.derivation import Derivation
 from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord
-from fastnode.config.config_keys import DERIVING
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import DecodeError, SettingError, SnapshotError, SnapshotUnconfirmed, StartError, UpstreamError
@@ -258,8 +257,7 @@ class DerivedChain(L1Origin):
         self._derivation.hand_on(blobs)
 
     def configure(self, configuration: NodeConfiguration) -> None:
-        view = configuration.attach(DERIVING)
-        self._derivation.checks_attestations = lambda: not view["skipValidateCheckpointAttestations"]
+        self._derivation.configure(configuration)
 
     def open_source(self, stored: ChainInfo | None, view: ChainView) -> L1Source | None:
         facts = None if stored is None else self._facts_of(stored)
