@@ -16,13 +16,17 @@ __all__ = ["FakeGcs", "fake_gcs"]
 
 
 class FakeGcs:
-    """What is stored: objects by bucket and name, and the headers that each was written with."""
+    """What is stored: objects by bucket and name, and the headers that each was written with.
+
+    ``refusal``: status and body of every answer, instead.
+    """
 
     def __init__(self, *buckets: str) -> None:
         self.buckets: dict[str, dict[str, bytes]] = {name: {} for name in buckets}
         self.headers: dict[str, dict[str, str]] = {}
         self.parts: dict[str, dict[int, bytes]] = {}
         self.url = ""
+        self.refusal: tuple[int, bytes] | None = None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -49,12 +53,21 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
+    def _refuses(self) -> bool:
+        if self.store.refusal is None:
+            return False
+        self._body()
+        self._answer(*self.store.refusal)
+        return True
+
     def _keep(self, bucket: str, name: str, content: bytes) -> None:
         self.store.buckets[bucket][name] = content
         self.store.headers[name] = {key.lower(): value for key, value in self.headers.items()}
         self._answer(200, ETag=_tag(content))
 
     def do_PUT(self) -> None:
+        if self._refuses():
+            return
         bucket, name, query = self._request()
         body = self._body()
         if bucket not in self.store.buckets:
@@ -66,6 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._keep(bucket, name, body)
 
     def do_POST(self) -> None:
+        if self._refuses():
+            return
         bucket, name, query = self._request()
         body = self._body()
         if "uploads" in query:
@@ -82,6 +97,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, f"<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>".encode())
 
     def do_GET(self) -> None:
+        if self._refuses():
+            return
         bucket, name, query = self._request()
         objects = self.store.buckets.get(bucket)
         if objects is None:

@@ -387,6 +387,18 @@ def test_a_bucket_of_google_that_is_not_there_is_one_line(gcs: FakeGcs, long_dir
     assert "\n" not in str(caught.value)
 
 
+def test_what_google_says_is_quoted_in_one_line(gcs: FakeGcs) -> None:
+    location = Location.to_read(f"gs://bucket?endpoint={gcs.url}")
+    gcs.refusal = 403, b'{\n "error": {\n  "message": "x@y does not have storage.objects.list access"}}'
+    said = "HTTP status 403: x@y does not have storage.objects.list access (check the credentials in the environment)"
+    with pytest.raises(SnapshotError) as listed:
+        location.networks()
+    assert f"cannot be listed ({said})" in str(listed.value)
+    with pytest.raises(SnapshotError) as read:
+        location.read_index(Network(1, 2, "0x" + "00" * 20))
+    assert str(read.value) == f"gs://bucket: the index cannot be read: {said}"
+
+
 # ---- snapshots of leaves ---------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ import orjson
 from fastnode.errors import SnapshotError, UpstreamError
 from fastnode.extras import LazyModule, advice_for
 from fastnode.outgoing.network import ClientLimits
+from fastnode.outgoing.object_store import StoreFailure
 from fastnode.outgoing.web_folder import WebFolder
 from fastnode.records import dataclass
 from fastnode.snapshots.allowed_places import public_form
@@ -116,7 +117,7 @@ class Location:
 
     @staticmethod
     def _unusable(text: str, error: Exception) -> SnapshotError:
-        return SnapshotError(f"the location {_shown(text)} cannot be used: {_reason(error)}")
+        return SnapshotError(f"the location {_shown(text)} cannot be used: {StoreFailure.of(error).reason}")
 
     @property
     def kept_max(self) -> int | None:
@@ -139,8 +140,9 @@ class Location:
         return [network for network in found if network is not None]
 
     def _unlisted(self, error: Exception) -> SnapshotError:
+        reason = StoreFailure.of(error).reason
         return SnapshotError(
-            f"the folders of {self.text} cannot be listed ({_reason(error)}); name the one of a network: "
+            f"the folders of {self.text} cannot be listed ({reason}); name the one of a network: "
             f".../fastnode-<L1 chain id>-<rollup version>-<rollup address>"
         )
 
@@ -235,7 +237,7 @@ class Location:
         except exceptions.NotFoundError:
             return
         except (exceptions.BaseError, OSError) as error:
-            raise SnapshotError(f"{self.text}: {name} cannot be removed: {_reason(error)}") from error
+            raise SnapshotError(f"{self.text}: {name} cannot be removed: {StoreFailure.of(error).reason}") from error
 
     def require_room(self, least: int, most: int) -> None:
         """SnapshotError unless what will be written, of between so many bytes, fits: on a disk without an end to the
@@ -278,7 +280,7 @@ class Location:
             raise self._unreadable(name, error) from error
 
     def _unreadable(self, what: str, error: Exception) -> SnapshotError:
-        return SnapshotError(f"{self.text}: {what} cannot be read: {_reason(error)}")
+        return SnapshotError(f"{self.text}: {what} cannot be read: {StoreFailure.of(error).reason}")
 
     def _put(self, path: str, content: bytes | Iterable[bytes], attributes: dict[str, str]) -> None:
         if isinstance(self.store, stores.LocalStore):
@@ -295,7 +297,7 @@ class Location:
                 max_concurrency=_PARTS_AT_A_TIME,
             )
         except (exceptions.BaseError, OSError) as error:
-            raise SnapshotError(f"{self.text}: {path} cannot be written: {_reason(error)}") from error
+            raise SnapshotError(f"{self.text}: {path} cannot be written: {StoreFailure.of(error).reason}") from error
 
 
 class _UnknownFormError(ValueError):
@@ -384,8 +386,3 @@ def _whole_if_small(chunks: Iterable[bytes]) -> bytes | Iterable[bytes]:
         if size > _PART_BYTES:
             return chain(some, rest)
     return b"".join(some)
-
-
-def _reason(error: BaseException) -> str:
-    """The first line: the rest is where in the library it happened."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

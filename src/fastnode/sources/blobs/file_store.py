@@ -11,6 +11,8 @@ Stores are folders (file://), S3, Google Cloud Storage or web servers, of which 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -19,7 +21,9 @@ import orjson
 
 from fastnode.errors import DecodeError, UpstreamError, UpstreamUnavailable
 from fastnode.extras import LazyModule, advice_for
+from fastnode.outgoing.client import BUSY
 from fastnode.outgoing.network import ClientLimits
+from fastnode.outgoing.object_store import StoreFailure
 from fastnode.outgoing.web_folder import WebFolder
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.kzg import BLOB_BYTES
@@ -39,9 +43,13 @@ __all__ = ["FileStore", "folder_of", "pack_blob", "unpack_blob"]
 _TEXT_BYTES_MAX: Final = 2 * BLOB_BYTES + 4_096
 #: Snappy never makes a text longer than by a sixth.
 _FILE_BYTES_MAX: Final = 32 + _TEXT_BYTES_MAX + _TEXT_BYTES_MAX // 6
+#: Code of a store that lacks the bucket, not a file.
+_NO_BUCKET: Final = "NoSuchBucket"
 _HEALTH_FILE: Final = ".healthcheck"
 _REQUEST_TIME: Final = "15s"
 _CONNECT_TIME: Final = "5s"
+#: The library's own retries: its usual ten hide a store that limits requests, and wait minutes for a silent one.
+_RETRIES: Final[Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}
 _WEB: Final = ClientLimits(request_time_s=15.0, connect_time_s=5.0)
 
 
@@ -61,9 +69,9 @@ class FileStore:
         except ModuleNotFoundError as error:  # first: what is named below is of that package
             raise BlobSourceError(advice_for(error) or str(error)) from error
         except (ValueError, OSError) as error:
-            raise BlobSourceError(f"it cannot be used: {_reason(error)}") from error
+            raise BlobSourceError(f"it cannot be used: {StoreFailure.of(error).reason}") from error
         except exceptions.BaseError as error:
-            raise BlobSourceError(f"it cannot be used: {_reason(error)}") from error
+            raise BlobSourceError(f"it cannot be used: {StoreFailure.of(error).reason}") from error
 
     def check(self) -> None:
         if self._read(f"{self._folder}/{_HEALTH_FILE}", 1_024) is None:
@@ -85,7 +93,7 @@ class FileStore:
                 obstore.put(self._store, path, pack_blob(blob, commitment))
                 return True
         except (exceptions.BaseError, OSError) as error:
-            raise BlobSourceError(f"it cannot be written: {_reason(error)}", is_passing=True) from error
+            raise _error_of(error, "it cannot be written: ") from error
         return False
 
     def sign_as_healthy(self) -> None:
@@ -93,7 +101,7 @@ class FileStore:
         try:
             obstore.put(self._store, f"{self._folder}/{_HEALTH_FILE}", b"ok")
         except (exceptions.BaseError, OSError) as error:
-            raise BlobSourceError(f"it cannot be written: {_reason(error)}", is_passing=True) from error
+            raise _error_of(error, "it cannot be written: ") from error
 
     def _path(self, versioned_hash: bytes) -> str:
         return f"{self._folder}/blobs/{hex_text(versioned_hash)}.data"
@@ -107,10 +115,12 @@ class FileStore:
             if answer.meta["size"] > bytes_max:
                 raise BlobSourceError(f"{path} is larger than {bytes_max} bytes")
             return bytes(answer.bytes())
-        except (exceptions.NotFoundError, FileNotFoundError):
+        except (exceptions.NotFoundError, FileNotFoundError) as error:
+            if _NO_BUCKET in str(error):
+                raise _error_of(error) from error
             return None
         except (exceptions.BaseError, OSError) as error:
-            raise BlobSourceError(_reason(error), is_passing=True) from error
+            raise _error_of(error) from error
 
 
 def _read_web(folder: WebFolder, path: str, bytes_max: int) -> bytes | None:
@@ -157,14 +167,15 @@ def _open(url: str, is_written: bool) -> Any:
     parts = urlsplit(url)
     path = unquote(parts.path).rstrip("/")
     client: Any = {"timeout": _REQUEST_TIME, "connect_timeout": _CONNECT_TIME, "allow_http": True}
+    settings: Any = {"client_options": client, "retry_config": _RETRIES}
     options = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair)
     if parts.scheme == "file" and not parts.netloc and path.startswith("/"):
         return stores.LocalStore(_folder(path, is_written))
     if parts.scheme == "s3" and parts.netloc:
         given: Any = {"endpoint": unquote(options["endpoint"])} if "endpoint" in options else {}
-        return stores.S3Store(parts.netloc, prefix=path.strip("/") or None, client_options=client, **given)
+        return stores.S3Store(parts.netloc, prefix=path.strip("/") or None, **settings, **given)
     if parts.scheme == "gs" and parts.netloc:
-        return stores.GCSStore(parts.netloc, prefix=path.strip("/") or None, client_options=client)
+        return stores.GCSStore(parts.netloc, prefix=path.strip("/") or None, **settings)
     if parts.scheme in ("http", "https") and parts.netloc and not is_written:
         if not is_http_url(url):
             raise ValueError("its host or port makes no sense")
@@ -183,6 +194,7 @@ def _folder(path: str, is_written: bool) -> str:
     return path
 
 
-def _reason(error: BaseException) -> str:
-    """The first line: the rest is where in the library it happened."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def _error_of(error: Exception, beginning: str = "") -> BlobSourceError:
+    failure = StoreFailure.of(error)
+    is_passing = failure.status is None or failure.status in BUSY or failure.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    return BlobSourceError(beginning + failure.reason, is_passing=is_passing, status=failure.status)

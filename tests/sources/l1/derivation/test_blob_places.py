@@ -114,6 +114,52 @@ def test_a_lying_object_store_gives_nothing(
         assert node.checkpoint == 0
 
 
+S3_DOCUMENT = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code><Message>User: arn:aws:iam::1:user/x is '
+    b"not authorized to perform: s3:GetObject</Message><RequestId>TX1</RequestId></Error>"
+)
+GOOGLE_DOCUMENT = b'{\n "error": {\n  "code": 403,\n  "message": "x@y does not have storage.objects.get access."}}'
+CREDENTIALS = " (check the credentials in the environment)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "body", "reason"),
+    [
+        (
+            "s3",
+            403,
+            S3_DOCUMENT,
+            "HTTP status 403: AccessDenied: User: arn:aws:iam::1:user/x is not authorized to perform: s3:GetObject"
+            + CREDENTIALS,
+        ),
+        ("gs", 403, GOOGLE_DOCUMENT, "HTTP status 403: x@y does not have storage.objects.get access." + CREDENTIALS),
+        ("gs", 401, b"<html>\nlog in", "HTTP status 401: b'<html>\\nlog in'" + CREDENTIALS),
+        ("s3", 503, b"", "HTTP status 503"),
+    ],
+)
+def test_status_and_message_of_an_object_store_are_quoted(
+    chain: MadeChain, l1: PublishingL1, server: FakeGcs, kind: str, status: int, body: bytes, reason: str
+) -> None:
+    store = FileStore(url_of(kind, server), fill(server, kind, chain, l1), "upload", is_written=True)
+    server.refusal = status, body
+    with pytest.raises(BlobSourceError) as read:
+        store.check()
+    with pytest.raises(BlobSourceError) as written:
+        store.sign_as_healthy()
+    assert str(read.value) == reason
+    assert str(written.value) == f"it cannot be written: {reason}"
+    assert read.value.status == status
+    assert read.value.is_passing is (status == 503)
+
+
+@pytest.mark.parametrize("kind", ["s3", "gs"])
+def test_a_missing_bucket_is_named(server: FakeGcs, kind: str) -> None:
+    store = FileStore(url_of(kind, server), "folder", "blob store 1")
+    del server.buckets[BUCKET]
+    with pytest.raises(BlobSourceError, match=r"^HTTP status 404: NoSuchBucket$"):
+        store.check()
+
+
 # ---- archive ----------------------------------------------------------------------------------
 
 
