@@ -105,7 +105,7 @@ class RateLimited(RpcError):
 class NodeBusy(ServerError):
     """There is no memory left in the budget of ``limit`` bytes for what a request needs; a little later there is.
 
-    ``of_address``: it is what the requests of one address may take together."""
+    ``of_address``: the budget is that of the requests of one address."""
 
     def __init__(self, limit: int, *, of_address: bool = False) -> None:
         whose, setting = ("from this address ", "-per-address") if of_address else ("", "")
@@ -248,7 +248,7 @@ class DatabaseError(FastnodeError):
 
 
 class HistoryUnavailable(DatabaseError):
-    """The state trees keep no history of the block that they are to return to."""
+    """The state trees have no history at the block to which they must return."""
 
 
 class DatabaseFull(DatabaseError):
@@ -343,7 +343,7 @@ class HaDatabaseError(StartError):
 
 
 class HaDatabaseUnreachable(HaDatabaseError):
-    """No connection to the database of duties can be made now."""
+    """No connection to the database of duties can be made; a retry may succeed."""
 
 
 class DutyError(FastnodeError):
@@ -387,7 +387,7 @@ class CallReverted(FastnodeError):
 
 
 class NotTaken(FastnodeError):
-    """L1 does not take a transaction.  ``is_certain`` False: a node that gave no answer may have it all the same."""
+    """L1 does not accept a transaction.  Without ``is_certain`` a node that gave no answer may have accepted it."""
 
     def __init__(self, message: str, *, is_certain: bool = True) -> None:
         super().__init__(message)
@@ -414,7 +414,7 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class UpstreamRateLimited(UpstreamUnavailable):
-    """It refuses calls because there were too many of them."""
+    """It rejects calls because of a rate limit."""
 
 
 class UpstreamFault(UpstreamError):
@@ -422,7 +422,7 @@ class UpstreamFault(UpstreamError):
 
 
 class UpstreamForbidden(UpstreamFault):
-    """It refuses who asks: a key is missing, wrong or used up."""
+    """It rejects the API key, which is missing, wrong or used up."""
 
 
 class OtherNetwork(UpstreamFault):
@@ -434,7 +434,7 @@ class AnswerTooLarge(UpstreamFault):
 
 
 class UpstreamRejection(UpstreamError):
-    """Its answer is a JSON-RPC error: ``code``, ``message`` and ``data`` are its own, the text is fit for one line."""
+    """Its answer is a JSON-RPC error: ``code``, ``message`` and ``data``.  The text of the exception is one line."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{one_line(message)} (code {code})")

@@ -1,6 +1,6 @@
 """Stops of nodes of every kind at random moments of their lives: how long each takes, and how it ends.
 
-    python -m tests.app.random_stops [--count 20] [--kinds chain workers ...] [--seed 1] [--jobs 2] [--keep FOLDER]
+    python -m tests.app.random_stops [--count 20] [--minutes 60] [--kinds NAME ...] [--seed 1] [--jobs 2] [--keep DIR]
 
 A stop is late after ten seconds: the node logs its stacks then, its log is kept and its name printed.  The exit status
 is 0 if no stop was late, and every node ended with 0, or by the signal if that came before the node was there to
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import random
 import shutil
 import signal
@@ -51,7 +52,6 @@ def flags_of(kind: str, world: World, directory: Path) -> list[object]:
         "chain": [*data, "--chain-file", world.chain],
         "workers": [*data, "--chain-file", world.chain, "--workers=2"],
         "local": [*data, "--local-network", "--keep-txs=10"],
-        "local workers": [*data, "--local-network", "--workers=1"],
         "ports": [*data, "--chain-file", world.chain, "--explorer-port=0", "--rpc-limits=preset:public"],
         "follower": [*data, *follows],
         "follower workers": [*data, *follows, "--workers=1"],
@@ -68,7 +68,7 @@ def flags_of(kind: str, world: World, directory: Path) -> list[object]:
 
 
 KINDS = (
-    *("sample", "chain", "workers", "local", "local workers", "ports", "follower", "follower workers"),
+    *("sample", "chain", "workers", "local", "ports", "follower", "follower workers"),
     *("publisher", "replica", "replica workers", "webhooks", "peers"),
 )
 
@@ -163,6 +163,7 @@ def world_in(folder: Path) -> Iterator[World]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20, help="stops of each kind")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no node after this time")
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
@@ -170,8 +171,13 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as text, world_in(Path(text)) as world, ThreadPoolExecutor(options.jobs) as jobs:
         tasks = [(kind, number) for number in range(options.count) for kind in options.kinds]
+        end = time.monotonic() + options.minutes * 60
         stops = []
-        for stop in jobs.map(lambda task: stop_one(*task, options.seed, world), tasks):
+        for stop in jobs.map(
+            lambda task: stop_one(*task, options.seed, world) if time.monotonic() < end else None, tasks
+        ):
+            if stop is None:
+                continue
             stops.append(stop)
             if is_bad(stop):
                 print(f"{stop.kind}: lived {stop.life_s:.2f} s, took {stop.took_s:.1f} s, code {stop.code}", flush=True)

@@ -14,7 +14,7 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from tests.power_cut.life import HISTORY_CHECKPOINTS, options
@@ -105,7 +105,7 @@ def test_a_database_that_lost_writes_goes_on_without_an_operator(
         caplog.clear()
         try:
             require_recovery(truth, directory, dice, caplog, lost)
-            _require_clean_start(directory)
+            _require_clean_start(directory, caplog)
         except Exception as error:
             raise AssertionError(f"loss {number} of {SEED} {form}: {what}: {error}") from error
         shutil.rmtree(directory)
@@ -131,19 +131,9 @@ def require_recovery(
         assert check_data(data).problems == []
 
 
-def _require_clean_start(directory: Path) -> None:
+def _require_clean_start(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What was lost is not reported again."""
-    messages: list[str] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record: Any) -> None:
-            messages.append(record.getMessage())
-
-    handler = Handler()
-    logging.getLogger("fastnode").addHandler(handler)
-    try:
-        with ChainData.open(directory, options=options()) as data:
-            data.open_ingestor(verify=False).catch_up()
-    finally:
-        logging.getLogger("fastnode").removeHandler(handler)
-    assert MESSAGE not in messages
+    caplog.clear()
+    with ChainData.open(directory, options=options()) as data:
+        data.open_ingestor(verify=False).catch_up()
+    assert MESSAGE not in caplog.messages

@@ -20,7 +20,7 @@ from fastnode.storage.database import (
 )
 from fastnode.storage.database_files import fault_of_files
 from fastnode.storage.log_length import WRITTEN_FILE, noted
-from fastnode.storage.seal import SEAL_FILE, broken_by
+from fastnode.storage.seal import SEAL_FILE, check_seal
 from fastnode.storage.table_files import damaged_tables
 
 REMEDY = "throw it away"
@@ -316,17 +316,17 @@ def test_a_database_that_is_ended_is_sealed_under_its_readers(closed: Path) -> N
 
 def test_an_open_database_is_not_sealed(closed: Path) -> None:
     assert (closed / SEAL_FILE).is_file()
-    assert broken_by(closed) is None
+    assert check_seal(closed).fault is None
     database = reopened(closed)
     assert not (closed / SEAL_FILE).exists()
     database.release()
-    assert broken_by(closed) is None
+    assert check_seal(closed).fault is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b'{"files":{"000099.log":{"bytes":1}},"crc32":1}'])
 def test_a_damaged_seal_says_nothing(closed: Path, content: bytes) -> None:
     (closed / SEAL_FILE).write_bytes(content)
-    assert broken_by(closed) is None
+    assert check_seal(closed).fault is None
     reopened(closed).release()
 
 

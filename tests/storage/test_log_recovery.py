@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import shutil
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -205,9 +208,6 @@ def test_a_recovery_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
 
 
 def test_the_note_of_an_older_version_is_read(directory: Path) -> None:
-    import struct
-    import zlib
-
     log = log_of(directory)
     facts = struct.pack(">QQ", int(log.stem), log.stat().st_size)
     (directory / WRITTEN_FILE).write_bytes(facts + struct.pack(">I", zlib.crc32(facts)))
@@ -218,3 +218,21 @@ def test_the_note_of_an_older_version_is_read(directory: Path) -> None:
     assert lost is not None
     assert (lost.log, lost.height) == (log.name, 0)
     assert require_prefix(directory) == WRITES - 1
+
+
+def test_a_loss_that_is_found_after_a_failed_write_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk took back what it had acknowledged, and then refused a write: the database is reopened while it runs."""
+    path = tmp_path / "database"
+    database = open_counted(path, create=True)
+    write(database, range(1, 5), random.Random(3))
+    records = list(log_records(log_of(path).read_bytes()))
+    os.truncate(log_of(path), records[-2].end)
+    database._failure = "cannot write"
+    with caplog.at_level(logging.WARNING, "fastnode"):
+        database.reopen()
+    (record,) = [record for record in caplog.records if record.message == MESSAGE]
+    assert record.facts["blocks_lost"] == 1  # type: ignore[attr-defined]
+    assert (database.get(b"key 3") is not None, database.get(b"key 4")) == (True, None)
+    database.release()

@@ -35,10 +35,10 @@ def dump_chain(chain: ChainView) -> bytes:
 
 
 class StateDump:
-    """The chain file that a network writes at its end; None: nothing is to be written.
+    """The chain file that a network writes when it stops; nothing is written without a file.
 
-    Another network may have been given the same file.  If it was changed since the start, it is left as it is, and the
-    chain is written beside it.
+    A file that changed since the start belongs to another network too: it is not overwritten, and the chain is written
+    to a new file in its folder.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -46,7 +46,7 @@ class StateDump:
         self._seen = _version_of(file)
 
     def write(self, chain: ChainView) -> None:
-        """Write the chain; a failure is in the log."""
+        """Write the chain.  A failure is logged."""
         file = self._file
         if file is None:
             return
@@ -60,11 +60,13 @@ class StateDump:
 
 def _version_of(file: Path | None) -> tuple[int, int, int] | None:
     """Identity of the content of a file; None if there is no file."""
+    if file is None:
+        return None
     try:
-        found = None if file is None else file.stat()
+        found = file.stat()
     except OSError:
         return None
-    return None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _write_state(chain: ChainView, file: Path) -> None:

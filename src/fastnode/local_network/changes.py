@@ -66,10 +66,10 @@ class Changes:
         self._network = network
 
     def _do(self, change: Callable[[], _T]) -> _T:
-        """Have the thread that builds blocks make a change.  One that fails leaves the clock as it was."""
-        return self._network.do(lambda: self._with_the_clock_kept(change))
+        """Make a change in the thread that builds blocks; the clock is restored if it fails."""
+        return self._network.do(lambda: self._restoring_clock(change))
 
-    def _with_the_clock_kept(self, change: Callable[[], _T]) -> _T:
+    def _restoring_clock(self, change: Callable[[], _T]) -> _T:
         clock = self._network.clock
         before = replace(clock.time)
         try:

@@ -245,8 +245,7 @@ class LocalNetwork:
                 self._control.sleep(self._idle_s())
         finally:
             self._jobs.close()
-            if self.options.dump_file is not None:
-                self._dump.write(self._ingestor.view)
+            self._dump.write(self._ingestor.view)
             self._callers.release()
 
     def faults(self) -> dict[str, str | None]:
@@ -264,7 +263,7 @@ class LocalNetwork:
         if self.on_reset is None:
             raise Refused("This network runs inside another program: it goes back by fastnode_revert only")
         check_fork(fork, self.options.fork_sources)
-        self.options = replace(self.options, dump_file=None)
+        self._dump = StateDump(None)
         self.on_reset(fork)
 
     def wake(self) -> None:

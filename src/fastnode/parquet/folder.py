@@ -215,10 +215,10 @@ class ExportFolder:
         others = sorted(item.name for item in self.path.iterdir() if item.name not in ours)
         if others and not has_manifest:
             raise ExportError(f"the folder {self.path} holds {others[0]!r} and no export; give an empty or a new one")
-        self._refuse_links()
+        self._reject_links()
 
-    def _refuse_links(self) -> None:
-        """Nothing outside of the folder is written or removed: a link in it is refused."""
+    def _reject_links(self) -> None:
+        """Reject symbolic links in the folder, so that nothing outside of it is written or removed."""
         for table in TABLES:
             folder = self.path / table.name
             for entry in (folder, *folder.glob("blocks=*"), *folder.glob("blocks=*/*")):

@@ -38,7 +38,7 @@ from fastnode.storage.damage import Damage
 from fastnode.storage.database_files import fault_of_files, is_database
 from fastnode.storage.log_length import WrittenLog
 from fastnode.storage.log_recovery import LostWrites, recover_logs
-from fastnode.storage.seal import break_seal, broken_by, has_sealed_logs, write_seal
+from fastnode.storage.seal import break_seal, check_seal, write_seal
 from fastnode.storage.torn_write import cut_torn_change, finish_creation
 
 __all__ = [
@@ -106,12 +106,12 @@ def open_leveldb(
     create: bool,
     memory: DatabaseMemory | None = None,
     remedy: str = RESTORE_OR_IMPORT,
-    on_lost: Callable[[LostWrites], None] = lambda _: None,
+    height_key: bytes = b"",
 ) -> Any:
     """Open or create the LevelDB at ``path``; every failure is a DataDirectoryError that says why.
 
-    ``remedy`` is what to do when it is damaged, for the end of that sentence.  ``on_lost`` is called when its log has
-    lost acknowledged writes, which are cut off.
+    ``remedy`` is what to do when it is damaged, for the end of that sentence.  ``height_key`` is the entry that begins
+    with the number of the newest block, a u32: blocks are named when the log has lost acknowledged writes.
     """
     memory = memory or DatabaseMemory()
     if not create and not is_database(path):
@@ -120,14 +120,13 @@ def open_leveldb(
         path.mkdir(parents=True, exist_ok=True)
         finish_creation(path)
         cut_torn_change(path)
-        fault = fault_of_files(path) or broken_by(path)
+        seal = check_seal(path)
+        fault = fault_of_files(path) or seal.fault
         if fault is not None:
             raise DataDirectoryError(f"the database {path} is damaged: {fault}; {remedy}")
-        lost = None if has_sealed_logs(path) else recover_logs(path)
+        lost = None if seal.has_same_logs else recover_logs(path)
         break_seal(path)
-        if lost is not None:
-            on_lost(lost)
-        return plyvel.DB(
+        database = plyvel.DB(
             str(path),
             create_if_missing=create,
             write_buffer_size=memory.write_buffer_bytes,
@@ -152,6 +151,9 @@ def open_leveldb(
         raise DataDirectoryError(f"cannot open the database {path}: {reason}{advice}") from error
     except OSError as error:
         raise DataDirectoryError(f"cannot use the data directory {path.parent}: {error.strerror}") from error
+    if lost is not None:
+        _report_lost(path, database, height_key, lost)
+    return database
 
 
 def free_bytes(path: Path) -> int:
@@ -217,7 +219,7 @@ class SharedDatabase:
         self._on_write: Callable[[list[tuple[bytes, bytes | None]]], None] | None = None
         #: Held while a batch is written and told of; taken only once somebody is told.
         self._writing = threading.RLock()
-        self._written = WrittenLog(path, self._height())
+        self._written = WrittenLog(path, _height_of(database, height_key))
         self.path = path
         _OPEN[id(self)] = self
         _NOT_SEALED[path] = "it is still open"
@@ -234,29 +236,9 @@ class SharedDatabase:
         height_key: bytes = b"",
     ) -> Self:
         """``open_leveldb``, shared.  ``texts``: first bytes of keys whose values are texts, which batches pack
-        (``stored_text``) and reads unpack.  ``height_key``: the entry that begins with the number of the newest block,
-        a u32."""
-        lost: list[LostWrites] = []
-        database = open_leveldb(path, create=create, memory=memory, remedy=remedy, on_lost=lost.append)
-        opened = cls(database, path, memory=memory, remedy=remedy, texts=texts, height_key=height_key)
-        if lost:
-            opened._report_lost(lost[0])
-        return opened
-
-    def _height(self) -> int:
-        """Number of the newest block in it; 0 if nobody counts."""
-        try:
-            value = self._database.get(self._height_key) if self._height_key else None
-        except plyvel.Error:  # whoever reads it next raises it
-            return 0
-        return _height_in(value) or 0
-
-    def _report_lost(self, lost: LostWrites) -> None:
-        facts: dict[str, Any] = {"database": self.path, "file": lost.log, "bytes": lost.byte_count}
-        if self._height_key:
-            height = self._height()
-            facts |= {"block": height, "blocks_lost": max(0, lost.height - height) if lost.height else None}
-        logger.warning("database recovered: its log lost acknowledged writes", extra=log_facts(**facts))
+        (``stored_text``) and reads unpack."""
+        database = open_leveldb(path, create=create, memory=memory, remedy=remedy, height_key=height_key)
+        return cls(database, path, memory=memory, remedy=remedy, texts=texts, height_key=height_key)
 
     @property
     def owners(self) -> int:
@@ -440,9 +422,11 @@ class SharedDatabase:
             return
         assert self._owners == 1, "others may be reading"
         self._database.close()
-        self._database = open_leveldb(self.path, create=False, memory=self._memory, remedy=self._remedy)
+        self._database = open_leveldb(
+            self.path, create=False, memory=self._memory, remedy=self._remedy, height_key=self._height_key
+        )
         self._written.close()
-        self._written = WrittenLog(self.path, self._height())
+        self._written = WrittenLog(self.path, _height_of(self._database, self._height_key))
         self._failure = None
 
     def require_room(self, count: int = 0) -> None:
@@ -494,6 +478,23 @@ class SharedDatabase:
         """Merge everything into sorted tables."""
         # Without bounds plyvel merges nothing.
         self._database.compact_range(start=b"\0", stop=b"\xff" * KEY_BYTES_MAX)
+
+
+def _report_lost(path: Path, database: Any, height_key: bytes, lost: LostWrites) -> None:
+    facts: dict[str, Any] = {"database": path, "file": lost.log, "bytes": lost.byte_count}
+    if height_key:
+        height = _height_of(database, height_key)
+        facts |= {"block": height, "blocks_lost": max(0, lost.height - height) if lost.height else None}
+    logger.warning("database recovered: its log lost acknowledged writes", extra=log_facts(**facts))
+
+
+def _height_of(database: Any, height_key: bytes) -> int:
+    """Number of the newest block in a LevelDB; 0 if it has none, or no entry for it."""
+    try:
+        value = database.get(height_key) if height_key else None
+    except plyvel.Error:  # the next read raises it
+        return 0
+    return _height_in(value) or 0
 
 
 def _height_in(value: bytes | None) -> int | None:

@@ -32,13 +32,12 @@ class LogRecord(NamedTuple):
 
 def log_records(content: bytes | mmap) -> Iterator[LogRecord]:
     """The whole records of a log up to the first one that is damaged or cut short."""
-    kind, header = _LAST, b""
-    for place, following in _places(content, 0):
-        before, kind = kind, content[place + 6]
-        begins = kind in (_WHOLE, _FIRST)
-        if following is None or (before in (_WHOLE, _LAST)) != begins:
+    header = b""
+    for place, following in _fragments(content):
+        if following is None:
             return
-        if begins:
+        kind = content[place + 6]
+        if kind in (_WHOLE, _FIRST):
             header = b""
         if len(header) < _BATCH_HEADER_BYTES:
             header += content[place + _HEADER_BYTES : min(following, place + _HEADER_BYTES + _BATCH_HEADER_BYTES)]
@@ -50,12 +49,11 @@ def log_records(content: bytes | mmap) -> Iterator[LogRecord]:
 
 def end_of_whole_records(content: bytes) -> int | None:
     """Place of the first record that is damaged; None if there is none, or it only ends too early."""
-    end, kind = 0, _LAST
-    for place, following in _places(content, 0):
-        before, kind = kind, content[place + 6]
-        if following is None or (before in (_WHOLE, _LAST)) != (kind in (_WHOLE, _FIRST)):
+    end = 0
+    for place, following in _fragments(content):
+        if following is None:
             return end
-        if kind in (_WHOLE, _LAST):
+        if content[place + 6] in (_WHOLE, _LAST):
             end = following
     return None
 
@@ -66,6 +64,17 @@ def short_record(content: bytes) -> bytes:
     checksum = leveldb_table.crc32c(kind_and_content)
     masked = (checksum >> 15 | checksum << 17 & 0xFFFFFFFF) + 0xA282EAD8 & 0xFFFFFFFF
     return masked.to_bytes(4, "little") + len(content).to_bytes(2, "little") + kind_and_content
+
+
+def _fragments(content: bytes | mmap) -> Iterator[tuple[int, int | None]]:
+    """As :func:`_places` from the beginning on; a fragment that does not continue its record counts as damaged."""
+    kind = _LAST
+    for place, following in _places(content, 0):
+        before, kind = kind, content[place + 6]
+        if following is None or (before in (_WHOLE, _LAST)) != (kind in (_WHOLE, _FIRST)):
+            yield place, None
+            return
+        yield place, following
 
 
 def _places(content: bytes | mmap, place: int) -> Iterator[tuple[int, int | None]]:

@@ -13,18 +13,27 @@ from __future__ import annotations
 import contextlib
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from fastnode.files import sync_path
 from fastnode.storage.database_files import DATABASE_FILE, LOG_SUFFIX, TABLE_SUFFIXES
 
-__all__ = ["SEAL_FILE", "break_seal", "broken_by", "has_sealed_logs", "write_seal"]
+__all__ = ["SEAL_FILE", "SealCheck", "break_seal", "check_seal", "write_seal"]
 
 SEAL_FILE: Final = "fastnode.seal"
 
 _CHUNK_BYTES: Final = 1 << 20
+
+
+class SealCheck(NamedTuple):
+    """The files of a closed database, compared with its seal."""
+
+    #: The change of the manifest or a table since then, as "000005.ldb is missing"; None for none, and without a seal.
+    fault: str | None
+    #: True if there is a seal and the logs are what they were.
+    has_same_logs: bool
 
 
 def write_seal(path: Path) -> None:
@@ -38,34 +47,27 @@ def write_seal(path: Path) -> None:
         raise
 
 
-def broken_by(path: Path) -> str | None:
-    """The change of the manifest or a table since the database ``path`` was sealed, as "000005.ldb is missing".
-
-    None if nothing did, if it is not sealed, and if the seal itself is not what was written.
-    """
+def check_seal(path: Path) -> SealCheck:
+    """Compare the closed database ``path`` with its seal; one that is not what was written counts as none."""
     sealed = _read_seal(path)
     if sealed is None:
-        return None
+        return SealCheck(None, has_same_logs=False)
     found = _facts(path)
-    for name, facts in sealed.items():
-        if name.endswith(LOG_SUFFIX):
-            continue
-        if name not in found:
-            return f"{name} is missing"
-        if found[name]["bytes"] != facts["bytes"]:
-            return f"{name} has {found[name]['bytes']} bytes instead of {facts['bytes']}"
-        if found[name] != facts:
-            return f"{name} is not what was written"
-    return None
+    changed = [name for name, facts in sealed.items() if found.get(name) != facts]
+    faults = [_describe_change(name, sealed[name], found.get(name)) for name in changed if not _is_log(name)]
+    return SealCheck(next(iter(faults), None), has_same_logs=not any(map(_is_log, changed)))
 
 
-def has_sealed_logs(path: Path) -> bool:
-    """True if the database ``path`` is sealed and its logs are what they were then."""
-    sealed = _read_seal(path)
-    if sealed is None:
-        return False
-    found = _facts(path)
-    return all(found.get(name) == facts for name, facts in sealed.items() if name.endswith(LOG_SUFFIX))
+def _is_log(name: str) -> bool:
+    return name.endswith(LOG_SUFFIX)
+
+
+def _describe_change(name: str, sealed: dict[str, Any], found: dict[str, Any] | None) -> str:
+    if found is None:
+        return f"{name} is missing"
+    if found["bytes"] != sealed["bytes"]:
+        return f"{name} has {found['bytes']} bytes instead of {sealed['bytes']}"
+    return f"{name} is not what was written"
 
 
 def break_seal(path: Path) -> None:
