@@ -207,6 +207,10 @@ class UnusableDirectoryError(DataDirectoryError, SettingError):
     """It is no directory, or this user may not use it."""
 
 
+class UnknownRollup(StartError):
+    """The rollup on L1 is of a release, or begins with a genesis, that is not followed here."""
+
+
 class ChainFileError(StartError):
     """A chain file cannot be read; ``line`` is 1-based."""
 

@@ -184,6 +184,28 @@ def test_a_line_now_and_then_says_what_is_awaited(
     assert start.reason() == "its databases"
 
 
+def test_a_wait_that_logs_its_changes_itself_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(start_wait, "LINE_INTERVAL_S", 0.01)
+    start, told = StartWait(), []
+    monkeypatch.setattr(start_wait, "notify", told.append)
+
+    async def run() -> None:
+        telling = asyncio.ensure_future(start.tell())
+        with start.waiting_for(lambda: "a rollup", lambda: True):
+            while len(told) < 2:
+                await asyncio.sleep(0.001)
+            assert caplog.records == []
+        while not caplog.records:
+            await asyncio.sleep(0.001)
+        telling.cancel()
+
+    with caplog.at_level(logging.INFO, "fastnode.app"):
+        asyncio.run(asyncio.wait_for(run(), 60))
+    assert told[0].endswith("STATUS=waiting for a rollup"), "a service manager is told all the same"
+
+
 def test_a_cancelled_start_interrupts_its_thread_and_waits_for_it() -> None:
     start, ended = StartWait(), []
 

@@ -28,6 +28,7 @@ if __name__ == "__main__":
         for name, value in {
             "sources.l1.source.CONTRADICTION_S": CONTRADICTION_S,
             "sources.l1.retries.PAUSE_MAX_S": BRIEF_S,
+            "app.stages.l1_origin.STANDBY_INTERVAL_S": BRIEF_S,
             "app.stages.derivation.FetchPatience": lambda: blobs,
             "app.stages.origins.OriginPatience": lambda: endpoints,
         }.items():

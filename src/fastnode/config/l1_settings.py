@@ -62,6 +62,14 @@ class L1Settings:
         "as the canonical one; without this setting /status reports it.",
         needs=needs.L1_READING,
     )
+    standby: bool = setting(
+        False,
+        Boolean(),
+        L1,
+        "With nothing stored, and a canonical rollup on L1 of a release or genesis that is not known: wait, poll the "
+        "registry once a minute, and start when it names a known rollup; without it the start ends with an error.",
+        needs=needs.STANDBY,
+    )
     l1_calls_per_second: int | None = setting(
         None,
         Integer(1, 1_000_000),

@@ -54,6 +54,7 @@ __all__ = [
     "SIGNING",
     "SIMULATOR",
     "SNAPSHOT_LOCATION",
+    "STANDBY",
     "UPSTREAM",
     "UPSTREAM_ADMIN",
     "WORKERS",
@@ -106,6 +107,10 @@ DERIVING: Final = Need(_DERIVING, lambda settings: settings.derives_from_l1)
 LEARNING_FROM_L1: Final = Need(
     f"a chain that is learned from L1 ({_DERIVING}): others say so themselves",
     lambda settings: settings.derives_from_l1,
+)
+STANDBY: Final = Need(
+    f"{_DERIVING}, without --rollup-version",
+    lambda settings: settings.derives_from_l1 and settings.rollup_version is None,
 )
 CONSENSUS_CLIENTS: Final = Need(
     "--l1-rpc-urls and --l1-consensus-host-urls",

@@ -51,11 +51,17 @@ class Interruption:
             self._actions.remove(action)
 
 
+def _never() -> bool:
+    return False
+
+
 class StartWait:
     """``what`` is set by the part of the start that waits; it follows the words "waits for"."""
 
     def __init__(self) -> None:
         self.what: Callable[[], str] = lambda: "its databases"
+        #: True while the part that waits logs each change itself, as its wait may take days.
+        self.is_quiet: Callable[[], bool] = _never
         self.interruption = Interruption()
         self._since = time.monotonic()
 
@@ -63,12 +69,13 @@ class StartWait:
         return self.what()
 
     @contextmanager
-    def waiting_for(self, what: Callable[[], str]) -> Iterator[None]:
-        before, self.what = self.what, what
+    def waiting_for(self, what: Callable[[], str], is_quiet: Callable[[], bool] = _never) -> Iterator[None]:
+        before = self.what, self.is_quiet
+        self.what, self.is_quiet = what, is_quiet
         try:
             yield
         finally:
-            self.what = before
+            self.what, self.is_quiet = before
 
     async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
         """Run what may wait for long.  When cancelled, interrupt it and return only after it has ended."""
@@ -81,9 +88,10 @@ class StartWait:
             raise
 
     async def tell(self) -> None:
-        """Log a line every ten seconds; never returns."""
+        """Log a line every ten seconds, unless the wait is quiet; never returns."""
         while True:
             await asyncio.sleep(LINE_INTERVAL_S)
             what, seconds = self.reason(), round(time.monotonic() - self._since)
-            logger.info("still starting", extra=log_facts(waiting_for=what, seconds=seconds))
+            if not self.is_quiet():
+                logger.info("still starting", extra=log_facts(waiting_for=what, seconds=seconds))
             notify(f"{_MORE_TIME}\nSTATUS=waiting for {what}".encode("ascii", "replace").decode())

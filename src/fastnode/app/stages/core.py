@@ -254,7 +254,8 @@ def _learn_chain(foundation: Foundation) -> None:
     start_wait, store, origins = foundation.start_wait, foundation.data.store, foundation.origins
     if store.has_chain or origins is None:
         return
-    with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
+    waiting = start_wait.waiting_for(origins.what_is_awaited, origins.is_standing_by)
+    with waiting, start_wait.interruption.calls(origins.interrupt):
         store.adopt_chain(*origins.learn_chain(foundation.settings.genesis))
 
 

@@ -262,7 +262,8 @@ def _asking(settings: Settings, start_wait: StartWait, bus: Bus | None, lineage:
 
     origins = Origins(settings, lambda: None, bus=bus, lineage=lineage)
     try:
-        with start_wait.waiting_for(origins.what_is_awaited), start_wait.interruption.calls(origins.interrupt):
+        waiting = start_wait.waiting_for(origins.what_is_awaited, origins.is_standing_by)
+        with waiting, start_wait.interruption.calls(origins.interrupt):
             yield origins
     finally:
         origins.close()

@@ -18,7 +18,15 @@ from fastnode.archiver.queries import ChainInfo, ChainView
 from fastnode.archiver.source import ChainRecord, GenesisRecord
 from fastnode.config.configuration import NodeConfiguration
 from fastnode.config.settings import Settings
-from fastnode.errors import DecodeError, SettingError, SnapshotError, SnapshotUnconfirmed, StartError, UpstreamError
+from fastnode.errors import (
+    DecodeError,
+    SettingError,
+    SnapshotError,
+    SnapshotUnconfirmed,
+    StartError,
+    UnknownRollup,
+    UpstreamError,
+)
 from fastnode.fees.l1 import L1FeeSource
 from fastnode.fees.sources import FeeSource
 from fastnode.log import log_facts
@@ -48,6 +56,8 @@ logger = logging.getLogger("fastnode.app")
 
 #: Interval of polls of L1 where its blocks come at no regular times, in milliseconds.
 POLLING_MS: Final = 1_000
+#: Interval of polls of the registry while a start stands by, in seconds.
+STANDBY_INTERVAL_S: Final = 60.0
 
 
 class NoL1:
@@ -56,6 +66,8 @@ class NoL1:
     reader: L1Reader | None = None
     #: True where blocks come from L1 itself.
     is_derived = False
+    #: The canonical rollup that the start waits for, to follow the words "waits for"; None: it does not stand by.
+    standby: str | None = None
 
     def reasons(self) -> str:
         """Reasons why L1 does not answer; empty for none."""
@@ -156,11 +168,7 @@ class L1Origin(NoL1):
         if facts.circuits is None:
             return None
         values, rollup = NetworkValues(*facts.circuits), f"version {facts.version} at {hex_text(facts.rollup)}"
-        try:
-            return release_of(self._settings, values, f"the rollup on L1 ({rollup})", is_rollup=self.is_derived)
-        except StartError as error:
-            advice = older_rollups(facts.chain_id, facts.registry, facts.version) if self.is_derived else ""
-            raise StartError(f"{error}{advice}") from None
+        return release_of(self._settings, values, f"the rollup on L1 ({rollup})", is_rollup=self.is_derived)
 
     def begin(self, stored: Callable[[], ChainView]) -> None:
         self.reader.begin(stored)
@@ -228,15 +236,44 @@ class DerivedChain(L1Origin):
         self._derivation = Derivation(settings, network, self.reader, patience, directory)
 
     def learn_chain(self, genesis_file: Path | None) -> tuple[ChainRecord, GenesisRecord] | None:
-        """Learn the chain of the rollup that the settings name; no other node is asked."""
-        settings, l1 = self._settings, self.reader
+        """Learn the chain of the rollup that the settings name; no other node is asked.
+
+        UnknownRollup for one that is not followed; with ``--standby`` the next canonical one is waited for instead.
+        """
+        settings = self._settings
         if settings.registry_address is None:
             raise SettingError(
                 "which rollup on L1? give its registry with --registry-address (REGISTRY_CONTRACT_ADDRESS)"
             )
         registry = bytes.fromhex(settings.registry_address.removeprefix("0x"))
         wanted = Wanted(chain_id=settings.l1_chain_id, version=settings.rollup_version, registry=registry, rollup=None)
-        facts = l1.learn(wanted)
+        facts = self.reader.learn(wanted)
+        while True:
+            try:
+                chain = self._chain_of(facts, genesis_file)
+            except UnknownRollup as error:
+                facts = self._stand_by(facts, error)
+                continue
+            if self.standby is not None:
+                self.standby = None
+                logger.info("standby: a known rollup is canonical", extra=_facts_to_log(facts))
+            return chain
+
+    def _stand_by(self, facts: RollupFacts, error: UnknownRollup) -> RollupFacts:
+        """Read the rollup again a minute later; raises the error, with advice, where that is not wanted."""
+        reason = f"{error}{older_rollups(facts.chain_id, facts.registry, facts.version)}"
+        if self._settings.rollup_version is not None:
+            raise UnknownRollup(reason)
+        if not self._settings.standby:
+            raise UnknownRollup(f"{reason}; --standby waits until a known rollup is the canonical one")
+        before = self.standby
+        self.standby = f"a known rollup to become the canonical one on L1 (--standby), polled once a minute: {reason}"
+        if self.standby != before:
+            logger.warning("standby: the canonical rollup is unknown", extra=_facts_to_log(facts, reason=reason))
+        return self.reader.learn_again(STANDBY_INTERVAL_S)
+
+    def _chain_of(self, facts: RollupFacts, genesis_file: Path | None) -> tuple[ChainRecord, GenesisRecord]:
+        settings, l1 = self._settings, self.reader
         release = self.release(facts)
         addresses = l1.run(lambda endpoint: read_addresses(endpoint, facts))
         constants = {"ethereumSlotDuration": USUAL_SLOT_S} | l1.constants(facts)
@@ -270,6 +307,10 @@ class DerivedChain(L1Origin):
     def close(self) -> None:
         super().close()
         self._derivation.close()
+
+
+def _facts_to_log(facts: RollupFacts, **more: object) -> dict[str, Any]:
+    return log_facts(version=facts.version, rollup=hex_text(facts.rollup), **more)
 
 
 def open_l1(settings: Settings, network: Network, patience: Patience, grace_s: float, directory: Path | None) -> NoL1:

@@ -206,9 +206,15 @@ class Origins:
 
     def what_is_awaited(self) -> str:
         """To follow the words "waits for"."""
+        if self._on_l1.standby is not None:
+            return self._on_l1.standby
         reasons = "; ".join(filter(None, (self.upstreams.reasons(), self._on_l1.reasons())))
         who = "an upstream" if self.upstreams.all else "L1"
         return who + (f": {reasons}" if reasons else "")
+
+    def is_standing_by(self) -> bool:
+        """True while the canonical rollup is not one that is followed, and another one is waited for."""
+        return self._on_l1.standby is not None
 
     def learn_chain(
         self, genesis_file: Path | None = None, l1_constants: dict[str, Any] | None = None

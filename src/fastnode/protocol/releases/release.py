@@ -8,7 +8,7 @@ A record is JSON::
     served                 whether nodes of it are followed, are peers, and are handed transactions
     derived                whether a node derives it from L1 and answers what is read of it
     networks               networks that run it, by name: chain of L1 (l1ChainId) and registry on it (registryAddress);
-                           rollups: earlier ones of that registry, release by version
+                           rollups: earlier ones of that registry, release by version; date: of what is said of them
     phasedReceiptsBefore   receipts of lower versions say which part of a transaction reverted
     verifiers              published verifier programs: SHA-256 by version and platform
     separators             before the two children of nodes of trees (node, nullifierNode, publicDataNode), and of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastnode.archiver.source import ChainRecord, GenesisRecord
-from fastnode.errors import SettingError, StartError, UpstreamRejection
+from fastnode.errors import SettingError, StartError, UnknownRollup, UpstreamRejection
 from fastnode.protocol.fields import hex_text
 from fastnode.protocol.releases import Release, shipped_contracts
 from fastnode.sources.chain_file import ChainFileSource, bundled_chain
@@ -78,7 +78,7 @@ def chain_of_l1(
     """Chain and genesis of the rollup.  ``release``: None: that of the chain that comes with the package; ``version``:
     that the node goes by; None: the usual one of the release.
 
-    ``funding``: of the genesis, where no file has it.  StartError when it is unknown, SettingError for a version of
+    ``funding``: of the genesis, where no file has it.  UnknownRollup when it is unknown, SettingError for a version of
     another release.
     """
     if genesis_file is not None:
@@ -110,7 +110,7 @@ def chain_of_l1(
         if genesis.archive_root == facts.genesis_archive_root:
             return ChainRecord(node_info, l1_constants), genesis
         tried.append(f"{hex_text(genesis.archive_root)} ({name})")
-    raise StartError(
+    raise UnknownRollup(
         f"the genesis of the rollup on L1 is none of the known ones: its archive root is "
         f"{hex_text(facts.genesis_archive_root)}, known are {', '.join(tried)}; {MORE_FUNDING}"
     )

@@ -177,6 +177,13 @@ class L1Reader:
                     raise StartError(f"L1 cannot be read: {error}") from error
             self._looks.rest(self._client.seconds_until_usable())
 
+    def learn_again(self, pause_s: float) -> RollupFacts:
+        """As :meth:`learn`, after a pause: the registry may name another rollup by then."""
+        assert self._wanted is not None
+        self._looks.rest(pause_s)
+        self._facts = None
+        return self.learn(self._wanted)
+
     def constants(self, facts: RollupFacts) -> dict[str, Any]:
         """The facts as ``l1Constants`` of a chain; the length of L1's slots only if the operator gave it."""
         duration = self._options.slot_duration

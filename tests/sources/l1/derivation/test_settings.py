@@ -21,6 +21,7 @@ from fastnode.cli.start import start as start_command
 from fastnode.config.idle_settings import KEPT
 from fastnode.config.settings import Settings, rows
 from fastnode.errors import SettingError, StartError
+from fastnode.protocol.releases import FOUR
 from fastnode.sources.blobs.file_store import FileStore, folder_of
 from fastnode.sources.l1.proposals import CHECKPOINT_PROPOSED
 
@@ -136,6 +137,22 @@ def test_registry_address(start: Start) -> None:
 def test_rollup_version(start: Start, chain: MadeChain, l1: PublishingL1) -> None:
     assert_refused(start, StartError, "has no rollup of version 7 on L1", rollup_version="7")
     with start(rollup_version=str(l1.version)) as node:
+        wait_for(node, chain)
+
+
+def test_standby(start: Start, chain: MadeChain, l1: PublishingL1, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry is polled until its rollup is known."""
+    monkeypatch.setattr("fastnode.app.stages.l1_origin.STANDBY_INTERVAL_S", 0.01)
+    l1.circuits = (b"\x0e" * 32, b"\x0f" * 32)
+    assert_refused(start, StartError, "no record here .* --standby waits until a known rollup is the canonical one")
+
+    def upgrade(method: str, _parameters: Any, result: Any) -> Any:
+        if method == "eth_getStorageAt" and l1.requests.count(method) > 8:
+            l1.circuits = FOUR.roots
+        return result
+
+    l1.tamper = upgrade
+    with start(standby="true") as node:
         wait_for(node, chain)
 
 
