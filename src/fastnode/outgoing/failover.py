@@ -26,7 +26,7 @@ from fastnode.loop import Setbacks
 from fastnode.outgoing.client import ClientLimits, Reply, RpcCall, RpcClient
 from fastnode.outgoing.health import EndpointHealth, EndpointState, Patience
 from fastnode.outgoing.network import Network
-from fastnode.outgoing.provider_limits import ProviderLimits, is_rate_refusal
+from fastnode.outgoing.provider_limits import ProviderLimits
 from fastnode.values.urls import without_secrets
 
 __all__ = ["Endpoint", "Failover", "begin_probe"]
@@ -97,12 +97,12 @@ class Endpoint:
             limits.refuse_rate(sent_at, count, error.retry_after_s)
             raise
         except UpstreamRejection as error:
-            if not is_rate_refusal(error, calls[0][0] if len(calls) == 1 else ""):
+            if not limits.is_rate_refusal(error, calls[0] if len(calls) == 1 else None):
                 raise
             limits.refuse_rate(sent_at, count)
             raise UpstreamRateLimited(f"it limits requests: {error.message}") from error
         pairs = zip(calls, reply.answers, strict=True)
-        refused = [answer for (method, _), answer in pairs if is_rate_refusal(answer, method)]
+        refused = [answer for call, answer in pairs if limits.is_rate_refusal(answer, call)]
         if refused:
             limits.refuse_rate(sent_at, min(count, len(refused)))
             if len(refused) == len(calls):

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fastnode.errors import UpstreamError, UpstreamRejection
@@ -54,7 +54,7 @@ HELD_MAX_S: Final = 5.0
 #: Seconds for which the times of calls are remembered: an answer may take so long.
 _REMEMBERED_S: Final = 60.0
 
-#: "Limit exceeded": of calls, or of what one log query asks for.
+#: "Limit exceeded": of calls, or of what one log query asks for (see :meth:`ProviderLimits.is_rate_refusal`).
 _EXCEEDED: Final = -32005
 _LOG_QUERY: Final = "eth_getLogs"
 _RATE_CODES: Final = frozenset({429, _EXCEEDED, -32016, -32029, -32097})
@@ -162,6 +162,8 @@ class ProviderLimits:
         self._rate = LearnedLimit(calls_per_second or _UNLIMITED, clock)
         self._batch = LearnedLimit(batch_calls or BATCH_CALLS_MAX, clock)
         self._log_blocks = LearnedLimit(LOG_BLOCKS_MAX, clock)
+        #: Blocks of the largest log query that was answered since one was refused.
+        self._log_blocks_granted = 1
         #: Until when the provider has asked to be left alone.
         self._held_until = 0.0
         self._reduced_at = -WINDOW_S
@@ -196,6 +198,22 @@ class ProviderLimits:
             if count > rate:
                 return sent_at + _SPACING_S
         return at
+
+    def is_rate_refusal(self, answer: object, call: tuple[str, Sequence[Any]] | None) -> bool:
+        """:func:`is_rate_refusal` of a single call, None for a batch as a whole.
+
+        A log query may be refused by a code that is also that of too many blocks: it means the rate of calls if as many
+        blocks were granted before.
+        """
+        if call is None:
+            return is_rate_refusal(answer)
+        method, parameters = call
+        if is_rate_refusal(answer, method):
+            return True
+        if method != _LOG_QUERY or not is_rate_refusal(answer):
+            return False
+        blocks = _blocks_of(parameters)
+        return blocks is not None and blocks <= self._log_blocks_granted
 
     def refuse_rate(self, sent_at: float, count: int, retry_after_s: float | None = None) -> None:
         """``count`` calls sent at ``sent_at`` (monotonic) were refused because of those before them."""
@@ -244,12 +262,19 @@ class ProviderLimits:
     def grant_log_blocks(self, count: int) -> None:
         """A log query over ``count`` blocks was answered."""
         with self._lock:
+            self._log_blocks_granted = max(self._log_blocks_granted, count)
             self._log_blocks.grant(count)
 
     def refuse_log_blocks(self, refused: int, granted: int) -> None:
         """A query over ``refused`` blocks was refused, one over ``granted`` of them answered."""
         with self._lock:
+            self._log_blocks_granted = granted
             self._log_blocks.refuse(refused, granted)
+
+    def doubt_log_blocks(self) -> None:
+        """A log query was refused again and again: the provider may grant fewer blocks than before."""
+        with self._lock:
+            self._log_blocks_granted = 1
 
     # ---- for people ------------------------------------------------------------------------------
 
@@ -262,6 +287,15 @@ class ProviderLimits:
             "logBlocks": self.log_blocks if self._log_blocks.is_learned else None,
             "refusedCalls": self.refused_count,
         }
+
+
+def _blocks_of(parameters: Sequence[Any]) -> int | None:
+    """Blocks of a log query; None where it names them otherwise than by numbers."""
+    try:
+        query = parameters[0]
+        return int(query["toBlock"], 16) - int(query["fromBlock"], 16) + 1
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
 
 
 def named_in(error: UpstreamError, refused: float) -> int | None:

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from tests.conftest import PATIENCE_S
 from tests.sources.l1.scripted_l1 import ScriptedL1, scripted_l1
+from tests.sources.scripted_upstream import RejectionError
 
-from fastnode.errors import UpstreamError, UpstreamUnavailable
+from fastnode.errors import UpstreamError, UpstreamRateLimited, UpstreamUnavailable
 from fastnode.outgoing.client import ClientLimits
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
 from fastnode.sources.l1.endpoints import L1Client, L1Endpoint, block_call
+from fastnode.sources.l1.log_ranges import LogRanges
 
 NODE_INFO = {
     "l1ChainId": 31337,
@@ -132,8 +134,6 @@ def test_a_batch_that_is_too_large_is_cut(network: Network, first: ScriptedL1) -
 
 
 def _rejecting(code: int, message: str) -> Callable[[str, list[Any], Any], Any]:
-    from tests.sources.scripted_upstream import RejectionError
-
     def tamper(_method: str, _parameters: list[Any], _result: Any) -> Any:
         raise RejectionError(code, message)
 
@@ -153,6 +153,35 @@ def test_a_node_that_limits_requests_is_left_alone_for_a_while(
     with pytest.raises(UpstreamUnavailable, match=re.escape(message)):
         client.all[0].block("latest")
     assert "it limits requests" in client.reasons()
+
+
+def test_log_queries_as_large_as_granted_ones_stay_so_large_when_calls_are_limited(
+    network: Network, first: ScriptedL1
+) -> None:
+    """The provider refuses too many blocks and too many calls by the same code and the same words."""
+    first.mine(200)
+    spans: list[int] = []
+    blocks_max, too_fast = 50, {3, 5, 6}
+
+    def refuse(method: str, parameters: list[Any], result: Any) -> Any:
+        if method == "eth_getLogs":
+            spans.append(int(parameters[0]["toBlock"], 16) - int(parameters[0]["fromBlock"], 16) + 1)
+            if spans[-1] > blocks_max or len(spans) in too_fast:
+                raise RejectionError(-32005, "limit exceeded")
+        return result
+
+    def read() -> int:
+        return [last for last, _ in LogRanges(bytes(20), "0x01").read(endpoint, 1, 200)][-1]
+
+    first.tamper = refuse
+    endpoint = _client(network, first).all[0]
+    assert read() == 200
+    assert spans[:7] == [200, 100, 50, 25, 25, 25, 25]
+    blocks_max = 5
+    with pytest.raises(UpstreamRateLimited):
+        read()
+    assert read() == 200
+    assert endpoint.provider_limits.log_blocks in (3, 4, 5)
 
 
 def test_retry_after_is_obeyed(network: Network, first: ScriptedL1) -> None:

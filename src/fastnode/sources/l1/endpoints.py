@@ -18,7 +18,7 @@ from fastnode.outgoing.client import ClientLimits, Reply, RpcCall
 from fastnode.outgoing.failover import Endpoint, Failover, begin_probe
 from fastnode.outgoing.health import Patience
 from fastnode.outgoing.network import Network
-from fastnode.outgoing.provider_limits import HELD_MAX_S, ProviderLimits, is_rate_refusal, named_in
+from fastnode.outgoing.provider_limits import HELD_MAX_S, ProviderLimits, named_in
 from fastnode.records import dataclass
 from fastnode.sources.l1.abi import ADDRESS_BYTES, Argument, Function, from_quantity, hex_data, quantity, words_of
 
@@ -106,6 +106,8 @@ class L1Endpoint(Endpoint):
             except UpstreamRateLimited as error:
                 refusals += 1
                 is_hopeless = len(part) == 1 and refusals >= _RATE_REFUSALS_MAX
+                if is_hopeless:
+                    self.provider_limits.doubt_log_blocks()
                 if is_hopeless or (error.retry_after_s or 0.0) > HELD_MAX_S:
                     self.on_error(error)
                     raise
@@ -130,7 +132,7 @@ class L1Endpoint(Endpoint):
             too_large, part_max = 0, len(calls)
             for index, answer in zip(part, reply.answers, strict=True):
                 answers[index] = answer
-            refused = [index for index in part if is_rate_refusal(answers[index], calls[index][0])]
+            refused = [index for index in part if self.provider_limits.is_rate_refusal(answers[index], calls[index])]
             pending = refused + pending[len(part) :]
             refusals = 0 if len(refused) < len(part) else refusals
         return answers
