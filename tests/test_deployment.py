@@ -293,6 +293,13 @@ def test_a_pod_of_the_chart_has_no_token_of_the_cluster() -> None:
     assert pod_of(rendered(values_of("values.yaml")))["automountServiceAccountToken"] is False
 
 
+def test_a_pod_of_the_chart_starts_the_image_of_a_digest() -> None:
+    digest = f"sha256:{'1f' * 32}"
+    values = values_of("values.yaml", image={"tag": "2", "digest": digest})
+    assert value_errors(values) == []
+    assert container_of(rendered(values))["image"] == f"fastnode:2@{digest}"
+
+
 def test_the_charts_objects_belong_together() -> None:
     objects = rendered(values_of("values.yaml", environment={"SVC_METHOD_SET": "release"}))
     expected = {("StatefulSet", "a"), ("Service", "a"), ("Service", "a-metrics"), ("NetworkPolicy", "a")}
@@ -423,6 +430,7 @@ def test_the_values_are_as_their_schema_says() -> None:
     [
         ({"replica": 2}, "$"),
         ({"replicas": "2"}, "$.replicas"),
+        ({"image": {"digest": "1f"}}, "$.image.digest"),
         ({"workers": "all"}, "$.workers"),
         ({"service": {"port": 70_000}}, "$.service.port"),
         ({"upstreamUrl": "node:8080"}, "$.upstreamUrl"),
