@@ -103,6 +103,7 @@ def test_the_ports_are_open_while_the_first_upstream_is_awaited(
     assert reason in error["message"]
     assert "127.0.0.1" not in error["message"]
     require_one_envelope(listening["port"], question)
+    require_a_page(listening["port"], listening["admin_port"])
     upstream.start()
     try:
         node.wait_until_serving()
@@ -110,6 +111,54 @@ def test_the_ports_are_open_while_the_first_upstream_is_awaited(
         assert ask(node.port, "/livez")[0] == 200
         assert "result" in node.call("node_getBlockNumber")
         assert node.stop() == 0
+    finally:
+        upstream.stop()
+
+
+def require_a_page(port: int, admin_port: int) -> None:
+    """A browser gets a page at the admin port, every other client the error."""
+    for path in ("/", "/aztec/"):
+        status, page, headers = ask(admin_port, path, Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+        assert (status, headers["Content-Type"], headers["Retry-After"]) == (503, "text/html; charset=utf-8", "1")
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "Stage 2 of 4" in page
+        assert "Waiting for an upstream: upstream 1 is unavailable: cannot connect" in page
+        assert 'http-equiv="refresh"' in page
+    style = ask(admin_port, "/status-page/page.css")
+    assert (style[0], style[2]["Content-Type"].partition(";")[0]) == (200, "text/css")
+    for other in (ask(admin_port, "/"), ask(port, "/", Accept="text/html"), ask(admin_port, "/", b"{}")):
+        assert other[0] == 503
+        assert "error" in json.loads(other[1])
+
+
+def test_a_fork_reports_how_much_is_copied(start_node: Start, chain: MadeChain) -> None:
+    for _ in range(3):
+        chain.checkpoint(1)
+    upstream, is_asked, is_free = ScriptedUpstream(chain), threading.Event(), threading.Event()
+    upstream.answers["node_getBlockNumber"] = lambda _: len(chain.blocks)
+    upstream.start()
+
+    def respond(handler: Any, body: bytes) -> None:
+        if b"node_getCheckpoints" in body:
+            is_asked.set()
+            is_free.wait(PATIENCE_S)
+        with urllib.request.urlopen(urllib.request.Request(upstream.url, body)) as response:
+            answer(handler, response.read())
+
+    try:
+        with HttpStandIn(respond) as proxy:
+            node = start_node("--local-network", "--no-test-accounts", "--fork-from", proxy.url)
+            try:
+                assert is_asked.wait(PATIENCE_S)
+                port = node.wait_for_line("listening")["admin_port"]
+                page = ask(port, "/", Accept="text/html")[1]
+            finally:
+                is_free.set()
+            shown = f"Waiting for the copy of {proxy.url}: block 0 of 4 is stored"
+            assert shown in page
+            assert '<progress max="4" value="0">' in page
+            node.wait_until_serving()
+            assert node.stop() == 0
     finally:
         upstream.stop()
 

@@ -25,6 +25,7 @@ from fastnode.records import dataclass
 from fastnode.sources.chain_export import stored_records
 from fastnode.sources.chain_file import ChainFileSource
 from fastnode.storage.data_directory import DataDirectory
+from fastnode.values.urls import without_secrets
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -47,7 +48,14 @@ class ForkedChain:
 
     chain: ChainRecord
     genesis: GenesisRecord
+    #: The source as it is shown: no secrets of a URL.
+    name: str
     _source: _FileOrDirectory | _Node
+
+    @property
+    def newest(self) -> int | None:
+        """Newest block of the source, as far as it is known."""
+        return self._source.newest
 
     def copy_into(self, ingestor: Ingestor, newest: int | None) -> int:
         """Take over the checkpoints up to block ``newest``, or all; returns the newest block.
@@ -75,7 +83,7 @@ class _FileOrDirectory:
 
     def __init__(self, records: Iterable[Record], newest: int | None) -> None:
         self._records = records
-        self._newest = newest
+        self.newest = newest
         self._seen = 0
 
     def records(self, _ingestor: Ingestor) -> Iterator[Record]:
@@ -85,7 +93,7 @@ class _FileOrDirectory:
             yield record
 
     def has_block(self, number: int) -> bool:
-        return number <= max(self._seen, self._newest or 0)
+        return number <= max(self._seen, self.newest or 0)
 
 
 class _Node:
@@ -101,9 +109,10 @@ class _Node:
         try:
             upstream.identify()
             self.chain, self.genesis = learn_chain(upstream)
-            (self._tip,) = upstream.ask([("node_getBlockNumber", [])]).answers
+            (tip,) = upstream.ask([("node_getBlockNumber", [])]).answers
         except UpstreamError as error:
             raise StartError(f"--fork-from {url}: {error}") from error
+        self.newest = tip if isinstance(tip, int) else None
         threads = stack.enter_context(ThreadPoolExecutor(FETCHING_THREADS, thread_name_prefix="fork"))
         self._source = UpstreamSource(upstream, threads)
 
@@ -111,7 +120,7 @@ class _Node:
         yield from self._source.records(lambda: ingestor.view)
 
     def has_block(self, number: int) -> bool:
-        return isinstance(self._tip, int) and number <= self._tip
+        return self.newest is not None and number <= self.newest
 
 
 @contextmanager
@@ -120,12 +129,13 @@ def open_fork(source: str) -> Iterator[ForkedChain]:
     with ExitStack() as stack:
         if source.startswith(("http://", "https://")):
             node = _Node(source, stack)
-            yield ForkedChain(_without_proofs(node.chain), node.genesis, node)
+            yield ForkedChain(_without_proofs(node.chain), node.genesis, without_secrets(source), node)
         elif (path := Path(source)).is_dir():
             yield _of_directory(path, stack)
         else:
             file = stack.enter_context(ChainFileSource(path))
-            yield ForkedChain(_without_proofs(file.chain), file.genesis, _FileOrDirectory(file.records(), None))
+            records = _FileOrDirectory(file.records(), None)
+            yield ForkedChain(_without_proofs(file.chain), file.genesis, source, records)
 
 
 def check_fork(fork: Fork, allowed: Sequence[str]) -> None:
@@ -157,7 +167,7 @@ def _of_directory(path: Path, stack: ExitStack) -> ForkedChain:
         raise SettingError(f"--fork-from {path}: the data directory holds no chain yet")
     chain = ChainRecord.from_json(orjson.loads(stored))
     records = _FileOrDirectory(stored_records(view, 1), view.tip_number)
-    return ForkedChain(_without_proofs(chain), store.load_genesis(), records)
+    return ForkedChain(_without_proofs(chain), store.load_genesis(), str(path), records)
 
 
 def _without_proofs(chain: ChainRecord) -> ChainRecord:

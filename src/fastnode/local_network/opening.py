@@ -111,6 +111,23 @@ class BeginningChain:
         """None when there is no L1."""
         return None if self._l1 is None else self._l1.attach(chain)
 
+    def progress(self, ingestor: Ingestor) -> tuple[int, int] | None:
+        """Newest block of the copy and of its source, while :meth:`set_up` makes one; from any thread."""
+        if self._fork is None:
+            return None
+        newest = self._settings.fork_block_number or self._fork.newest
+        return None if newest is None else (ingestor.view.tip_number, newest)
+
+    def what_is_awaited(self, ingestor: Ingestor) -> str:
+        """Work of :meth:`set_up` at present; from any thread."""
+        if self._fork is not None:
+            progress = self.progress(ingestor)
+            of_all = "" if progress is None else f" of {progress[1]}"
+            return f"the copy of {self._fork.name}: block {ingestor.view.tip_number}{of_all} is stored"
+        if self._file is not None:
+            return f"the chain file {self._file}: block {ingestor.view.tip_number} is stored"
+        return "the first blocks of the local network"
+
     def set_up(self, network: LocalNetwork, ingestor: Ingestor) -> None:
         """Bring the trees up to the chain, and a new chain to its first blocks."""
         ingestor.catch_up()

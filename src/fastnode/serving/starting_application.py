@@ -3,6 +3,7 @@
 GET /livez            200
 GET /readyz, /status  503 with what the start waits for
 POST                  503 with an error for each call, in the envelope that its result will have; 204 for notifications
+GET of a page         503 with a page for browsers, on a port that has one
 everything else       503 with a JSON-RPC error
 
 Each 503 has Retry-After.
@@ -23,7 +24,7 @@ from fastnode.jsonrpc.engine import Engine
 from fastnode.jsonrpc.json_text import error_text, error_value
 from fastnode.jsonrpc.methods import Context, MethodTable
 from fastnode.kernels import calls
-from fastnode.serving.application import RpcApplication
+from fastnode.serving.application import Pages, RpcApplication
 
 __all__ = ["StartingApplication"]
 
@@ -36,7 +37,7 @@ _RETRY: Final = header_fields(("Retry-After", "1"))
 class StartingApplication:
     """``reason`` says what the start waits for; ``path_prefix`` is a path under which the probes are found too.
 
-    ``headers`` are in every answer.
+    ``headers`` are in every answer.  ``pages`` answer browsers.
     """
 
     guard = None
@@ -47,7 +48,9 @@ class StartingApplication:
         path_prefix: str = "",
         headers: Callable[[], Sequence[tuple[str, str]]] = lambda: (),
         limits: Limits | None = None,
+        pages: Pages | None = None,
     ) -> None:
+        self._pages = pages
         self._headers = headers
         self._reason = reason
         self._prefix = path_prefix.encode("ascii")
@@ -57,6 +60,10 @@ class StartingApplication:
         path = b"/" + request.target.partition(b"?")[0].removeprefix(self._prefix).strip(b"/")
         if path in PROBE_PATHS and request.method in (b"GET", b"HEAD"):
             return self._on_probe(path, request.headers)
+        if self._pages is not None and request.method in (b"GET", b"HEAD"):
+            page = self._pages.on_get(path, request.target, request.headers)
+            if isinstance(page, Response):
+                return page._replace(fields=page.fields + header_fields(*self._headers()))
         if request.method == b"POST":
             # Any path: it may have an API key, whose file is not read yet.
             response = self._rpc.on_call(request.headers, request.body, None, allowance)

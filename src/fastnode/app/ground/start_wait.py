@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from fastnode.app.ground.service_manager import notify
 from fastnode.log import log_facts
+from fastnode.status_page.starting import StartReport
 
 __all__ = ["Interruption", "StartWait"]
 
@@ -22,6 +23,14 @@ T = TypeVar("T")
 LINE_INTERVAL_S: Final = 10.0
 #: A service manager gives up on a start that does not ask for more time.
 _MORE_TIME: Final = f"EXTEND_TIMEOUT_USEC={int(3 * LINE_INTERVAL_S * 1e6)}"
+
+
+#: How much of how much is done; None: that is unknown.
+Progress: TypeAlias = Callable[[], tuple[int, int] | None]
+
+
+def _unknown() -> None:
+    return None
 
 
 class Interruption:
@@ -56,26 +65,40 @@ def _never() -> bool:
 
 
 class StartWait:
-    """``what`` is set by the part of the start that waits; it follows the words "waits for"."""
+    """``what`` is set by the part of the start that waits; it follows the words "waits for".
+
+    ``stage`` counts the stages that are complete, ``progress`` is how much of how much the part that waits has done.
+    """
 
     def __init__(self) -> None:
         self.what: Callable[[], str] = lambda: "its databases"
         #: True while the part that waits logs each change itself, as its wait may take days.
         self.is_quiet: Callable[[], bool] = _never
+        self.progress: Progress = _unknown
+        self.stage = 0
         self.interruption = Interruption()
         self._since = time.monotonic()
 
     def reason(self) -> str:
         return self.what()
 
+    def report(self) -> StartReport:
+        """State of the start for people."""
+        return StartReport(self.stage, self.reason(), self._seconds(), self.progress())
+
+    def _seconds(self) -> int:
+        return round(time.monotonic() - self._since)
+
     @contextmanager
-    def waiting_for(self, what: Callable[[], str], is_quiet: Callable[[], bool] = _never) -> Iterator[None]:
-        before = self.what, self.is_quiet
-        self.what, self.is_quiet = what, is_quiet
+    def waiting_for(
+        self, what: Callable[[], str], is_quiet: Callable[[], bool] = _never, progress: Progress = _unknown
+    ) -> Iterator[None]:
+        before = self.what, self.is_quiet, self.progress
+        self.what, self.is_quiet, self.progress = what, is_quiet, progress
         try:
             yield
         finally:
-            self.what, self.is_quiet = before
+            self.what, self.is_quiet, self.progress = before
 
     async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
         """Run what may wait for long.  When cancelled, interrupt it and return only after it has ended."""
@@ -91,7 +114,7 @@ class StartWait:
         """Log a line every ten seconds, unless the wait is quiet; never returns."""
         while True:
             await asyncio.sleep(LINE_INTERVAL_S)
-            what, seconds = self.reason(), round(time.monotonic() - self._since)
+            what, seconds = self.reason(), self._seconds()
             if not self.is_quiet():
                 logger.info("still starting", extra=log_facts(waiting_for=what, seconds=seconds))
             notify(f"{_MORE_TIME}\nSTATUS=waiting for {what}".encode("ascii", "replace").decode())

@@ -66,9 +66,12 @@ class Node:
         stack = AsyncExitStack()
         try:
             foundation = await open_node(settings, start_wait, stack, seat or OwnSeat(), resetting)
+            start_wait.stage += 1
             core = await join_network(foundation, stack)
+            start_wait.stage += 1
             reset = ResetRequest.of(core)
             equipment = await equip(core, hooks)
+            start_wait.stage += 1
             service = await serve(equipment, stack)
         except BaseException:
             await stack.aclose()

@@ -211,8 +211,9 @@ def _begin_local_network(foundation: Foundation, stack: AsyncExitStack) -> Begin
 
     resources = ExitStack()
     stack.callback(resources.close)
-    settings = _with_snapshot(foundation, resources)
-    return BeginningChain(settings, foundation.data.store, foundation.data.directory.path, resources)
+    with foundation.start_wait.waiting_for(lambda: "the chain to begin with"):
+        settings = _with_snapshot(foundation, resources)
+        return BeginningChain(settings, foundation.data.store, foundation.data.directory.path, resources)
 
 
 def _with_snapshot(foundation: Foundation, stack: ExitStack) -> Settings:
@@ -244,7 +245,9 @@ def _open_local_network(
     network = open_network(
         foundation.settings, ingestor, data.state, data.directory.path, foundation.control, l1, mempool
     )
-    beginning.set_up(network, ingestor)
+    work, progress = (lambda: beginning.what_is_awaited(ingestor)), (lambda: beginning.progress(ingestor))
+    with foundation.start_wait.waiting_for(work, progress=progress):
+        beginning.set_up(network, ingestor)
     foundation.resetting.finish(data.directory)
     return network
 

@@ -37,6 +37,7 @@ from fastnode.serving.version_headers import OWN_VERSION
 from fastnode.snapshots.allowed_places import below_named
 from fastnode.sources.sync_control import SyncControl
 from fastnode.status_page.log_tail import LogTail
+from fastnode.status_page.starting import StartingPage
 from fastnode.storage.data_directory import DataDirectory, require_reachable
 from fastnode.values.lineage import Lineage
 from fastnode.values.urls import without_secrets
@@ -159,12 +160,16 @@ async def _open_ports(
     settings: Settings, start_wait: StartWait, lineage: Lineage, stack: AsyncExitStack, seat: OwnSeat | PrimarySeat
 ) -> Ports:
     limits = replace(limits_of(settings), connections_max=_STARTING_CONNECTIONS_MAX)
-    application = StartingApplication(
-        start_wait.reason, settings.api_prefix, lambda: [OWN_VERSION, lineage.header], limits
-    )
+
+    def application(page: StartingPage | None) -> StartingApplication:
+        return StartingApplication(
+            start_wait.reason, settings.api_prefix, lambda: [OWN_VERSION, lineage.header], limits, page
+        )
+
+    page = StartingPage(start_wait.report)
     ports = Ports(
-        HttpServer(application, host=settings.host, port=settings.port, limits=limits),
-        HttpServer(application, host=settings.admin_host, port=settings.admin_port, limits=limits),
+        HttpServer(application(None), host=settings.host, port=settings.port, limits=limits),
+        HttpServer(application(page), host=settings.admin_host, port=settings.admin_port, limits=limits),
     )
     await seat.open(ports.public, lambda: listen(ports.public, settings.port))
     stack.push_async_callback(ports.public.stop, grace_seconds=0.0)
