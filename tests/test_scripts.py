@@ -60,9 +60,11 @@ class Project:
         path.write_text(STAND_IN.format(version=version, record=self.record, works=int(not works)))
         path.chmod(0o755)
 
-    def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, script: str, *arguments: str, shell: str = "bash", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.bin / "bash", self.root / "scripts" / script, *arguments],
+            [self.bin / shell, self.root / "scripts" / script, *arguments],
             cwd=self.root,
             env={"PATH": str(self.bin), "HOME": str(self.root), **environment},
             capture_output=True,
@@ -100,6 +102,12 @@ def test_every_script_is_valid_bash() -> None:
 def test_every_script_can_be_executed() -> None:
     for script in (*(PROJECT / "scripts").iterdir(), PROJECT / ".ci" / "run"):
         assert os.access(script, os.X_OK) or script.suffix in (".sh", ".py"), script.name
+
+
+def test_a_script_that_is_given_to_sh_runs_in_bash(project: Project) -> None:
+    """Where sh is another shell, such as dash."""
+    result = project.run("run", shell="sh")
+    assert (result.returncode, result.stderr) == (1, project.run("run").stderr)
 
 
 # ---- a Python is found ---------------------------------------------------------------------------------------

@@ -53,6 +53,11 @@ def test_blocks_of_l1_are_the_slots_of_the_chain(network: RunningNetwork, ask: A
     assert ask("eth_getBlockByNumber", "0xffffffff", False) is None
 
 
+def test_the_public_port_names_the_port_of_l1_where_its_methods_are_called(network: RunningNetwork) -> None:
+    with pytest.raises(RpcError, match=f"a method of L1: call the L1 port, {network.l1_clock_url}"):
+        network.call("eth_chainId")
+
+
 def test_a_warp_on_l1_is_one_of_the_network(network: RunningNetwork, ask: Ask) -> None:
     timestamp = int(ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 5_000
     ask("evm_setNextBlockTimestamp", timestamp)

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,10 @@ class Forker:
             text=True,
         )
 
-    def run(self, words: Sequence[str], environment: Mapping[str, str], directory: Path) -> Iterator[str]:
-        """The lines that the command says; one whose lines are not all wanted is killed."""
+    def run(
+        self, words: Sequence[str], environment: Mapping[str, str], directory: Path
+    ) -> Generator[str, None, int | None]:
+        """The lines that the command prints, and its exit code; one whose lines are not all wanted is killed."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -56,6 +58,7 @@ class Forker:
             while not (line := stdout.readline()).startswith(END):
                 assert line, "the process that forks has ended"
                 yield line
+            return int(line.removeprefix(END))
         finally:
             timer.cancel()
             while line and not line.startswith(END):

@@ -26,18 +26,25 @@ PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
 PATIENCE_S = 120
 
 
+#: Names of the running node, and of the server that is none, in a row's command.
+OF_SERVERS = re.compile(r"\$\{?(NODE|ADMIN|KEY|WEB|DATA)\b")
+
+
 class Row(NamedTuple):
     mistake: str
     command: str
     words: tuple[str, ...]
+    #: Exit code; None: the command may go on, or its code is not fastnode's.
+    code: int | None
 
 
 def rows() -> list[Row]:
     found = []
     for line in PAGE.read_text().splitlines():
-        cells = re.fullmatch(r"\| (.+?) \| `(.+)` \| (`.+`) \|", line)
+        cells = re.fullmatch(r"\| (.+?) \| `(.+)` \| (`.+`) \|(?: (\d*) ?\|)?", line)
         if cells is not None:
-            found.append(Row(cells[1], cells[2], tuple(re.findall(r"`([^`]+)`", cells[3]))))
+            words = tuple(re.findall(r"`([^`]+)`", cells[3]))
+            found.append(Row(cells[1], cells[2], words, int(cells[4]) if cells[4] else None))
     return found
 
 
@@ -47,25 +54,29 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of the rows: a node that serves the sample chain, and a server that is none."""
-    folder = tmp_path_factory.mktemp("mistakes")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of the rows."""
+    programs = tmp_path_factory.mktemp("mistakes") / "bin"
+    programs.mkdir()
+    (programs / "fastnode").write_text(f'#!/bin/sh\nexec {sys.executable} -m fastnode "$@"\n')
+    (programs / "fastnode").chmod(0o755)
+    return clean_environment() | {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "FREE": "--port 0 --admin-port 0",
+        # Root may write everywhere, unless it has no capabilities.
+        "UNPRIVILEGED": "setpriv --bounding-set=-all" if os.geteuid() == 0 else "",
+    }
+
+
+@pytest.fixture(scope="module")
+def servers(shell: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The same with a node that serves the sample chain, and a server that is none."""
+    folder = tmp_path_factory.mktemp("servers")
     web = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder_of_pages(folder)))
     )
     threading.Thread(target=web.serve_forever, daemon=True).start()
-    programs = folder / "bin"
-    programs.mkdir()
-    (programs / "fastnode").write_text(f'#!/bin/sh\nexec {sys.executable} -m fastnode "$@"\n')
-    (programs / "fastnode").chmod(0o755)
-    environment = clean_environment() | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "DATA": str(folder / "data"),
-        "FREE": "--port 0 --admin-port 0",
-        "WEB": f"http://127.0.0.1:{web.server_port}",
-        # Root may write everywhere, unless it has no capabilities.
-        "UNPRIVILEGED": "setpriv --bounding-set=-all" if os.geteuid() == 0 else "",
-    }
+    environment = shell | {"DATA": str(folder / "data"), "WEB": f"http://127.0.0.1:{web.server_port}"}
     command = ["fastnode", "start", "--node", *("--port", "0", "--admin-port", "0", "--data-directory")]
     with (
         (folder / "log").open("w") as log,
@@ -123,15 +134,14 @@ def words_of(command: str, shell: dict[str, str]) -> tuple[str, dict[str, str], 
     return before, dict(word.split("=", 1) for word in words[:at]), words[at + 1 :]
 
 
-def lines_of(command: str, shell: dict[str, str], directory: Path, forker: Forker) -> Generator[str, None, None]:
-    """What a command says, until it ends or has said enough."""
+def lines_of(command: str, shell: dict[str, str], directory: Path, forker: Forker) -> Generator[str, None, int | None]:
+    """What a command says, until it ends or has said enough, and its exit code."""
     parts = words_of(command, shell)
     if parts is not None:
         before, names, words = parts
         if before:
             subprocess.run(["bash", "-c", before], cwd=directory, env=shell, timeout=PATIENCE_S, check=True)
-        yield from forker.run(words, shell | names, directory)
-        return
+        return (yield from forker.run(words, shell | names, directory))
     with subprocess.Popen(
         ["bash", "-c", command],
         cwd=directory,
@@ -147,22 +157,30 @@ def lines_of(command: str, shell: dict[str, str], directory: Path, forker: Forke
         try:
             assert process.stdout is not None
             yield from process.stdout
+            return process.wait(PATIENCE_S)
         finally:
             timer.cancel()
             end(process)
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.mistake)
-def test_a_mistake_is_told_with_what_to_do(row: Row, shell: dict[str, str], tmp_path: Path, forker: Forker) -> None:
+def test_a_mistake_is_told_with_what_to_do(
+    row: Row, shell: dict[str, str], request: pytest.FixtureRequest, tmp_path: Path, forker: Forker
+) -> None:
     """Until all words are there, or the command ends."""
+    if OF_SERVERS.search(row.command):
+        shell = request.getfixturevalue("servers")
     if "setpriv" in shell["UNPRIVILEGED"] and "$UNPRIVILEGED" in row.command and shutil.which("setpriv") is None:
         pytest.skip("setpriv is not here")
-    said = ""
+    said, code = "", None
     with contextlib.closing(lines_of(row.command, shell, tmp_path, forker)) as lines:
-        for line in lines:
-            said += line
-            if all(word in said for word in row.words):
+        while row.code is not None or not said or any(word not in said for word in row.words):
+            try:
+                said += next(lines)
+            except StopIteration as end_of_lines:
+                code = end_of_lines.value
                 break
+    assert row.code in (None, code), said
     assert [word for word in row.words if word not in said] == [], said
     assert "Traceback" not in said
     assert "internal error" not in said

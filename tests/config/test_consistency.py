@@ -24,6 +24,19 @@ def test_the_defaults_make_sense() -> None:
 
 
 @pytest.mark.parametrize(
+    "settings",
+    [
+        {"port": 0, "admin_port": 0, "metrics_port": 0},
+        {"host": "10.0.0.1", "admin_port": 8080},
+        {"l1_clock_port": 8080},
+        {"p2p_port": 8080},
+    ],
+)
+def test_servers_on_other_addresses_and_servers_that_are_off_may_have_one_port(settings: dict[str, Any]) -> None:
+    check_settings(Settings(**settings))
+
+
+@pytest.mark.parametrize(
     ("settings", "line"),
     [
         ({"prover_node": True}, "--prover-node: proofs are sent to L1, so the chain must be read there"),
@@ -41,6 +54,11 @@ def test_the_defaults_make_sense() -> None:
             {"slash_min_penalty_percentage": 3},
             "SLASH_MIN_PENALTY_PERCENTAGE is above SLASH_MAX_PENALTY_PERCENTAGE",
         ),
+        ({"port": 9464}, "--port and --metrics-port are both 9464"),
+        ({"host": "0.0.0.0", "admin_port": 8080}, "--port and --admin-port are both 8080"),
+        ({"explorer_port": 8080}, "--port and --explorer-port are both 8080"),
+        ({"local_network": True, "l1_clock_port": 8880}, "--admin-port and --l1-clock-port are both 8880"),
+        ({"local_network": True, "mining": False, "block_time_s": 1.5}, "--block-time 1.5 builds blocks by itself"),
         ({"network": "alpha"}, "--network alpha: give the network's configuration with --network-config"),
     ],
 )

@@ -137,6 +137,29 @@ def test_environment_names_of_others_are_left_alone() -> None:
     assert resolved(environment={"PORT": "1", "HOME": "/", "MY_SVC_PORT": "x"}).values == Settings()
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("DATA_DIR", "DATA_DIRECTORY"),
+        ("FASTNODE_PORT", "SVC_PORT"),
+        ("FASTNODE_DATA_DIR", "SVC_DATA_DIRECTORY"),
+        ("FASTNODE_CONFIG", "SVC_CONFIG"),
+        ("AZTEC_ADMIN_PORT", "SVC_ADMIN_PORT"),
+    ],
+)
+def test_a_name_that_is_cut_short_or_has_another_prefix_brings_a_warning(name: str, meant: str) -> None:
+    found = resolved(environment={name: "9"})
+    assert found.values == Settings()
+    assert found.warnings == (f"{name} is set, and no setting is called so (did you mean {meant}?)",)
+
+
+@pytest.mark.parametrize(
+    "name", ["FASTNODE_URL", "FASTNODE_API_KEY", "FASTNODE_DEBUG", "LOG_LE", "DATA_DIRS_X", "MY_DIR"]
+)
+def test_names_of_other_programs_bring_no_warning(name: str) -> None:
+    assert resolved(environment={name: "9"}).warnings == ()
+
+
 def test_the_name_of_the_settings_file_is_a_known_environment_name() -> None:
     assert resolved(environment={"SVC_CONFIG": "node.toml"}).values == Settings()
 

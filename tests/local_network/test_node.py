@@ -87,6 +87,11 @@ def test_tools_for_l1_find_their_methods(network: RunningNetwork) -> None:
     assert network.block_number == 5
 
 
+def test_a_method_of_l1_at_the_public_port_is_answered_with_where_it_is(network: RunningNetwork) -> None:
+    with pytest.raises(RpcError, match="no L1 port; --l1-clock-port PORT opens one"):
+        network.call("eth_chainId")
+
+
 def test_state_can_be_dumped_and_loaded(network: RunningNetwork) -> None:
     network.mine(2)
     state = network.call("anvil_dumpState")

@@ -149,7 +149,8 @@ def test_what_is_not_json_and_does_not_say_so_is_415(connection: Connection) -> 
     for content_type in ("text/plain", "text/json-ish", "application/jsonp", "multipart/form-data"):
         answer = connection.ask(post(b"a=1&b=2", f"Content-Type: {content_type}"))
         assert answer.status == 415
-        assert answer.json["error"]["code"] == -32600
+        assert answer.json["error"]["code"] == -32700
+        assert "line 1 column 1" in answer.json["error"]["message"]
     answer = connection.ask(post(b"a=1&b=2"))
     assert (answer.status, answer.json["error"]["code"]) == (200, -32700)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
@@ -19,6 +20,7 @@ from typing import Final, NoReturn, TextIO, cast
 import click
 
 from fastnode import __version__
+from fastnode.cli.advice import advice_for_command, advice_for_extra_word, advice_for_option, similar_options
 from fastnode.cli.output import fail, say
 from fastnode.errors import FastnodeError, StartError
 
@@ -37,11 +39,14 @@ _WORDS: Final = "fastnode.words"
 
 #: Dashes that text programs make of two hyphens: an en dash, an em dash.
 _DASHES: Final = "\u2013\u2014"
+#: In click's message about an argument too many, or several.
+_EXTRA_WORD: Final = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
 _SWITCH_VALUES: Final = frozenset({"true", "false", "yes", "no", "on", "off", "0", "1"})
 
 #: Module of each command in this package, and its name there.  Only the command that is called is imported.
 _PLACES: Final = {
     "start": ("start", "start"),
+    "local-network": ("start", "local_network"),
     "import": ("chain", "import_chain"),
     "export": ("chain", "export_chain"),
     "status": ("status", "status"),
@@ -90,6 +95,14 @@ class _Root(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = tuple(args)
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        advice = None if not args or args[0] in self.commands else advice_for_command(args[0])
+        if advice is not None:
+            raise click.UsageError(f"No such command {args[0]!r}: {advice}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -171,15 +184,20 @@ def _usage_message(error: click.UsageError) -> str:
         if advice is not None:
             return f"{error.option_name} is not a setting any more; {advice}"
         message = f"no such option {error.option_name}"
-        if error.possibilities:
-            message += f"; did you mean {' or '.join(sorted(error.possibilities))}?"
+        meant = similar_options(error.option_name, error.possibilities or ())
+        advice = advice_for_option(error.option_name, error.ctx)
+        if advice is not None:
+            message += f": {advice}"
+        elif meant:
+            message += f"; did you mean {' or '.join(meant)}?"
     else:
-        message = error.format_message().rstrip(".") + _advice_for_words(error.ctx)
+        message = error.format_message().rstrip(".")
+        message += _advice_for_words(message, error.ctx)
     command = error.ctx.command_path if error.ctx is not None else "fastnode"
     return f"{message} (see {command} --help)"
 
 
-def _advice_for_words(context: click.Context | None) -> str:
+def _advice_for_words(message: str, context: click.Context | None) -> str:
     """Advice for words that were meant as options or their values; empty if there is none."""
     words: tuple[str, ...] = context.meta.get(_WORDS, ()) if context else ()
     for word in words:
@@ -190,7 +208,8 @@ def _advice_for_words(context: click.Context | None) -> str:
     for name, word in pairwise(words):
         if name in switches and word.lower() in _SWITCH_VALUES:
             return f"; {name} is a switch: it takes no value"
-    return ""
+    extra = _EXTRA_WORD.search(message)
+    return "" if extra is None else advice_for_extra_word(extra[1], context)
 
 
 def _shown(error: Exception) -> str:

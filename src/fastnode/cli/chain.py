@@ -8,7 +8,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -19,6 +19,8 @@ from fastnode.config.resolve import Resolved
 from fastnode.config.settings import CHECK, EXPORT, IMPORT, Settings
 from fastnode.errors import ExportError, SettingError
 from fastnode.extras import advice_if_missing
+from fastnode.values.refusal import Reject
+from fastnode.values.texts import refuse_url
 
 if TYPE_CHECKING:
     from fastnode.parquet.export import TablesSummary
@@ -39,13 +41,27 @@ def prepare(resolved: Resolved[Settings]) -> tuple[Settings, Path]:
     return settings, settings.data_directory
 
 
+class LocalPath(click.Path):
+    """A path on this machine; a URL is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            refuse_url(str(value))
+        except Reject as refusal:
+            self.fail(refusal.reason, param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _in_blocks(advance: Advance) -> Callable[[int, int], None]:
     """``advance`` for work that counts blocks."""
     return lambda done, total: advance(done, total, f"{done} of {total} blocks")
 
 
 @click.command("import", short_help="Load a chain file into a data directory.", cls=LoggingCommand)
-@click.argument("file", type=click.Path(path_type=Path, readable=False))
+@click.argument("file", type=LocalPath())
 @with_settings(IMPORT)
 def import_chain(resolved: Resolved[Settings], file: Path) -> None:
     """Load the chain file FILE into a data directory, verifying every block.
@@ -83,7 +99,7 @@ class _Words(NamedTuple):
 
 
 @click.command("export", short_help="Write the stored chain to a chain file, or as tables.", cls=LoggingCommand)
-@click.argument("target", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path, readable=False))
+@click.argument("target", metavar="FILE|DIRECTORY", type=LocalPath())
 @click.option(
     "--format",
     "form",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastnode.errors import StartError, UpstreamFault, UpstreamUnavailable
 from fastnode.values.urls import is_http_url
@@ -97,7 +98,8 @@ def _request(url: str, body: bytes | None, headers: dict[str, str], timeout: flo
                 else network.post(url, body, limits, headers)
             )
     except UpstreamUnavailable as error:
-        raise StartError(f"no answer from {url}: {error}; is the node running?") from error
+        port = "" if urlsplit(url).port else "; without a port that is the port of web servers, a node has another one"
+        raise StartError(f"no answer from {url}: {error}; is the node running?{port}") from error
     except UpstreamFault as error:
         raise StartError(f"no answer from {url}: {error}") from error
     return answer.body, answer.status

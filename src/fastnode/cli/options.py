@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -24,6 +24,8 @@ __all__ = ["LoggingCommand", "SettingsCommand", "with_settings"]
 
 #: The setting that makes the lines of the log JSON.
 _LOG_JSON: Final = next(row for row in rows(Settings) if row.name == "log-json")
+
+_NONE_FIXED: Final[Mapping[str, str]] = {}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -157,18 +159,25 @@ def _short_name(group: str) -> str:
     return group.strip().lower().replace(" ", "-")
 
 
-def with_settings(*commands: str, environment: Mapping[str, str] = os.environ) -> Callable[[Command], Command]:
+def with_settings(
+    *commands: str,
+    environment: Mapping[str, str] = os.environ,
+    fixed: Mapping[str, str] = _NONE_FIXED,
+    everyday: Collection[str] = EVERYDAY,
+) -> Callable[[Command], Command]:
     """Gives a click command the options of the settings that any of ``commands`` takes.
 
-    The command receives them as its first argument, a ``Resolved[Settings]``.
+    The command receives them as its first argument, a ``Resolved[Settings]``.  ``fixed`` settings have the value that
+    is given here, as if it were that of their flag, and no option.  The first help shows the ``everyday`` ones.
     """
 
     def decorate(function: Command) -> Command:
-        taken = [setting for setting in rows(Settings) if set(setting.commands) & set(commands)]
+        known = [setting for setting in rows(Settings) if setting.name not in fixed]
+        taken = [setting for setting in known if set(setting.commands) & set(commands)]
 
         @wraps(function)
         def with_resolved_settings(config: str | None, **arguments: Any) -> Any:
-            flags: dict[str, str] = {}
+            flags = dict(fixed)
             for setting in taken:
                 value = arguments.pop(setting.attribute)
                 if isinstance(value, tuple):  # a flag that may be repeated
@@ -185,7 +194,7 @@ def with_settings(*commands: str, environment: Mapping[str, str] = os.environ) -
             help=f"Settings file (TOML).  [env: {CONFIG_ENVIRONMENT}]",
         )(decorated)
         for setting in reversed(taken):
-            decorated = _option(setting)(decorated)
+            decorated = _option(setting, setting.name in everyday)(decorated)
         return decorated  # type: ignore[no-any-return]
 
     return decorate
@@ -202,7 +211,7 @@ def _resolve(flags: dict[str, str], config: str | None, environment: Mapping[str
     return resolved
 
 
-def _option(setting: Setting) -> Callable[[Any], Any]:
+def _option(setting: Setting, is_everyday: bool) -> Callable[[Any], Any]:
     is_kept = is_missing(setting.needs)
     facts = [] if setting.needs is None else [f"{'no effect: ' if is_kept else ''}needs {setting.needs.text}"]
     facts.append(f"env: {', '.join(setting.environment)}")
@@ -218,7 +227,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
             setting.attribute,
             cls=_SettingOption,
             group=setting.section,
-            is_everyday=setting.name in EVERYDAY,
+            is_everyday=is_everyday,
             default=None,
             help=help_text,
         )
@@ -230,7 +239,7 @@ def _option(setting: Setting) -> Callable[[Any], Any]:
         *names,
         cls=_SettingOption,
         group=setting.section,
-        is_everyday=setting.name in EVERYDAY,
+        is_everyday=is_everyday,
         type=click.Path(readable=False) if kind.is_path else str,
         default=None,
         multiple=kind.is_list,

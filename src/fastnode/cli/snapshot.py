@@ -49,13 +49,14 @@ def create(resolved: Resolved[Settings], location: str, leaves: bool) -> None:
 
     A running node makes one when it is asked with nodeAdmin_startSnapshotUpload.
     """
+    from fastnode.snapshots.location import Location
+
+    target = Location.to_write(location)
     _, path = prepare(resolved)
     from fastnode.snapshots.create import create_snapshot
-    from fastnode.snapshots.location import Location
     from fastnode.storage.data_directory import DataDirectory
     from fastnode.storage.replacement import finish_replacement
 
-    target = Location.to_write(location)
     if leaves:
         _create_of_leaves(path, target)
         return

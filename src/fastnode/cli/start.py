@@ -1,4 +1,4 @@
-"""``fastnode start --node``: runs the node until it is told to stop."""
+"""``fastnode start`` and ``fastnode local-network``: run a node until it is told to stop."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Final
 import click
 
 from fastnode.cli.options import SettingsCommand, with_settings
+from fastnode.config.everyday import EVERYDAY_OF_LOCAL_NETWORK
 from fastnode.config.idle_settings import without_effect
 from fastnode.config.resolve import Resolved
 from fastnode.config.settings import START, Settings, rows
 from fastnode.errors import ChainFileError, SettingError
 
-__all__ = ["start"]
+__all__ = ["local_network", "start"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,25 @@ def start(resolved: Resolved[Settings], node: bool) -> None:
     if not node and not resolved.values.local_network:
         message = "nothing to start: add --node, or --local-network for a chain of your own"
         raise click.UsageError(message, click.get_current_context())
+    _run(resolved)
+
+
+@click.command("local-network", cls=SettingsCommand, short_help="Run a local network: a chain of your own.")
+@with_settings(START, fixed={"local-network": "true"}, everyday=EVERYDAY_OF_LOCAL_NETWORK)
+def local_network(resolved: Resolved[Settings]) -> None:
+    """Run a local network: a chain of your own, without L1 and without proofs, with funded test accounts.
+
+    The same as fastnode start --local-network.  SIGTERM and SIGINT (Ctrl-C) stop it after the running requests.
+
+    \b
+    fastnode local-network --block-time 5
+    fastnode local-network --state chain.jsonl.gz
+    fastnode local-network --fork-url http://127.0.0.1:8080
+    """
+    _run(resolved)
+
+
+def _run(resolved: Resolved[Settings]) -> None:
     run = _import_node()
     from fastnode import log as logs
 

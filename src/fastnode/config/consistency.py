@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ from fastnode.values.urls import host_of
 
 __all__ = ["check_settings"]
 
+#: Addresses that stand for all of this machine.
+_EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 #: Without --rpc-limits and --network-config, whose readers say more.
 _READ_AT_START: Final = frozenset({"chain-file", "genesis", "load-state"})
 _WRITTEN_AT_EXIT: Final = frozenset({"dump-state", "state"})
@@ -42,8 +45,7 @@ def check_settings(settings: Settings) -> None:
             "--prover-node: proofs are sent to L1, so the chain must be read there: give --l1-rpc-urls and "
             + A_PLACE_OF_BLOBS
         )
-    if settings.port and settings.port == settings.admin_port and settings.host == settings.admin_host:
-        raise SettingError(f"--port and --admin-port are both {settings.port}: choose another one for one of them")
+    _check_ports(settings)
     if settings.bus_publish and not settings.is_in_fleet:
         raise SettingError("--bus-publish: say where the bus is with --bus-url")
     _check_redundancy(settings)
@@ -58,6 +60,22 @@ def check_settings(settings: Settings) -> None:
     _check_packages(settings)
     _check_files(settings)
     _check_locations(settings)
+
+
+def _check_ports(settings: Settings) -> None:
+    """Check that no two servers of this node listen on one port of one address."""
+    servers: list[tuple[str, int | None, str]] = [
+        ("--port", settings.port, settings.host),
+        ("--admin-port", settings.admin_port, settings.admin_host),
+        ("--metrics-port", settings.metrics_port, settings.metrics_host),
+        ("--explorer-port", settings.explorer_port, settings.host),
+        ("--l1-clock-port", settings.l1_clock_port if settings.local_network else None, settings.host),
+        ("--snapshot-serve-port", settings.snapshot_serve_port, settings.host),
+        ("--p2p-port", settings.p2p_port if settings.p2p_enabled else None, settings.p2p_listen_addr),
+    ]
+    for (flag, port, host), (other_flag, other_port, other_host) in combinations(servers, 2):
+        if port and port == other_port and (host == other_host or {host, other_host} & _EVERY_ADDRESS):
+            raise SettingError(f"{flag} and {other_flag} are both {port}: choose another one for one of them")
 
 
 def _check_named_network(settings: Settings, name: str) -> None:
@@ -138,5 +156,10 @@ def _check_local_network(settings: Settings) -> None:
     fork = settings.fork_from
     if fork is not None and ":" not in fork and not Path(fork).exists():
         raise SettingError(f"--fork-from {fork}: there is no such file or directory, and it is no URL")
+    if settings.block_time_s is not None and not settings.mining:
+        raise SettingError(
+            f"--block-time {settings.block_time_s:g} builds blocks by itself, --no-mining only when asked to: "
+            "leave one of them out"
+        )
     if settings.fork_block_number is not None and settings.fork_from is None:
         raise SettingError("--fork-block-number needs --fork-from")

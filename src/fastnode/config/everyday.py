@@ -1,10 +1,10 @@
-"""Names of the settings that people use: the help of ``fastnode start`` shows these, and the others on request."""
+"""Names of the settings that people use: the help of a command shows these, and the others on request."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EVERYDAY"]
+__all__ = ["EVERYDAY", "EVERYDAY_OF_LOCAL_NETWORK"]
 
 EVERYDAY: Final[frozenset[str]] = frozenset(
     (
@@ -31,6 +31,31 @@ EVERYDAY: Final[frozenset[str]] = frozenset(
         "block-time-s",
         "fork-from",
         "metrics-port",
+        "log-level",
+        "log-json",
+    )
+)
+
+#: The same of ``fastnode local-network``.
+EVERYDAY_OF_LOCAL_NETWORK: Final[frozenset[str]] = frozenset(
+    (
+        "port",
+        "host",
+        "admin-port",
+        "data-directory",
+        "release",
+        "mining",
+        "block-time-s",
+        "slot-duration-s",
+        "prefund",
+        "seed",
+        "state",
+        "load-state",
+        "dump-state",
+        "fork-from",
+        "fork-block-number",
+        "l1-clock-port",
+        "explorer-port",
         "log-level",
         "log-json",
     )

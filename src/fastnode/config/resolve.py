@@ -7,7 +7,7 @@ setting, the value and what is allowed; nothing is guessed and nothing unknown i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -31,6 +31,11 @@ _SHOWN_VALUE_MAX = 80
 #: From which likeness on, as difflib counts it, a name of the environment is thought to be meant for another one.
 _MISSPELT: Final = 0.92
 _MISSPELT_LENGTHS: Final = 2
+
+#: Letters of a last word that may be short for a longer one.
+_ABBREVIATION_MIN: Final = 3
+#: Prefixes that the environment names of settings do not have, and that people give them.
+_OTHER_PREFIXES: Final = ("FASTNODE_", "AZTEC_")
 
 #: Names that Kubernetes adds to the environment of a pod for each service of its namespace: a service that is called
 #: svc-... makes names that begin with our prefix.
@@ -197,11 +202,33 @@ def _misspelt_warnings(settings: Iterable[Setting], environment: Mapping[str, st
     """For the names that we share with other nodes, which have no prefix by which an unknown one could be refused."""
     shared = {name for setting in settings for name in setting.other_environment}
     read = shared | {row.environment for row in RENAMED}
+    own = {name for setting in settings for name in setting.environment} | {CONFIG_ENVIRONMENT}
     for name in sorted(environment):
         if "_" in name and name not in read and not name.startswith(ENVIRONMENT_PREFIX) and environment[name]:
-            meant = nearest(name, [other for other in shared if _begins_or_ends_alike(name, other)], _MISSPELT)
+            meant = _meant_by(name, own, shared)
             if meant:
                 yield f"{name} is set, and no setting is called so{meant}"
+
+
+def _meant_by(name: str, own: Collection[str], shared: Collection[str]) -> str:
+    """The suggestion for a name that no setting has; empty if none is near."""
+    for prefix in _OTHER_PREFIXES:
+        if name.startswith(prefix):
+            with_own_prefix = ENVIRONMENT_PREFIX + name.removeprefix(prefix)
+            found = with_own_prefix if with_own_prefix in own else _completed(with_own_prefix, own)
+            return f" (did you mean {found}?)" if found else ""
+    found = _completed(name, shared)
+    if found:
+        return f" (did you mean {found}?)"
+    return nearest(name, [other for other in shared if _begins_or_ends_alike(name, other)], _MISSPELT)
+
+
+def _completed(name: str, known: Iterable[str]) -> str | None:
+    """The name whose last word begins with the last word of ``name``: DATA_DIRECTORY for DATA_DIR."""
+    head, _, last = name.rpartition("_")
+    if not head or len(last) < _ABBREVIATION_MIN:
+        return None
+    return next((other for other in sorted(known) if other.startswith(name) and "_" not in other[len(name) :]), None)
 
 
 def _begins_or_ends_alike(name: str, other: str) -> bool:

@@ -359,6 +359,8 @@ class BoundMethod:
 
 
 #: Port that answers the methods of a namespace.
+#: Namespaces of an Ethereum node.
+_OF_L1: Final = frozenset({"eth", "net", "web3", "debug", "anvil", "evm"})
 _PORTS: Final = {"node": "public", "aztec": "public", "nodeAdmin": "admin", "aztecAdmin": "admin"}
 
 _TRACES: Final = ("fastnode_traceBlock", "fastnode_traceCall", "fastnode_traceTransaction")
@@ -372,7 +374,7 @@ _OPERATORS: Final = {
 class MethodTable:
     """The methods that one server serves, by name."""
 
-    __slots__ = ("_by_wire_name", "_declared", "_gone", "_methods", "_namespaces", "method_set")
+    __slots__ = ("_by_wire_name", "_declared", "_gone", "_methods", "_namespaces", "l1_advice", "method_set")
 
     def __init__(
         self, methods: Iterable[Method], method_set: MethodSet = "both", *, namespaces: Namespaces = "both"
@@ -381,6 +383,8 @@ class MethodTable:
         self._methods: dict[str, BoundMethod] = {}
         self._by_wire_name: dict[str, BoundMethod] = {}
         self._gone: dict[str, Gone] = {}
+        #: Where methods of L1 are answered, for the caller of one.
+        self.l1_advice = "call an Ethereum node"
         self._declared = list(methods)
         for method in self._declared:
             signature = method.signature(method_set)
@@ -412,6 +416,8 @@ class MethodTable:
             return f" ({_OPERATORS[name]})"
         if namespace in _PORTS and namespace not in self._namespaces:
             return f" (call the {_PORTS[namespace]} port)"
+        if namespace in _OF_L1 and namespace not in self._namespaces:
+            return f" (a method of L1: {self.l1_advice})"
         meant = [f"{served}_{name}" for served in self._namespaces if f"{served}_{name}" in self._by_wire_name]
         return f" (did you mean {meant[0]}?)" if meant else ""
 

@@ -403,9 +403,7 @@ class RpcApplication:
         if not isinstance(reply, Reply):
             return self._respond_later(reply, accepted, allowance, client)
         if not is_json_type and reply.error_code == ParseError.code:
-            return self._rpc_error(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is not JSON, and its Content-Type does not say it is"
-            )
+            return Response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, self._json_fields, reply.text)
         return self._respond(reply, accepted, allowance, client)
 
     def respond(

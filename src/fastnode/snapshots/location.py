@@ -106,7 +106,11 @@ class Location:
             network = Network.of_folder(last)
             store, public = _open(url.scheme, url.netloc, parent if network else path, url.query, create=create)
         except _UnknownFormError:
-            raise SnapshotError(f"Unknown file store config: '{text}'. Supported values are {_FORMS}.") from None
+            is_path = not url.scheme and bool(text)
+            advice = f" Is {Path(text).absolute().as_uri()} meant?" if is_path else ""
+            raise SnapshotError(
+                f"Unknown file store config: '{text}'. Supported values are {_FORMS}.{advice}"
+            ) from None
         except ModuleNotFoundError as error:  # first: what is named below is of that package
             raise SnapshotError(advice_for(error) or str(error)) from error
         except (ValueError, OSError) as error:

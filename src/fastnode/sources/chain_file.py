@@ -58,6 +58,8 @@ _ERROR_TEXT_MAX: Final = 200
 #: Kinds in the order in which they must come.
 _ORDER: Final = {"chain": 0, "genesis": 1, "checkpoint": 2, "block": 3, "tips": 4}
 
+_ADVICE: Final = "this is not a chain file, which fastnode export and --dump-state write"
+
 _T = TypeVar("_T")
 
 
@@ -161,6 +163,8 @@ class ChainFileSource:
         if raw is None:
             self._line += 1
             raise self._error(f"the file ends where a line of kind {kind!r} is expected")
+        if "kind" not in raw:
+            raise self._error(f"a JSON object without 'kind', where one of kind {kind!r} is expected: {_ADVICE}")
         if raw.get("kind") != kind:
             raise self._error(f"expected a line of kind {kind!r}, got {str(raw.get('kind'))[:_ERROR_TEXT_MAX]!r}")
         return raw
@@ -182,7 +186,8 @@ class ChainFileSource:
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise self._error(f"not JSON: {str(error)[:_ERROR_TEXT_MAX]}") from error
+            advice = f": {_ADVICE}" if self._line == 1 else ""
+            raise self._error(f"not JSON: {str(error)[:_ERROR_TEXT_MAX]}{advice}") from error
         if not isinstance(value, dict):
             raise self._error("not a JSON object")
         return value

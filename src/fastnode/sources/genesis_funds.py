@@ -33,6 +33,8 @@ __all__ = [
 #: Fee juice of each, in the smallest unit.
 FUNDS: Final = 10**22
 _AMOUNT_MAX: Final = (1 << 128) - 1
+_ADDRESS_LENGTH: Final = len("0x") + 2 * FIELD_BYTES
+_ADDRESS_TEXT: Final = f"an address is 0x and {2 * FIELD_BYTES} hex digits"
 #: Accounts whose secrets are public.
 TEST_ACCOUNTS: Final = tuple(
     map(
@@ -127,9 +129,18 @@ def funds_of_entries(entries: Sequence[str]) -> dict[bytes, int]:
         address, _, amount = entry.strip().partition(":")
         try:
             key = encode.field_from_text(address)
+        except ValueError:
+            raise SettingError(f"--prefund {entry}: expected ADDRESS or ADDRESS:AMOUNT, {_ADDRESS_TEXT}") from None
+        if len(address) != _ADDRESS_LENGTH:
+            digits = len(address) - len("0x")
+            raise SettingError(f"--prefund {entry}: {_ADDRESS_TEXT}, and this one has {digits}")
+        try:
             value = int(amount) if amount else FUNDS
         except ValueError:
-            raise SettingError(f"--prefund {entry}: expected ADDRESS or ADDRESS:AMOUNT") from None
+            raise SettingError(
+                f"--prefund {entry}: the amount {amount!r} is not a whole number; it is in the smallest unit, of which "
+                "10^18 are one fee juice"
+            ) from None
         if not 0 <= value <= _AMOUNT_MAX:
             raise SettingError(f"--prefund {entry}: the amount must be from 0 to {_AMOUNT_MAX}")
         funds[key] = value

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 from fastnode.records import dataclass
 from fastnode.values.refusal import Reject
 from fastnode.values.schemas import Schema
+from fastnode.values.urls import without_secrets
 from fastnode.values.value_type import ValueType
 
-__all__ = ["ETH_ADDRESS", "FileOrUrl", "FilePath", "HexText", "Host", "Text", "UrlPath"]
+__all__ = ["ETH_ADDRESS", "FileOrUrl", "FilePath", "HexText", "Host", "Text", "UrlPath", "refuse_url"]
 
 
 class _TextType(ValueType):
@@ -106,10 +107,24 @@ class Host(_TextType):
     expects: str = "a host name or an address, without http:// and without a port"
 
     def from_text(self, text: str) -> str:
+        if text == "*":
+            raise Reject("'*' is not an address: 0.0.0.0 listens on every network", is_specific=True)
         host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
         if not host or any(character.isspace() or character in "/[]@" for character in host) or host.count(":") == 1:
             raise self.refuse_text(text)
         return host
+
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
+
+
+def refuse_url(text: str) -> None:
+    """Reject a URL where a path of this machine is expected, which would be read as the path of a file."""
+    if _URL.match(text) is None:
+        return
+    path = text.removeprefix("file://") if text.startswith("file:///") else None
+    advice = "nothing is downloaded, give the path of a copy" if path is None else f"write the path alone: {path}"
+    raise Reject(f"expected a path on this machine, got the URL {without_secrets(text)}: {advice}", is_specific=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,7 @@ class FilePath(_TextType):
     def from_text(self, text: str) -> Path:
         if not text or "\0" in text:
             raise self.refuse_text(text)
+        refuse_url(text)
         try:
             return Path(text).expanduser()
         except RuntimeError:  # "~name" of a user who does not exist

@@ -19,6 +19,7 @@ from fastnode.app.stages.ingestion import IngestionThread
 from fastnode.app.stages.upkeep import Upkeep
 from fastnode.archiver.commit import ChainCommit
 from fastnode.archiver.queries import ChainInfo
+from fastnode.config.settings import Settings
 from fastnode.jsonrpc.block_wait import BlockWait
 from fastnode.log import log_facts
 from fastnode.mempool.network import NetworkIdentity
@@ -71,6 +72,8 @@ async def serve(equipment: Equipment, stack: AsyncExitStack) -> Service:
     metrics = await open_monitoring(equipment, (public, admin), {"public": reported, "admin": admin}, stack)
     explorer = await _open_explorer(core, public)
     l1_clock = await _open_l1_clock(core)
+    if core.local_network.network is not None:
+        public.engine.table.l1_advice = _l1_advice(core.foundation.settings, l1_clock)
     for server in filter(None, (metrics, explorer, l1_clock)):
         stack.push_async_callback(server.stop, grace_seconds=grace_s)
     for part in equipment.parts:
@@ -299,6 +302,15 @@ async def _open_explorer(core: Core, public: RpcServer) -> HttpServer | None:
     await listen(server, settings.explorer_port, "explorer-")
     logger.info("explorer", extra=log_facts(url=server.url))
     return server
+
+
+def _l1_advice(settings: Settings, clock: RpcServer | None) -> str:
+    """Advice for the caller of a method of L1 at the public port of a local network."""
+    if clock is not None:
+        return f"call the L1 port, {clock.url}"
+    if settings.l1_rpc_urls is not None:
+        return "call the L1 of --l1-rpc-urls"
+    return "this local network has no L1 port; --l1-clock-port PORT opens one"
 
 
 async def _open_l1_clock(core: Core) -> RpcServer | None:
