@@ -27,6 +27,7 @@ from fastnode.jsonrpc.engine import Engine, Reply
 from fastnode.jsonrpc.methods import MethodTable
 from fastnode.public_execution.service import Simulation
 from fastnode.public_execution.simulation import LocalSimulator, SimulationOptions
+from fastnode.status_page.findings import fee_juice
 
 TOKEN_CLASS = "0x01efe16b55107894e6b6fb63cebc1a3233e23bbcd648fd9cdf6c0351749ce7ee"
 
@@ -90,6 +91,11 @@ def test_a_registered_artifact_names_calls_arguments_slots_and_assertions(
     assert "AvmTest 0x" in text
     assert "set_storage_map(to=" in text
     assert "write map[" in text
+    fee, prices = trace["fee"], ("feePerL2Gas", "feePerDaGas")
+    assert f"fee {fee_juice(int(fee['transactionFee']))}, paid by {fee['payer']}" in text
+    assert [price for price in prices if f"{int(fee[price]):,}" not in text.partition("gas prices")[2]] == []
+    used = frame["gasUsed"]
+    assert f"[{used['l2Gas']:,} L2, {used['daGas']:,} DA gas]" in text
     failed = ask("fastnode_traceTransaction", labelled("assertion_failure"))["result"]
     assert failed["revertReason"]["assertion"] == "This assertion should fail!"
     assert failed["calls"][0]["assertion"] == "This assertion should fail!"

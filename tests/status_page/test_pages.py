@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import orjson
@@ -15,10 +15,12 @@ import pytest
 from tests.status_page.conftest import LAST_BLOCK
 
 from fastnode.errors import Refused
+from fastnode.http.messages import Response
+from fastnode.serving.api_key import ApiKeyGuard
 from fastnode.status_page import files, pages
 from fastnode.status_page.files import NAMES, Document
 from fastnode.status_page.overview import Overview
-from fastnode.status_page.pages import open_paths
+from fastnode.status_page.pages import StatusPage, is_link, open_paths
 
 DATA = ("status-page/overview", "status-page/find?q=1", "status-page/block?number=1")
 
@@ -212,6 +214,38 @@ def test_a_block_that_is_too_long_for_a_browser_is_refused(site: Any, monkeypatc
     status, _, body = site.get("status-page/block?number=1")
     assert status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     assert b"ask the public port" in body
+
+
+@pytest.mark.parametrize(
+    ("target", "location"),
+    [
+        (b"/block/17", "../#find=17"),
+        (b"/aztec/block/latest", "../#find=latest"),
+        (b"/tx/0x0b0d", "../#find=0x0b0d"),
+        (b"/address/0x0a60/", "../../#find=0x0a60"),
+        (b"/address/0x0a60?tab=logs", "../#find=0x0a60"),
+    ],
+)
+def test_links_of_other_explorers_lead_to_the_search(target: bytes, location: str) -> None:
+    """Without a key: nothing in the answer is the node's."""
+    page = StatusPage(None, cast(Any, None), lambda: None, knows_key=lambda headers: False)
+    path = target.partition(b"?")[0]
+    assert is_link(path, "/aztec")
+    assert ApiKeyGuard(bytes(32), (), lambda path: is_link(path, "/aztec")).admits(b"GET", target, {})
+    answer = page.on_get(b"/" + path.removeprefix(b"/aztec").strip(b"/"), target, {})
+    assert isinstance(answer, Response)
+    assert answer.status == HTTPStatus.FOUND
+    assert f"Location: {location}\r\n".encode() in answer.fields
+
+
+@pytest.mark.parametrize(
+    "path", [b"/block/", b"/block", b"/block/1/2", b"/tx/%2e%2e", b"/blocks/1", b"/tx/" + b"1" * 81]
+)
+def test_other_paths_are_no_links(path: bytes) -> None:
+    page = StatusPage(None, cast(Any, None), lambda: None, knows_key=lambda headers: False)
+    assert not is_link(path)
+    assert not ApiKeyGuard(bytes(32), (), is_link).admits(b"GET", path, {})
+    assert page.on_get(path, path, {}) is None
 
 
 def test_the_public_port_has_no_page(site: Any) -> None:

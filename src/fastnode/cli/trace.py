@@ -19,6 +19,7 @@ from fastnode.cli.node_calls import (
 from fastnode.cli.output import say
 from fastnode.errors import StartError
 from fastnode.log import printable
+from fastnode.status_page.findings import fee_juice
 
 __all__ = ["trace", "trace_lines"]
 
@@ -207,7 +208,9 @@ def _gas_lines(found: dict[str, Any]) -> Iterator[str]:
     billed = found["gas"]["billedGas"]
     yield f"{'billed gas':<14}{billed['l2Gas']:>14,} L2 {billed['daGas']:>14,} DA"
     fee = found["fee"]
-    yield f"fee {int(fee['transactionFee']):,} of {fee['payer']}"
+    prices = int(fee["feePerL2Gas"]), int(fee["feePerDaGas"])
+    yield f"{'gas prices':<14}{prices[0]:>14,} L2 {prices[1]:>14,} DA, in 10^-18 fee juice"
+    yield f"fee {fee_juice(int(fee['transactionFee']))}, paid by {fee['payer']}"
 
 
 def _step_lines(steps: dict[str, Any]) -> Iterator[str]:

@@ -20,7 +20,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
@@ -179,26 +179,37 @@ _REFUSAL: Final = Response(
 _BEARER: Final = re.compile(rb"bearer +", re.IGNORECASE)
 
 
+def _none_is_open(_path: bytes) -> bool:
+    return False
+
+
 class ApiKeyGuard:
-    """Admits requests with the key whose SHA-256 is ``digest``, and GET of a probe (/status, /livez, /readyz) or of one
-    of ``open_paths``.
+    """Admits requests with the key whose SHA-256 is ``digest``, and GET of a probe (/status, /livez, /readyz), of one
+    of ``open_paths``, or of a path for which ``is_open`` is true.
 
     Nothing is learned from how long the answer takes: what is compared are hashes, all 32 bytes of them.
     """
 
-    def __init__(self, digest: bytes, open_paths: Iterable[bytes] = ()) -> None:
+    def __init__(
+        self, digest: bytes, open_paths: Iterable[bytes] = (), is_open: Callable[[bytes], bool] = _none_is_open
+    ) -> None:
         self._digest = digest
+        self._is_open = is_open
         self._open_paths = PROBE_PATHS.union(open_paths)
         self.refusal = _REFUSAL
 
     @classmethod
-    def of(cls, key: AdminKey, open_paths: Iterable[bytes] = ()) -> Self | None:
+    def of(
+        cls, key: AdminKey, open_paths: Iterable[bytes] = (), is_open: Callable[[bytes], bool] = _none_is_open
+    ) -> Self | None:
         """None if no key is asked for."""
-        return None if key.digest is None else cls(key.digest, open_paths)
+        return None if key.digest is None else cls(key.digest, open_paths, is_open)
 
     def admits(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bool:
-        if method == b"GET" and target.partition(b"?")[0] in self._open_paths:
-            return True
+        if method == b"GET":
+            path = target.partition(b"?")[0]
+            if path in self._open_paths or self._is_open(path):
+                return True
         return self.knows_key(headers)
 
     def knows_key(self, headers: Mapping[bytes, bytes]) -> bool:

@@ -10,6 +10,7 @@ and travels in ``x-api-key``; there is no cookie, so no other site can make a br
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from http import HTTPStatus
@@ -25,7 +26,7 @@ from fastnode.status_page.files import CAUTION, FOLDER, NOT_KEPT, Document, page
 from fastnode.status_page.overview import Overview
 from fastnode.view import View
 
-__all__ = ["StatusPage", "open_paths"]
+__all__ = ["StatusPage", "is_link", "open_paths"]
 
 ROOT: Final = b"/"
 OVERVIEW: Final = FOLDER + b"overview"
@@ -39,6 +40,8 @@ _LANDING: Final = "newest"
 _LANDING_MODULES: Final = ("explorer.js",)
 #: Longest answer for a browser: only a whole block can be longer.
 ANSWER_BYTES_MAX: Final = 32 << 20
+#: Paths of other block explorers, and what is looked up for them.
+_LINK: Final = re.compile(rb"/(?:block|tx|address)/([0-9A-Za-z]{1,80})/?")
 _QUERY_MEMBERS_MAX: Final = 8
 #: Numbers of a query have fewer digits.
 _DIGITS_MAX: Final = 15
@@ -50,6 +53,13 @@ def open_paths(prefix: str = "") -> frozenset[bytes]:
     Nothing in these answers depends on the node."""
     paths = {ROOT, *page_files().by_path}
     return frozenset(paths.union(prefix.encode("ascii") + path for path in paths))
+
+
+def is_link(path: bytes, prefix: str = "") -> bool:
+    """True for a path, also under ``prefix``, that leads to a search on the page: /block/N, /tx/HASH or /address/A.
+
+    The answer does not depend on the node, so that no key is needed for it."""
+    return _LINK.fullmatch(path.removeprefix(prefix.encode("ascii"))) is not None
 
 
 class StatusPage:
@@ -84,6 +94,9 @@ class StatusPage:
         """The answer to a GET or HEAD; None for a path that is not one of the page's."""
         if path == ROOT:
             return self._on_page(headers) if self._knows_key(headers) else self._document.ask_for_key(headers)
+        link = _LINK.fullmatch(path)
+        if link is not None:
+            return _redirect(link[1], target)
         if not path.startswith(FOLDER):
             return None
         file = self._files.get(path)
@@ -149,6 +162,13 @@ class StatusPage:
             return Response(HTTPStatus.GONE, _JSON, orjson.dumps({"message": error.message}))
         except Refused as error:  # there is no room for it
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, _JSON, orjson.dumps({"message": error.message}))
+
+
+def _redirect(query: bytes, target: bytes) -> Response:
+    """To the search for ``query``, relative to the ``target``: the page may be under a prefix."""
+    up = "../../" if target.partition(b"?")[0].endswith(b"/") else "../"
+    location = f"{up}#find={query.decode('ascii')}"
+    return Response(HTTPStatus.FOUND, CAUTION + NOT_KEPT + header_fields(("Location", location)), b"")
 
 
 def _members(target: bytes) -> dict[str, str]:

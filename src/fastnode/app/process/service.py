@@ -30,7 +30,7 @@ from fastnode.serving.server import HttpServer, RpcServer
 from fastnode.serving.version_headers import OWN_VERSION, version_headers
 from fastnode.status_page.explorer import TRACE_METHOD, Explorer
 from fastnode.status_page.overview import NodeSources, Overview
-from fastnode.status_page.pages import StatusPage, open_paths
+from fastnode.status_page.pages import StatusPage, is_link, open_paths
 
 __all__ = ["Service", "serve"]
 
@@ -195,7 +195,7 @@ def _open_servers(equipment: Equipment) -> tuple[RpcServer, RpcServer, RpcServer
     operator_methods += core.local_network.serve_with(public, methods)
     admin = rpc_server(_parts(core), operator_methods, settings.admin_host, settings.admin_port, headers, block_wait)
     key = admin_key_of(settings)
-    guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix))
+    guard = ApiKeyGuard.of(key, open_paths(settings.api_prefix), lambda path: is_link(path, settings.api_prefix))
     admin.set_guard(guard or SameOriginGuard(settings.admin_names or ()))
     admin.set_pages(_status_page(equipment, public, reported, admin, guard))
     introduce(key)
