@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ from fastnode.api import logs as log_methods
 from fastnode.archiver.ingest import Ingestor, Verification
 from fastnode.archiver.queries import ChainView
 from fastnode.archiver.store import ArchiverStore
+from fastnode.errors import NodeBusy
+from fastnode.http.allowance import Allowance, MemoryBudget, Party
 from fastnode.http.limits import Limits
 from fastnode.jsonrpc.engine import Engine, Reply
-from fastnode.jsonrpc.methods import MethodTable
-from fastnode.log_index import ChainIndexes
+from fastnode.jsonrpc.methods import Context, MethodTable
+from fastnode.log_index import ChainIndexes, range_queries
 from fastnode.sources.chain_import import adopt_chain_file, import_chain_file
 from fastnode.view import View
 
@@ -286,6 +288,33 @@ def test_an_answer_that_would_be_too_large_is_cut_like_one_with_too_many_logs(
         assert answer["maxLogsHit"] is True
         assert 1 < len(answer["logs"]) < len(chain_logs["node_getContractClassLogs"].logs)
         assert answer["logs"] == chain_logs["node_getContractClassLogs"].logs[: len(answer["logs"])]
+
+
+@pytest.mark.parametrize("method", ["node_getPublicLogs", "node_getContractClassLogs"])
+def test_logs_that_find_no_memory_are_not_collected(
+    store: tuple[ArchiverStore, ChainIndexes], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is taken while logs are collected, not when all of them are there."""
+    monkeypatch.setattr(range_queries, "UNASKED_BYTES_MAX", 1 << 10)
+    read: list[int] = []
+    take = range_queries._take
+
+    def noted(logs: Iterable[bytes], limits: range_queries.AnswerLimits) -> range_queries.FoundLogs:
+        return take((read.append(len(log)) or log for log in logs), limits)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(range_queries, "_take", noted)
+    with store[0].open_view() as view:
+        bound = MethodTable(log_methods.methods(store[1].known_tags)).method(method)
+        assert bound is not None
+        whole = bound.answer(Context(View(view), "both", 1 << 26), [{}])
+        assert whole is not None
+        total, largest = sum(read), max(read)
+        read.clear()
+        allowance = Allowance(Party(budget=MemoryBudget(total // 2)))
+        with pytest.raises(NodeBusy):
+            bound.answer(Context(View(view), "both", 1 << 26, allowance=allowance), [{}])
+        assert sum(read) <= total // 2 + largest + range_queries.UNASKED_BYTES_MAX
+        assert allowance.taken_bytes <= total // 2
 
 
 def test_a_range_that_ends_before_it_starts_is_empty_and_hits_no_limit(client: Client) -> None:

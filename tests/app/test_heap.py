@@ -95,7 +95,7 @@ def test_a_burst_is_trimmed_once_when_it_is_over(monkeypatch: pytest.MonkeyPatch
 
     async def story() -> None:
         budget.take(264 * MIB)
-        process.resident_bytes = 390 * MIB
+        process.resident_bytes = 380 * MIB
         await asyncio.sleep(0.02)
         assert process.trims == []  # it is not over
         budget.give_back(264 * MIB)
@@ -106,7 +106,7 @@ def test_a_burst_is_trimmed_once_when_it_is_over(monkeypatch: pytest.MonkeyPatch
         await asyncio.sleep(0.02)
 
     watch(budget, story)
-    assert process.trims == [390 * MIB]
+    assert process.trims == [380 * MIB]
 
 
 def test_a_burst_is_looked_at_more_often_than_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +143,32 @@ def test_what_is_kept_far_above_what_a_burst_needs_is_trimmed_meanwhile(monkeypa
 
     watch(budget, story)
     assert len(process.trims) == 1
+
+
+def test_what_trimming_cannot_free_is_not_trimmed_at_each_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, budget = Process(monkeypatch), MemoryBudget()
+    left = 100 * MIB + 64 * MIB + 2 * heap.EXCESS_BYTES_MAX
+
+    def trim_in_vain(_pad: int) -> None:
+        process.trims.append(process.resident_bytes)
+
+    monkeypatch.setattr(process, "malloc_trim", trim_in_vain)
+
+    async def story() -> None:
+        budget.take(64 * MIB)
+        process.resident_bytes = left
+        await asyncio.sleep(0.05)
+        assert process.trims == [left]
+        process.resident_bytes += heap.EXCESS_BYTES_MAX // 2 + 1
+        await asyncio.sleep(0.05)
+        assert process.trims == [left, left + heap.EXCESS_BYTES_MAX // 2 + 1]
+        process.resident_bytes = 100 * MIB + 64 * MIB  # freed after all
+        await asyncio.sleep(0.05)
+        process.resident_bytes = left
+        await asyncio.sleep(0.05)
+
+    watch(budget, story)
+    assert process.trims == [left, left + heap.EXCESS_BYTES_MAX // 2 + 1, left]
 
 
 class Node:

@@ -1,4 +1,4 @@
-"""What attackers see and others notice of a node: its memory, and how long its event loop lets a client wait."""
+"""Memory of a node under attack, the longest block of its event loop, and the longest wait of another client."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ STEADY_S = 2.0
 
 
 class Watched:
-    """``peak``: bytes above what the process had before; ``longest_block_s``: the longest that a probe of the event
-    loop waited for its answer."""
+    """``peak``: bytes above what the process had before.  ``longest_block_s``: the most processor time that the event
+    loop used while a probe waited for its answer, which does not depend on the load of the machine.
+    ``longest_wait_s``: the longest that a probe waited."""
 
     def __init__(self) -> None:
         self.peak = 0
-        self.longest_block_s = 0.0
+        self.longest_block_s = self.longest_wait_s = 0.0
 
 
 class Measured:
@@ -43,6 +44,11 @@ class Measured:
     def _memory(self, name: str) -> int:
         text = (self._proc / "status").read_text()
         return int(text.split(name)[1].split()[0]) << 10
+
+    def _loop_time_s(self) -> float:
+        """Processor time of the main thread, which runs the event loop."""
+        schedule = (self._proc / "task" / str(self.process.process.pid) / "schedstat").read_text()
+        return int(schedule.split()[0]) / 1e9
 
     # ---- calls ---------------------------------------------------------------------------------
 
@@ -84,10 +90,11 @@ class Measured:
             with socket.create_connection(("127.0.0.1", self.port), source_address=("127.0.0.77", 0)) as connection:
                 connection.settimeout(PATIENCE_S)
                 while not ended.wait(PROBE_S):
-                    begun = time.monotonic()
+                    begun, loop_begun = time.monotonic(), self._loop_time_s()
                     connection.sendall(request)
                     connection.recv(1 << 16)
-                    found.longest_block_s = max(found.longest_block_s, time.monotonic() - begun)
+                    found.longest_wait_s = max(found.longest_wait_s, time.monotonic() - begun)
+                    found.longest_block_s = max(found.longest_block_s, self._loop_time_s() - loop_begun)
 
         thread = threading.Thread(target=probe)
         thread.start()

@@ -24,13 +24,12 @@ from tests.public_execution.made import tx_running
 
 from fastnode.http.limits import MIB, Limits
 from fastnode.kernels import USING_TWINS
+from fastnode.public_execution.simulation import RUNNING_MAX, SHARED_MEMORY_BYTES_MAX
 
 pytestmark = pytest.mark.skipif(USING_TWINS, reason="the memory of a node with its kernels")
 
 #: Beside the answer.
 SPARE = 64 * MIB
-#: What the allocator has of requests before is not given back at once.
-LEFT = 64 * MIB
 BATCH = Limits().batch_calls_max
 UNREAD = 16
 FIELDS = [f"0x{number:064x}" for number in range(1, 101)]
@@ -45,8 +44,11 @@ def hostile(name: str) -> dict[str, Any]:
     return tx_running(program, l2_gas=gas).to_json()
 
 
-#: Programs with much to tell.  The others take memory while they run, which is no answer's: up to 256 MiB.
-TALKATIVE = [name for name in PROGRAMS if name != "inner calls"]
+#: A program that takes memory while it runs, which is not part of an answer.
+RUNNING = "inner calls"
+#: Memory of each program, beyond which it takes from what all programs share.
+PROGRAM_BYTES = 16 * MIB
+TALKATIVE = [name for name in PROGRAMS if name != RUNNING]
 
 #: Parameters that ask for as much as limits allow; of other methods there is nothing that a client could vary.
 LARGEST: dict[str, list[list[Any]]] = {
@@ -142,9 +144,28 @@ def test_unread_batches_of_one_client_take_no_more_than_one_answer_and_a_little(
         node.wait_until_steady()
     for connection in connections:
         connection.close()
-    assert watched.peak < Limits().response_bytes_max + SPARE + LEFT, f"{watched.peak >> 20} MiB"
+    assert watched.peak < Limits().response_bytes_max + SPARE, f"{watched.peak >> 20} MiB"
     deadline = time.monotonic() + PATIENCE_S
     while node.call_status() == 503:  # until the node has noticed
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert node.call("node_getBlockNumber") > 0
+
+
+@pytest.mark.parametrize("method", ["node_simulatePublicCalls", "fastnode_traceCall"])
+def test_programs_that_run_take_no_more_than_they_share(node: Measured, method: str) -> None:
+    options: Any = True if method == "node_simulatePublicCalls" else {"gasProfile": True}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": [hostile(RUNNING), options]}).encode()
+    connections = []
+    with node.watched() as watched:
+        for _ in range(2 * RUNNING_MAX):
+            connection = socket.create_connection(("127.0.0.1", node.port))
+            connection.settimeout(10 * PATIENCE_S)
+            connection.sendall(node.request(body, closes=True))
+            connections.append(connection)
+        statuses = [connection.recv(1 << 16)[9:12] for connection in connections]
+    for connection in connections:
+        connection.close()
+    assert b"200" in statuses
+    most = SHARED_MEMORY_BYTES_MAX + RUNNING_MAX * PROGRAM_BYTES + Limits().response_bytes_max + SPARE
+    assert PROGRAM_BYTES < watched.peak < most, f"{watched.peak >> 20} MiB"

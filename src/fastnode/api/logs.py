@@ -155,14 +155,17 @@ class LogMethods:
         return _logs_json(find_class_logs(chain, span, self._limits(context), contract=wanted.contract_address))
 
     def _limits(self, context: Context) -> AnswerLimits:
-        return AnswerLimits(logs=self._logs_max, size=context.bytes_left - ENVELOPE_BYTES)
+        return AnswerLimits(self._logs_max, context.bytes_left - ENVELOPE_BYTES, context.require_bytes)
 
 
 _NOTHING: Final = Span(b"", b"")
 
 
 def _logs_json(found: FoundLogs) -> bytes:
-    return b'{"logs":[%b],"maxLogsHit":%b}' % (b",".join(found.logs), b"true" if found.is_cut else b"false")
+    logs = found.logs or [b""]
+    logs[0] = b'{"logs":[' + logs[0]
+    logs[-1] += b'],"maxLogsHit":true}' if found.is_cut else b'],"maxLogsHit":false}'
+    return b",".join(logs)  # one copy of up to an answer
 
 
 def span_of_filter(chain: ChainView, wanted: LogFilter) -> Span:

@@ -8,7 +8,7 @@ transactions.  Positions are handled as the eight bytes they are in keys, which 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastnode.archiver.queries import stored_info
@@ -35,6 +35,8 @@ __all__ = [
 
 #: After this many logs a scan gives the interpreter to waiting threads.
 LOGS_PER_SLICE: Final = 32
+#: Bytes of logs that are collected before memory is asked for.
+UNASKED_BYTES_MAX: Final = 1 << 20
 
 _BLOCK_SHIFT: Final = 32
 _TX_SHIFT: Final = 16
@@ -60,10 +62,15 @@ def require_logs(chain: ChainView, span: Span) -> None:
 
 
 class AnswerLimits(NamedTuple):
-    """When to stop: ``logs`` found, or ``size`` bytes of them."""
+    """When to stop: ``logs`` found, or ``size`` bytes of them.
+
+    ``require`` is called with the size of the answer as it grows by :data:`UNASKED_BYTES_MAX`; it raises if there is no
+    memory for that.
+    """
 
     logs: int
     size: int
+    require: Callable[[int], None] | None = None
 
 
 class FoundLogs(NamedTuple):
@@ -156,12 +163,14 @@ def _scan_rows(chain: ChainView, row: bytes, span: Span) -> Iterator[bytes]:
 
 def _take(logs: Iterable[bytes], limits: AnswerLimits) -> FoundLogs:
     found: list[bytes] = []
-    size = 0
+    size = asked = 0
     for log in logs:
         size += len(log) + 1
         # One log is always given: a caller that gets none could not go on behind it.
         if size > limits.size and found:
             return FoundLogs(found, is_cut=True)
+        if limits.require is not None and size > asked + UNASKED_BYTES_MAX:
+            limits.require(asked := size)
         found.append(log)
         if len(found) >= limits.logs:
             return FoundLogs(found, is_cut=True)

@@ -37,7 +37,7 @@ BURST_CHECK_INTERVAL_S: Final = 0.03
 #: So many times little has to have been needed.
 QUIET_CHECKS: Final = 4
 #: Bytes that may be kept above what requests need, while they need much.
-EXCESS_BYTES_MAX: Final = 32 * MIB
+EXCESS_BYTES_MAX: Final = 16 * MIB
 #: First looks of the collector, after which it looks a second time at what they left.
 LOOKS_MAX: Final = 5
 #: Containers made and not freed that are worth a look when there is time, and that are not left alone any longer.
@@ -87,6 +87,7 @@ async def trim_after_bursts(budget: MemoryBudget) -> None:
     trims if the process has grown.  Meanwhile it does so only if very much is new, or far more is kept than needed."""
     library = _libc()
     settled_bytes = resident_bytes() if library is not None else 0
+    left_bytes = 0  # above what requests need, after the last trimming
     peaks: deque[int] = deque(maxlen=QUIET_CHECKS)
     while True:
         is_burst = budget.used_bytes >= BURST_BYTES_MIN
@@ -103,10 +104,16 @@ async def trim_after_bursts(budget: MemoryBudget) -> None:
             # Small objects lie in pages of many: what the collector has not looked at yet holds on to all of them.
             gc.collect()
             await asyncio.to_thread(library.malloc_trim, 0)
-            settled_bytes = resident_bytes()
+            settled_bytes = resident_bytes() - budget.used_bytes
+            left_bytes = 0
             peaks.clear()
-        elif now_bytes > settled_bytes + budget.used_bytes + EXCESS_BYTES_MAX:
+            continue
+        excess_bytes = now_bytes - settled_bytes - budget.used_bytes
+        left_bytes = min(left_bytes, excess_bytes)
+        # Pages that the last trimming could not free are not looked through again at each check.
+        if excess_bytes > max(EXCESS_BYTES_MAX, left_bytes + EXCESS_BYTES_MAX // 2):
             await asyncio.to_thread(library.malloc_trim, 0)
+            left_bytes = resident_bytes() - settled_bytes - budget.used_bytes
 
 
 def _look_for_cycles(*, is_quiet: bool) -> None:
