@@ -71,12 +71,14 @@ NODE_INFO_ADDRESSES = ("l1ContractAddresses", "protocolContractAddresses")
 class ChainRecord:
     """Identity of the chain, in the words of the node it was taken from.
 
-    ``min_fees`` is that node's last answer to ``node_getCurrentMinFees``, or None.
+    ``min_fees`` is that node's last answer to ``node_getCurrentMinFees``, or None.  ``rollup_release`` is the release
+    that the roots of the rollup name, or None where only the node version does.
     """
 
     node_info: dict[str, Any]
     l1_constants: dict[str, Any]
     min_fees: dict[str, Any] | None = None
+    rollup_release: Release | None = None
 
     def __post_init__(self) -> None:
         check_node_info(self.node_info)
@@ -88,7 +90,10 @@ class ChainRecord:
 
     @property
     def release(self) -> Release:
-        """The release of the node version; 4.x for a version that belongs to none, as files of old chains have."""
+        """The release of the rollup, else of the node version; 4.x for a version that belongs to none, as files of old
+        chains have."""
+        if self.rollup_release is not None:
+            return self.rollup_release
         return releases.of_version(str(self.node_info.get("nodeVersion", ""))) or FOUR
 
     @classmethod

@@ -36,13 +36,17 @@ def choose_release(
 
 
 def _nearest(vk_tree_root: bytes, contracts_hash: bytes) -> str:
-    """Name a release that has one of two roots, with the value that differs; nothing if none has."""
+    """Name a release that has one of two roots, with the value that differs; the newest one with both if none has."""
     for release in releases.known():
         if release.vk_tree_root == vk_tree_root:
             return f"; release {release.name} has protocol contracts {hex_text(release.contracts_hash)}"
         if release.contracts_hash == contracts_hash:
             return f"; release {release.name} has verification keys {hex_text(release.vk_tree_root)}"
-    return ""
+    newest = releases.known()[-1]
+    return (
+        f"; release {newest.name} has verification keys {hex_text(newest.vk_tree_root)}, protocol contracts "
+        f"{hex_text(newest.contracts_hash)}"
+    )
 
 
 def older_rollups(chain_id: int, registry: bytes | None, version: int) -> str:

@@ -109,6 +109,29 @@ def test_a_later_release_of_the_same_number_has_the_versions_from_its_first_on(r
     }
 
 
+def test_a_rebuilt_release_has_the_versions_that_it_lists_and_those_after_its_first(record: dict[str, Any]) -> None:
+    record |= {"release": "4.1.4", "versions": ["4.1.4", "4.1.3-rc.1"], "contractsHash": "0x" + "11" * 32}
+    rebuilt = releases.Release.from_record(record)
+    releases.add(rebuilt)
+    found = {
+        version: (releases.of_version(version) or FIVE).name
+        for version in ("4.1.2", "4.1.3-rc.1", "4.1.3", "4.1.4", "4.1.10", "4.0.9", "4.2.0", "4.2.1")
+    }
+    assert found == {
+        "4.1.2": "4.x",
+        "4.1.3-rc.1": "4.1.4",
+        "4.1.3": "4.1.4",
+        "4.1.4": "4.1.4",
+        "4.1.10": "4.1.4",
+        "4.0.9": "4.x",
+        "4.2.0": "4.x",
+        "4.2.1": "4.1.4",
+    }
+    same = replace(FOUR, name="4 again", vk_tree_root=b"\x12" * 32)
+    releases.add(same)
+    assert releases.of_version("4.1.2") is same
+
+
 def test_a_release_of_the_same_name_or_roots_is_replaced() -> None:
     renamed = replace(FOUR, versions=("4.7.0",))
     releases.add(renamed)

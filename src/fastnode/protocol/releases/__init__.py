@@ -95,8 +95,12 @@ def known_network(name: str) -> Mapping[str, Any] | None:
 def of_version(version: str) -> Release | None:
     """The release that a node of this version speaks; None for a version that belongs to none of them.
 
-    Of several with the same first number: the one that began last before it.
+    Of several with the same first number: the one that lists it, else the one that began last before it; the one that
+    was added last where that leaves two.
     """
-    speaking = [release for release in _known if release.has_version(version)]
+    speaking = [release for release in reversed(_known) if release.has_version(version)]
+    listing = [release for release in speaking if version in release.versions]
     begun = [release for release in speaking if release.begins_by(version)]
-    return max(begun, key=lambda release: release.begin, default=next(iter(speaking), None))
+    if listing or not begun:
+        return next(iter(listing or reversed(speaking)), None)
+    return max(begun, key=lambda release: release.begin)

@@ -4,7 +4,9 @@ A record is JSON::
 
     release                name, such as "4.x"
     major                  first number of its node versions
-    versions               those that are known; the first is the one that a chain gets which nobody has named
+    versions               those that are known; the first is the one that a chain gets which nobody has named. Of
+                           several releases with the same major number a version that none lists belongs to the one
+                           that began last before it
     served                 whether nodes of it are followed, are peers, and are handed transactions
     derived                whether a node derives it from L1 and answers what is read of it
     networks               networks that run it, by name: chain of L1 (l1ChainId) and registry on it (registryAddress);
@@ -88,7 +90,7 @@ __all__ = [
 ]
 
 #: Nothing else may be in one: it goes into headers.
-_VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:[.+-][0-9A-Za-z.+-]{0,64})?")
+_VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[.+-][0-9A-Za-z.+-]{0,64})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +285,7 @@ class Release:
     #: As in the record; read by those who judge proofs.
     circuits: Mapping[str, Any]
     verifiers: Mapping[str, Mapping[str, str]]
-    phased_receipts_before: tuple[int, int]
+    phased_receipts_before: tuple[int, int, int]
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -381,9 +383,9 @@ class Release:
         return found is not None and int(found[1]) == self.major
 
     @property
-    def begin(self) -> tuple[int, int]:
-        """The first two numbers of its first version."""
-        return _numbers(self.versions[0])
+    def begin(self) -> tuple[int, int, int]:
+        """The numbers of the lowest version that is known."""
+        return min(map(_numbers, self.versions))
 
     def begins_by(self, version: str) -> bool:
         """True if this node version, which must be one of its major number, is not below its first one."""
@@ -395,7 +397,7 @@ class Release:
         A version that cannot be read counts as new.
         """
         found = _VERSION.fullmatch(version)
-        return found is not None and (int(found[1]), int(found[2])) < self.phased_receipts_before
+        return found is not None and _numbers(version) < self.phased_receipts_before
 
 
 def shipped_record(name: str) -> Mapping[str, Any]:
@@ -435,8 +437,8 @@ def _root(text: str) -> bytes:
     return root
 
 
-def _numbers(version: str) -> tuple[int, int]:
+def _numbers(version: str) -> tuple[int, int, int]:
     found = _VERSION.fullmatch(version)
     if found is None:
         raise ValueError(f"{version!r} is no version")
-    return int(found[1]), int(found[2])
+    return int(found[1]), int(found[2]), int(found[3] or 0)

@@ -108,7 +108,7 @@ def chain_of_l1(
     for name, prefilled in funding.choices(release):
         genesis = build_genesis(prefilled, classes, instances, release)
         if genesis.archive_root == facts.genesis_archive_root:
-            return ChainRecord(node_info, l1_constants), genesis
+            return ChainRecord(node_info, l1_constants, rollup_release=release), genesis
         tried.append(f"{hex_text(genesis.archive_root)} ({name})")
     raise UnknownRollup(
         f"the genesis of the rollup on L1 is none of the known ones: its archive root is "
