@@ -22,6 +22,11 @@ __all__ = ["with_content"]
 MANY: Final = 120
 #: Fields that the first of two blocks leaves to the second, with markers and what stands at the end of each.
 LEFT: Final = 200
+#: Fields of a block that is filled: of half of what a checkpoint has room for, as it may have two blocks; of two blobs.
+ROOM: Final = {
+    "largest": BLOBS_PER_CHECKPOINT_MAX * FIELDS_PER_BLOB // 2 - LEFT,
+    "two blobs": 3 * FIELDS_PER_BLOB // 2,
+}
 
 
 def with_content(
@@ -40,12 +45,11 @@ def with_content(
     small._source = rng
     if kind == "many":
         return small.body().tx_effects
-    return _largest(small, rng)
+    return _filling(small, ROOM[kind])
 
 
-def _largest(content: ContentGenerator, rng: random.Random) -> tuple[TxEffect, ...]:
-    """Transactions for half of what a checkpoint has room for, as it may have two blocks."""
-    left = BLOBS_PER_CHECKPOINT_MAX * FIELDS_PER_BLOB // 2 - LEFT
+def _filling(content: ContentGenerator, left: int) -> tuple[TxEffect, ...]:
+    """Transactions for so many fields."""
     found: list[TxEffect] = []
     while True:
         effect = content.body().tx_effects[0]
