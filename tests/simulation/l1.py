@@ -78,6 +78,7 @@ class Provider:
         self._l1 = l1
         self._answers = PublishingL1(node_info, constants)
         self._answers.finality, self._answers.finality_step = l1.finality, l1.finality_step
+        self._answers.inbox_form = l1.inbox_form
         self._answers.tamper = self._tamper
         self._chance = chance
         #: Blocks that it has not seen yet.

@@ -46,7 +46,7 @@ from tests.sources.l1 import publishing  # noqa: E402
 
 import fastnode  # noqa: E402
 from fastnode import records  # noqa: E402
-from fastnode.protocol.releases import FIVE, FOUR, Release  # noqa: E402
+from fastnode.protocol.releases import FIVE, FOUR, SIX, Release  # noqa: E402
 
 #: Rooms that no simulated node uses.
 UNUSED: Final = frozenset({"development", "cli", "testing", "pytest_plugin", "__main__", "local_network", "parquet"})
@@ -69,7 +69,7 @@ NETWORKS: Final = {
 #: A peer without another one says that it is in trouble.
 NODES_MIN: Final = {"followers": 1, "peers": 2, "providers": 1}
 ALL_KINDS: Final = tuple(dict.fromkeys(KINDS + PEER_KINDS))
-RELEASES: Final = {release.name: release for release in (FOUR, FIVE)}
+RELEASES: Final = {release.name: release for release in (FOUR, FIVE, SIX)}
 #: Where both networks are played, one of so many seeds is of peers, which cost four times as much.
 PEERS_EACH: Final = 5
 #: Minutes and nodes of a short seed: of two peers alone, one that has lost points has nobody else.

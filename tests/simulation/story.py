@@ -37,6 +37,8 @@ from tests.sources.made_chain import Unit
 from fastnode.errors import FastnodeError, UpstreamError
 from fastnode.outgoing.client import ClientLimits, RpcClient
 from fastnode.outgoing.network import Network
+from fastnode.protocol.constants import L1_TO_L2_MESSAGES_PER_BLOCK_MAX
+from fastnode.protocol.inbox_hash import EMPTY_INBOX
 from fastnode.protocol.releases import FOUR
 
 __all__ = ["KINDS", "NODES_MAX", "Story"]
@@ -89,6 +91,11 @@ LONG_COLLECT_CALMS: Final = 6
 #: Shortest and longest time between two deeds of a wallet.
 WALLET_S: Final = (2.0, 20.0)
 LONG_WALLET_S: Final = (24.0, 240.0)
+
+
+def _message_count(unit: Unit) -> int:
+    """Size of the message tree after a checkpoint."""
+    return unit.blocks[-1].header.state.l1_to_l2_message_tree.next_available_leaf_index
 
 
 def _with_plain_id(signature: bytes) -> bytes:
@@ -274,8 +281,7 @@ class Story:
             top = min(top, l1.head.proven)
         if top != number - 1 or archives[top] != proposal.parent:
             return
-        sent = tuple(item.hash for item in l1.head.sent if item.checkpoint == number)
-        if sent != proposal.unit.making.messages:
+        if not self._are_due(proposal.unit):
             return
         transaction = proposal.sheet.transaction()
         self._proposals[transaction.tx_hash] = proposal
@@ -342,7 +348,7 @@ class Story:
         chain.undo_to(chain.units[top - 1].blocks[-1].number if top else 0)
         chain._chain._slot = max(slot - 1, chain.units[-1].making._variables.slot_number if chain.units else 0)
         number = top + 1
-        messages = tuple(item.hash for item in l1.head.sent if item.checkpoint == number)
+        messages = self._due(number, chain.units[top - 1] if top else None)
         chain._chain._content.messages = lambda: messages  # type: ignore[method-assign]
         parent = l1.head.archives[top]
         chain.checkpoint(dice.choice([1, 1, 2, 3]))
@@ -369,6 +375,22 @@ class Story:
             sign(again, self._committee, (0, 1, 2))
             proposals.append(Proposal(unit, again, parent, True))
         l1.deeds.extend([partial(self._publish, proposal) for proposal in proposals])
+
+    def _due(self, number: int, parent: Unit | None) -> tuple[bytes, ...]:
+        """Messages that a checkpoint behind ``parent`` takes: those that L1 has for it, or all that are left."""
+        l1 = self.world.l1
+        if l1.inbox_form is None:
+            return tuple(item.hash for item in l1.head.sent if item.checkpoint == number)
+        first = 0 if parent is None else _message_count(parent)
+        return tuple(item.hash for item in l1.head.sent[first : first + L1_TO_L2_MESSAGES_PER_BLOCK_MAX])
+
+    def _are_due(self, unit: Unit) -> bool:
+        """True if L1 takes the messages of a checkpoint: all of its own, or from release 6.x on the next ones."""
+        l1 = self.world.l1
+        if l1.inbox_form is None:
+            return bool(unit.making.messages == self._due(unit.number, None))
+        end = _message_count(unit)
+        return end <= len(l1.head.sent) and unit.in_hash == (l1.head.sent[end - 1].rolling_hash if end else EMPTY_INBOX)
 
     def _hide(self, sheet: Sheet, dice: random.Random) -> None:
         hidden = set(sheet.hashes)

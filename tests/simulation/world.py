@@ -231,6 +231,7 @@ class World:
         record = self.chain.chain_record
         info, constants = record["nodeInfo"], record["l1Constants"]
         self.l1 = L1(info, constants)
+        self.l1.inbox_form = self.release.inbox_form
         self.providers = {name: Provider(self.l1, info, constants, self.chance(name)) for name in ("l1-one", "l1-two")}
         self.beacon = Beacon(self.l1, self.chance("beacon"))
         self.wire.models |= {name: provider.answer for name, provider in self.providers.items()}

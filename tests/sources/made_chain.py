@@ -52,6 +52,13 @@ class Unit:
     def messages(self) -> list[str]:
         return [hex_text(message) for message in self.making.messages]
 
+    @property
+    def in_hash(self) -> bytes:
+        """Of the header of a published one."""
+        assert self.published is not None
+        header = self.published["checkpoint"]["header"]
+        return bytes.fromhex(header.get("inHash", header.get("inboxRollingHash"))[2:])
+
 
 class MadeChain:
     """All blocks and checkpoints of the present fork, from number 1 on."""
@@ -140,6 +147,7 @@ class MadeChain:
         self.units.append(unit)
         assert unit.tip is not None
         self._chain._checkpoints.append(unit.tip)
+        self._chain._in_hashes[unit.number] = unit.in_hash
         self._chain._proposed = self.block_id(self.tip)
 
     # ---- looking -----------------------------------------------------------------------------

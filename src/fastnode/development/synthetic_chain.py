@@ -43,7 +43,8 @@ from fastnode.protocol.checkpoint import (
     header_type,
 )
 from fastnode.protocol.effects import Body, TxEffect
-from fastnode.protocol.fields import FIELD_BYTES, hex_text
+from fastnode.protocol.effects_tree import effects_root
+from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, hex_text
 from fastnode.protocol.genesis import PrefilledPublicData, genesis_tips
 from fastnode.protocol.header import AppendOnlyTreeSnapshot, BlockHeader, GasFees, GlobalVariables, StateReference
 from fastnode.protocol.kzg import blob_commitment, blobs_hash, blobs_of_fields, versioned_hash
@@ -141,6 +142,8 @@ class SyntheticChain:
         self._next_body: Body | None = None
         self._slot = 0
         self._out_hashes: dict[int, list[bytes]] = {}  # of the newest epoch
+        #: ``in_hash`` of each checkpoint, by its number: in some releases that of the next one follows from it.
+        self._in_hashes: dict[int, bytes] = {}
         self._checkpoints: list[TipId] = [genesis_tips().checkpointed]
         self._proposed = genesis_tips().proposed
 
@@ -201,7 +204,8 @@ class SyntheticChain:
                     )
                 self._next_body = body
                 break
-            used += fields + (FIRST_END_FIELDS if not content.bodies else END_FIELDS)
+            has_messages_root = not content.bodies or self._release.trees.has_compact_messages
+            used += fields + (FIRST_END_FIELDS if has_messages_root else END_FIELDS)
             content.bodies.append(body)
             content.blob_fields.append(blob_fields)
         return content
@@ -224,12 +228,13 @@ class SyntheticChain:
         draft = BlockDraft(body, number, index)
         variables = checkpoint.global_variables(state.block_number + 1)
         mana = self._content.mana(body)
+        root = effects_root(body.tx_effects) if self._release.trees.has_effects_root else None
 
         def seal(last_archive: AppendOnlyTreeSnapshot, after: StateReference) -> BlockHeader:
-            unsealed = BlockHeader(last_archive, after, bytes(FIELD_BYTES), variables, body.total_fees, mana)
+            unsealed = BlockHeader(last_archive, after, bytes(FIELD_BYTES), variables, body.total_fees, mana, root)
             block = L2Block(last_archive, unsealed, body, number, index)
             blob_hash = checkpoint.absorb(block, blob_fields)
-            return BlockHeader(last_archive, after, blob_hash, variables, body.total_fees, mana)
+            return BlockHeader(last_archive, after, blob_hash, variables, body.total_fees, mana, root)
 
         block, prepared = state.build(draft, messages or (), seal)
         state.commit(prepared)
@@ -274,13 +279,16 @@ class SyntheticChain:
         epoch = variables.slot_number // EPOCH_SLOTS
         earlier = self._out_hashes.get(epoch, [])
         self._out_hashes = {epoch: [*earlier, checkpoint_out_hash([messages_of_block(block) for block in blocks])]}
+        number = len(self._checkpoints)
+        in_hash = header_in_hash(self._release, messages, self._in_hashes.get(number - 1, ZERO_FIELD))
+        self._in_hashes[number] = in_hash
         return header_type(self._release)(
             last_archive_root=first.last_archive.root,
             block_headers_hash=block_headers_hash(
                 [item.block_hash or item.block.hash() for item in made], self._release.separators.block_headers
             ),
             blobs_hash=_blobs_hash(blocks) if self._shape.commitments else random_fields(self._network, 1),
-            in_hash=header_in_hash(self._release, messages),
+            in_hash=in_hash,
             epoch_out_hash=epoch_out_hash(self._out_hashes[epoch]),
             slot_number=variables.slot_number,
             timestamp=variables.timestamp,

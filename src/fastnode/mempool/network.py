@@ -96,11 +96,17 @@ def _root_of(chain: ChainInfo) -> bytes | None:
 
 
 def _contracts_hash(chain_view: Any) -> bytes | None:
-    """Hash of the derived addresses of the contracts at the addresses 1, 2, 3, ..; None if there are none."""
+    """Hash of the derived addresses of the contracts at the addresses 1, 2, 3, ..; None if there are none.
+
+    Where the record has not the release's own contracts, the hash is the record's.
+    """
+    release: Release = chain_view.chain.release
+    if release.contracts_file != release.local_contracts_file:
+        return release.contracts_hash
     stored = list(_stored_instances(chain_view))
     if hashlib.sha256(b"".join(stored)).digest() == _USUAL_CONTRACTS:
         return FOUR.contracts_hash
-    return _computed_hash(stored, chain_view.chain.release)
+    return _computed_hash(stored, release)
 
 
 def _computed_hash(stored: list[bytes], release: Release) -> bytes | None:

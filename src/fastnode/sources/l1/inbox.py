@@ -26,8 +26,8 @@ A node that has a chain stored does not begin at the deployment: the messages of
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, ClassVar, Final
 
 from fastnode.errors import DecodeError, UpstreamError, UpstreamFault, UpstreamUnavailable
@@ -85,12 +85,14 @@ class _Message:
 class _Known:
     """The list as readers see it; replaced as a whole.
 
-    Checkpoints below ``complete_below`` get no further messages.
+    Checkpoints below ``complete_below`` get no further messages.  ``indexes``: of messages, by their hashes, where they
+    are counted.
     """
 
     messages: tuple[_Message, ...] = ()
     by_checkpoint: dict[int, tuple[bytes, ...]] | None = None
     complete_below: int = 0
+    indexes: Mapping[bytes, int] = field(default_factory=dict)
 
 
 class Inbox:
@@ -354,7 +356,12 @@ class CompactInbox(Inbox):
         return self._anchor.count + len(self._known.messages) >= end
 
     def messages_of(self, checkpoint: int) -> tuple[bytes, ...] | None:
-        raise NotImplementedError("messages have no checkpoint before one inserts them")
+        """Return None: messages have no checkpoint before one inserts them."""
+        return None
+
+    def index_of(self, message: bytes) -> int | None:
+        """Return the index of a message that is known here; None for another one, or one before the anchor."""
+        return self._known.indexes.get(message)
 
     def _newest_whole(self) -> int:
         return 0
@@ -379,8 +386,11 @@ class CompactInbox(Inbox):
         raise UpstreamFault(f"message {index} ({hex_data(leaf)}) {reason}")
 
     def _publish(self, in_progress: int) -> None:
+        messages, known = tuple(self._messages), self._known
+        if messages != known.messages:
+            known = _Known(messages, {}, in_progress, {message.hash: message.index for message in messages})
         with self._changed:
-            self._known = _Known(tuple(self._messages), {}, in_progress)
+            self._known = replace(known, complete_below=in_progress)
             self._changed.notify_all()
 
 
