@@ -10,14 +10,13 @@ from typing import Any
 from coincurve import PrivateKey
 from tests.publishing.live_l1 import address_of, test_key
 
-from fastnode.protocol.checkpoint import CheckpointHeader
 from fastnode.protocol.ethereum import SigningDomain, signed_digest, typed_digest
 from fastnode.protocol.fields import FIELD_BYTES, MODULUS
 from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import BLOB_BYTES
 from fastnode.publishing import digests
-from fastnode.publishing.encoding import address_word, addresses, arguments, byte_string, selector, word
-from fastnode.publishing.propose import Attestations, EpochProof, ProposeCall, _header_words
+from fastnode.publishing.encoding import addresses, arguments
+from fastnode.publishing.propose import Attestations, ProposeCall
 
 GOOD, BAD, UNSURE = "good", "bad", "unsure"
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -185,27 +184,6 @@ BLOBS: Mapping[str, tuple[str, Callable[[random.Random, list[bytes]], list[bytes
 def cut_into_blobs(fields: Sequence[bytes]) -> list[bytes]:
     data = b"".join(fields)
     return [data[at : at + BLOB_BYTES].ljust(BLOB_BYTES, b"\0") for at in range(0, len(data), BLOB_BYTES)]
-
-
-_HEADER = "(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,(uint128,uint128),uint256,uint256)"
-_SUBMIT = selector(
-    f"submitEpochRootProof((uint256,uint256,(bytes32,bytes32,bytes32,address),{_HEADER}[],(bytes,bytes),bytes,bytes))"
-)
-
-
-def proof_call(proof: EpochProof, headers: Sequence[CheckpointHeader]) -> bytes:
-    """Call data of a proof of checkpoints with ``headers``, which stand in place of the fees from release 5.x on."""
-    if headers[0].accumulated_fees is None:
-        return proof.call_data()
-    content = arguments(
-        word(proof.start) + word(proof.end),
-        proof.previous_archive + proof.end_archive + proof.out_hash + address_word(proof.prover_id),
-        (word(len(headers)) + b"".join(map(_header_words, headers)),),
-        (proof.attestations.encode(),),
-        (byte_string(proof.blob_inputs),),
-        (byte_string(proof.proof),),
-    )
-    return _SUBMIT + arguments((content,))
 
 
 class AnyCall(ProposeCall):

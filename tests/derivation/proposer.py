@@ -21,7 +21,6 @@ from tests.derivation.hostile import (
     Attested,
     attest,
     cut_into_blobs,
-    proof_call,
     signature,
     signers_digest,
 )
@@ -473,10 +472,11 @@ class Proposer:
             out_hash=out_hash,
             prover_id=bytes([rng.choice([0x11, 0x12, 0x13])]) * 20 if how else b"\x11" * 20,
             fees=tuple((bytes(20), 0) for _ in range(start, end.number + 1)),
+            headers=tuple(headers) if self.l1.release.counts_fees else (),
             blob_inputs=versioned_hash(_ZERO_POINT) + bytes(64) + _ZERO_POINT + _ZERO_POINT,
             attestations=end.attestations,
         )
-        self.l1.put(self.l1.rollup, proof_call(proof, headers))
+        self.l1.put(self.l1.rollup, proof.call_data())
         self.l1.mine_waiting()
 
     def prune(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import pytest
 from tests.publishing.recorded import Published, data_of, published, rows, transaction_of
 
+from fastnode.protocol.checkpoint import CheckpointHeader, RollingCheckpointHeader
 from fastnode.protocol.ethereum import payload_digest, recover_signer, signed_digest
+from fastnode.protocol.header import GasFees
 from fastnode.protocol.kzg import blobs_hash, versioned_hash
 from fastnode.publishing import digests
 from fastnode.publishing.multicall import Call, bundle
@@ -205,3 +209,76 @@ def test_a_proof_names_each_checkpoint_s_fees() -> None:
             fees=proof.fees,
             blob_inputs=b"",
         )
+
+
+HEADER = CheckpointHeader(
+    last_archive_root=b"\11" * 32,
+    block_headers_hash=b"\12" * 32,
+    blobs_hash=b"\13" * 32,
+    in_hash=b"\14" * 32,
+    epoch_out_hash=b"\15" * 32,
+    slot_number=16,
+    timestamp=17,
+    coinbase=b"\22" * 20,
+    fee_recipient=b"\23" * 32,
+    gas_fees=GasFees(20, 21),
+    total_mana_used=22,
+    accumulated_fees=23,
+)
+PROOF = EpochProof(
+    start=3,
+    end=4,
+    previous_archive=b"\1" * 32,
+    end_archive=b"\2" * 32,
+    out_hash=b"\3" * 32,
+    prover_id=b"\4" * 20,
+    fees=((b"\5" * 20, 9), (b"\6" * 20, 10)),
+    blob_inputs=bytes(192),
+    previous_inbox=b"\7" * 32,
+    proof=b"proof",
+)
+
+
+def words_of(data: bytes) -> list[int]:
+    """Those of the tuple that is the only argument."""
+    words = [int.from_bytes(data[at : at + 32], "big") for at in range(4, len(data), 32)]
+    assert words[0] == 32
+    return words[1:]
+
+
+def words_of_header(header: CheckpointHeader) -> list[int]:
+    fields = (header.last_archive_root, header.block_headers_hash, header.blobs_hash, header.in_hash)
+    hashes = [int.from_bytes(field, "big") for field in (*fields, header.epoch_out_hash)]
+    payers = [int.from_bytes(field, "big") for field in (header.coinbase, header.fee_recipient)]
+    return [*hashes, 16, header.timestamp, *payers, 20, 21, 22, 23]
+
+
+def test_a_proof_of_5_x_has_the_headers_in_place_of_the_fees() -> None:
+    headers = (HEADER, replace(HEADER, timestamp=18))
+    data = replace(PROOF, headers=headers).call_data()
+    assert data[:4].hex() == "069d1525"
+    content = words_of(data)
+    assert content[:2] == [3, 4]
+    assert content[2:6] == [int.from_bytes(field, "big") for field in (b"\1" * 32, b"\2" * 32, b"\3" * 32, b"\4" * 20)]
+    assert content[6] == 10 * 32
+    listed = content[content[6] // 32 :]
+    assert listed[:27] == [2, *words_of_header(headers[0]), *words_of_header(headers[1])]
+    assert content[content[9] // 32 :][:2] == [5, int.from_bytes(b"proof".ljust(32, b"\0"), "big")]
+
+
+def test_a_proof_of_6_x_has_the_rolling_hashes_and_whole_headers() -> None:
+    members = {each.name: getattr(HEADER, each.name) for each in fields(HEADER)}
+    headers = tuple(RollingCheckpointHeader(**members | {"in_hash": bytes([value]) * 32}) for value in (8, 9))
+    content = words_of(replace(PROOF, headers=headers).call_data())
+    assert content[:2] == [3, 4]
+    roots = (b"\1", b"\2", b"\3", b"\7", b"\x09")
+    assert content[2:8] == [int.from_bytes(field * 32, "big") for field in roots] + [int.from_bytes(b"\4" * 20, "big")]
+    fees, listed, _, _, proof = (content[at // 32 :] for at in content[8:13])
+    assert fees[0] == 0
+    assert listed[:27] == [2, *words_of_header(headers[0]), *words_of_header(headers[1])]
+    assert proof[:2] == [5, int.from_bytes(b"proof".ljust(32, b"\0"), "big")]
+
+
+def test_a_proof_has_a_header_of_each_checkpoint() -> None:
+    with pytest.raises(ValueError, match="checkpoints 3 to 4 with 1 headers"):
+        replace(PROOF, headers=(HEADER,))

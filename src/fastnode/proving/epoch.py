@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from fastnode.archiver.messages import in_hash_before
 from fastnode.archiver.queries import ChainView, StoredCheckpoint, stored_block
 from fastnode.errors import EpochNotProven
 from fastnode.protocol.blobs import checkpoint_blob_fields
-from fastnode.protocol.checkpoint import packed_attestations
-from fastnode.protocol.fields import hex_text
+from fastnode.protocol.checkpoint import CheckpointHeader, packed_attestations
 from fastnode.protocol.out_hash import epoch_out_hash
 from fastnode.proving.batched_blob import BatchedBlob, batch
 from fastnode.publishing.propose import Attestations, EpochProof
@@ -46,6 +46,10 @@ class EpochInputs:
     out_hash: bytes
     #: Coinbase and sum of the fees of each checkpoint.
     fees: tuple[tuple[bytes, int], ...]
+    #: Of each checkpoint, in the releases whose headers count fees; else none.
+    headers: tuple[CheckpointHeader, ...]
+    #: The Inbox's rolling hash before the first one; 0 in the releases that have none.
+    previous_inbox: bytes
     attestations: Attestations
     blob: BatchedBlob
     blocks: tuple[tuple[L2Block, ...], ...]
@@ -60,6 +64,8 @@ class EpochInputs:
             out_hash=self.out_hash,
             prover_id=prover_id,
             fees=self.fees,
+            headers=self.headers,
+            previous_inbox=self.previous_inbox,
             blob_inputs=self.blob.inputs,
             attestations=self.attestations,
             proof=proof,
@@ -101,15 +107,12 @@ def collect(chain: ChainView, epoch: int, start: int, end: int) -> EpochInputs:
         for item in checkpoints
     )
     out_hash = epoch_out_hash([item.out_hash for item in checkpoints])
-    header = orjson.loads(checkpoints[-1].header_json)
-    if header["epochOutHash"] != hex_text(out_hash):
+    headers = [CheckpointHeader.from_json(orjson.loads(item.header_json), "header") for item in checkpoints]
+    if headers[-1].epoch_out_hash != out_hash:
         raise EpochNotProven(f"the out hash of checkpoint {end} is not that of its epoch's messages")
     fees = tuple(
-        (
-            bytes.fromhex(orjson.loads(item.header_json)["coinbase"][2:]),
-            sum(block.header.total_fees for block in content),
-        )
-        for item, content in zip(checkpoints, blocks, strict=True)
+        (header.coinbase, sum(block.header.total_fees for block in content))
+        for header, content in zip(headers, blocks, strict=True)
     )
     return EpochInputs(
         epoch=epoch,
@@ -119,6 +122,8 @@ def collect(chain: ChainView, epoch: int, start: int, end: int) -> EpochInputs:
         end_archive=blocks[-1][-1].archive.root,
         out_hash=out_hash,
         fees=fees,
+        headers=tuple(headers) if chain.chain.release.counts_fees else (),
+        previous_inbox=in_hash_before(chain, start),
         attestations=_attestations_of(checkpoints[-1]),
         blob=batch([checkpoint_blob_fields(content) for content in blocks], chain.chain.release.blob_separators),
         blocks=blocks,

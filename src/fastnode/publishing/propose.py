@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from fastnode.protocol.checkpoint import CheckpointHeader
+from fastnode.protocol.checkpoint import CheckpointHeader, RollingCheckpointHeader
 from fastnode.protocol.constants import BLOBS_PER_CHECKPOINT_MAX
 from fastnode.protocol.ethereum import keccak_256
-from fastnode.protocol.fields import hex_text
+from fastnode.protocol.fields import ZERO_FIELD, hex_text
 from fastnode.protocol.kzg import COMMITMENT_BYTES
 from fastnode.publishing.encoding import (
     address_word,
@@ -47,8 +47,20 @@ _FEE_WORDS: Final = 64
 
 _INVALIDATE_BAD: Final = selector("invalidateBadAttestation(uint256,(bytes,bytes),address[],uint256)")
 _INVALIDATE_TOO_FEW: Final = selector("invalidateInsufficientAttestations(uint256,(bytes,bytes),address[])")
-_SUBMIT_PROOF: Final = selector(
-    "submitEpochRootProof((uint256,uint256,(bytes32,bytes32,bytes32,address),bytes32[],(bytes,bytes),bytes,bytes))"
+_HEADER: Final = (
+    "(bytes32,bytes32,bytes32,bytes32,bytes32,uint256,uint256,address,bytes32,(uint128,uint128),uint256,uint256)"
+)
+_ROOTS: Final = "bytes32,bytes32,bytes32"
+_REST: Final = "(bytes,bytes),bytes,bytes"
+_SUBMIT_PROOF: Final = selector(f"submitEpochRootProof((uint256,uint256,({_ROOTS},address),bytes32[],{_REST}))")
+#: From release 5.x on.
+_SUBMIT_PROOF_OF_HEADERS: Final = selector(
+    f"submitEpochRootProof((uint256,uint256,({_ROOTS},address),{_HEADER}[],{_REST}))"
+)
+#: From release 6.x on: with the Inbox's rolling hashes, and fees of checkpoints that were proven before.
+_SUBMIT_PROOF_OF_INBOX: Final = selector(
+    "submitEpochRootProof("
+    f"(uint256,uint256,({_ROOTS},bytes32,bytes32,address),(address,uint256)[],{_HEADER}[],{_REST}))"
 )
 
 
@@ -189,8 +201,10 @@ class InvalidateCall:
 class EpochProof:
     """A proof of the checkpoints ``start`` to ``end``, all of one epoch.
 
-    ``fees``: coinbase (20 bytes) and sum of fees of each of them; ``attestations``: those of ``end``;
-    ``blob_inputs``: versioned hash | z | y | commitment | proof of the batched blob, 192 bytes.
+    ``fees``: coinbase (20 bytes) and sum of fees of each of them; ``headers``: theirs, in the releases whose headers
+    count fees, else none; ``previous_inbox``: the Inbox's rolling hash before them, in the releases that have one;
+    ``attestations``: those of ``end``; ``blob_inputs``: versioned hash | z | y | commitment | proof of the batched
+    blob, 192 bytes.
     """
 
     start: int
@@ -201,25 +215,40 @@ class EpochProof:
     prover_id: bytes
     fees: tuple[tuple[bytes, int], ...]
     blob_inputs: bytes
+    headers: tuple[CheckpointHeader, ...] = ()
+    previous_inbox: bytes = ZERO_FIELD
     attestations: Attestations = NO_ATTESTATIONS
     proof: bytes = b""
 
     def __post_init__(self) -> None:
         if len(self.fees) != self.end - self.start + 1 or not 1 <= len(self.fees) <= _FEE_WORDS // 2:
             raise ValueError(f"checkpoints {self.start} to {self.end} with {len(self.fees)} fees")
+        if self.headers and len(self.headers) != len(self.fees):
+            raise ValueError(f"checkpoints {self.start} to {self.end} with {len(self.headers)} headers")
         if len(self.prover_id) != ADDRESS_BYTES:
             raise ValueError(f"an address has {ADDRESS_BYTES} bytes")
 
     def call_data(self) -> bytes:
-        """With the selector, 0xd8ea4277."""
-        fees = [part for recipient, fee in self.fees for part in (int.from_bytes(recipient, "big"), fee)]
-        fees += [0] * (_FEE_WORDS - len(fees))
+        """In the form of the headers' release, with the selector: 0xd8ea4277 in 4.x, 0x069d1525 in 5.x."""
+        inbox = b""
+        members: list[tuple[bytes]] = []
+        if not self.headers:
+            form = _SUBMIT_PROOF
+            fees = [part for recipient, fee in self.fees for part in (int.from_bytes(recipient, "big"), fee)]
+            members.append((words(fees + [0] * (_FEE_WORDS - len(fees))),))
+        else:
+            form = _SUBMIT_PROOF_OF_HEADERS
+            if isinstance(self.headers[-1], RollingCheckpointHeader):
+                form, inbox = _SUBMIT_PROOF_OF_INBOX, self.previous_inbox + self.headers[-1].in_hash
+                # Checkpoints that were proven before may be named by their fees alone; whole headers do as well.
+                members.append((word(0),))
+            members.append((word(len(self.headers)) + b"".join(map(_header_words, self.headers)),))
         content = arguments(
             word(self.start) + word(self.end),
-            self.previous_archive + self.end_archive + self.out_hash + address_word(self.prover_id),
-            (words(fees),),
+            self.previous_archive + self.end_archive + self.out_hash + inbox + address_word(self.prover_id),
+            *members,
             (self.attestations.encode(),),
             (byte_string(self.blob_inputs),),
             (byte_string(self.proof),),
         )
-        return _SUBMIT_PROOF + arguments((content,))
+        return form + arguments((content,))
