@@ -1,15 +1,36 @@
-"""The tree over the effects of a block: public vectors, and an independent computation."""
+"""The tree over the effects of a block: public vectors, witnesses, and an independent computation.
+
+FASTNODE_LONG=1 draws ten thousand effects, FASTNODE_SEED=N others.
+"""
 
 from __future__ import annotations
 
+import os
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from fastnode._twins import poseidon2 as twin
-from fastnode.protocol.effects import ContractClassLog, PrivateLog, PublicDataWrite, PublicLog, TxEffect
-from fastnode.protocol.effects_tree import effects_root, effects_tree_leaf
+from fastnode.protocol.blob_decoding import decode_blocks
+from fastnode.protocol.blobs import BlobSponge, checkpoint_blob_fields, tx_blob_fields
+from fastnode.protocol.block import L2Block
+from fastnode.protocol.effects import Body, ContractClassLog, PrivateLog, PublicDataWrite, PublicLog, TxEffect
+from fastnode.protocol.effects_tree import effect_witness, effects_root, effects_tree_leaf
+from fastnode.protocol.header import (
+    AppendOnlyTreeSnapshot,
+    BlockHeader,
+    GasFees,
+    GlobalVariables,
+    StateReference,
+)
+from fastnode.protocol.releases import SIX
+
+EFFECTS = 10_000 if os.environ.get("FASTNODE_LONG") == "1" else 60
+SEED = int(os.environ.get("FASTNODE_SEED", "6"))
+#: One of so many effects publishes a class, whose log takes the readable hash as long as fifty others.
+CLASSES_EACH = 40
 
 
 def word(value: int) -> bytes:
@@ -92,7 +113,7 @@ def test_every_count_of_transactions_has_the_shape_of_the_definition(count: int)
     assert effects_root(effects) == independent_root(leaves)
 
 
-def independent_leaf(effect: TxEffect) -> bytes:
+def independent_categories(effect: TxEffect) -> bytes:
     """The definition spelled out once more, with the readable hash and without the blob encoding."""
 
     def category(values: list[bytes]) -> bytes:
@@ -130,8 +151,11 @@ def independent_leaf(effect: TxEffect) -> bytes:
         marker = marker << width | value
     kinds = [list(effect.note_hashes), list(effect.nullifiers), list(effect.l2_to_l1_msgs)]
     hashes = [category(values) for values in (*kinds, writes, private, public, class_logs)]
-    categories = twin.hash_fields(word(1426387399) + word(marker) + word(effect.transaction_fee) + b"".join(hashes))
-    return twin.hash_fields(word(1186802524) + effect.tx_hash + categories)
+    return twin.hash_fields(word(1426387399) + word(marker) + word(effect.transaction_fee) + b"".join(hashes))
+
+
+def independent_leaf(effect: TxEffect) -> bytes:
+    return twin.hash_fields(word(1186802524) + effect.tx_hash + independent_categories(effect))
 
 
 def random_effect(rng: random.Random) -> TxEffect:
@@ -141,7 +165,10 @@ def random_effect(rng: random.Random) -> TxEffect:
     def field() -> bytes:
         return word(rng.getrandbits(rng.choice((1, 64, 253))))
 
-    lengths = [rng.randint(0, 6) for _ in some(1)]
+    def private_log_of(length: int) -> PrivateLog:
+        return PrivateLog(tuple(field() if place < length else word(0) for place in range(16)), length)
+
+    lengths = [rng.randint(1, 6) for _ in range(rng.randrange(CLASSES_EACH) == 0)]
     return TxEffect(
         revert_code=rng.randint(0, 3),
         tx_hash=field(),
@@ -150,7 +177,7 @@ def random_effect(rng: random.Random) -> TxEffect:
         nullifiers=tuple(field() for _ in some(6)),
         l2_to_l1_msgs=tuple(field() for _ in some(4)),
         public_data_writes=tuple(PublicDataWrite(field(), field()) for _ in some(6)),
-        private_logs=tuple(PrivateLog(tuple(field() for _ in range(16)), rng.randint(0, 16)) for _ in some(3)),
+        private_logs=tuple(private_log_of(rng.randint(0, 16)) for _ in some(3)),
         public_logs=tuple(PublicLog(field(), tuple(field() for _ in range(rng.randint(0, 5)))) for _ in some(3)),
         contract_class_logs=tuple(
             ContractClassLog(field(), b"".join(field() for _ in range(length)), length) for length in lengths
@@ -158,8 +185,62 @@ def random_effect(rng: random.Random) -> TxEffect:
     )
 
 
-def test_random_effects_have_the_leaves_of_the_definition() -> None:
-    rng = random.Random(6)
-    for _ in range(20):
-        effect = random_effect(rng)
-        assert effects_tree_leaf(effect) == independent_leaf(effect)
+def climbed(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
+    """The root that a leaf and its path lead to, with the readable hash."""
+    for sibling in path:
+        pair = (sibling + leaf) if index & 1 else (leaf + sibling)
+        leaf, index = twin.hash_fields(word(2908237871) + pair), index >> 1
+    assert index == 0
+    return leaf
+
+
+def block_of(effects: Sequence[TxEffect], number: int, index: int, rng: random.Random) -> L2Block:
+    """A block with these effects and a drawn state."""
+
+    def snapshot() -> AppendOnlyTreeSnapshot:
+        return AppendOnlyTreeSnapshot(word(rng.getrandbits(253)), rng.getrandbits(28))
+
+    archive = AppendOnlyTreeSnapshot(word(rng.getrandbits(253)), number)
+    body = Body(tuple(effects))
+    header = BlockHeader(
+        archive,
+        StateReference.of_trees(snapshot(), snapshot(), snapshot(), snapshot()),
+        bytes(32),
+        GlobalVariables(1, 2, number, 3, rng.getrandbits(32), bytes(20), bytes(32), GasFees(0, 1)),
+        body.total_fees,
+        rng.getrandbits(20),
+        effects_root(effects),
+    )
+    return L2Block(archive, header, body, 1, index)
+
+
+def test_random_effects_have_the_tree_and_the_blob_fields_of_the_definition() -> None:
+    rng, left, number = random.Random(SEED), EFFECTS, 0
+    while left:
+        blocks = []
+        for index in range(rng.randint(1, 4)):
+            count, number = min(left, rng.randint(0, 9)), number + 1
+            left -= count
+            effects = [random_effect(rng) for _ in range(count)]
+            leaves = [independent_leaf(effect) for effect in effects]
+            assert [effects_tree_leaf(effect) for effect in effects] == leaves
+            root = independent_root(leaves) if leaves else bytes(32)
+            assert effects_root(effects) == root
+            for place, effect in enumerate(effects):
+                witness = effect_witness(effects, place)
+                assert (witness.root, witness.categories_hash) == (root, independent_categories(effect))
+                assert climbed(leaves[place], witness.leaf_index, witness.sibling_path) == root
+            blocks.append(block_of(effects, number, index, rng))
+        fields = checkpoint_blob_fields(blocks)
+        decoded = decode_blocks(fields + bytes(32 * rng.randrange(3)), SIX.trees)
+        assert [item.effects for item in decoded] == [block.body.tx_effects for block in blocks]
+        for block, item in zip(blocks, decoded, strict=True):
+            trees = block.header.state
+            assert item.roots[0] == trees.l1_to_l2_message_tree.root
+            assert item.sizes[0] == trees.l1_to_l2_message_tree.next_available_leaf_index
+            assert (item.number, item.mana) == (block.number, block.header.total_mana_used)
+            assert effects_root(item.effects) == block.header.tx_effects_tree_root
+            assert b"".join(map(tx_blob_fields, item.effects)) == b"".join(map(tx_blob_fields, block.body.tx_effects))
+        padded = fields.ljust(-(-len(fields) // 96) * 96, b"\0")
+        state = twin.sponge_absorb(BlobSponge().state, padded)
+        assert BlobSponge().absorb(fields).squeeze() == state[:32]

@@ -81,6 +81,21 @@ class CheckpointHeader(Record):
         form = RollingCheckpointHeader if RollingCheckpointHeader.in_hash_name in found else CheckpointHeader
         return cast("Self", form(*[read(found, key, path) for read, key in form._readers]))
 
+    @classmethod
+    def docs(cls) -> dict[str, str]:
+        """The words about members of the headers of all releases."""
+        return {row.json: row.doc for row in (*RollingCheckpointHeader.MEMBERS, *CheckpointHeader.MEMBERS) if row.doc}
+
+    @classmethod
+    def type_text(cls) -> str:
+        """The headers of all releases in the language of schemas."""
+        (rolling,) = [row for row in RollingCheckpointHeader.IN_JSON if row.name == "in_hash"]
+        members = []
+        for row in CheckpointHeader.IN_JSON:
+            both = [each.type_text.replace(":", "?:", 1) for each in (row, rolling)]
+            members += both if row.name == rolling.name else [row.type_text]
+        return f"{{{', '.join(members)}}}"
+
     def hash(self) -> bytes:
         """The checkpoint hash (32 bytes, first byte zero)."""
         return sha256_to_field(self.to_buffer())

@@ -16,21 +16,29 @@ root, and the root of a block without transactions is 0.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Final
 
 from fastnode.kernels import poseidon2
 from fastnode.protocol.blobs import tx_blob_fields
 from fastnode.protocol.effects import TxEffect
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int
-from fastnode.protocol.hashing import poseidon2_unbalanced_root
+from fastnode.protocol.hashing import poseidon2_unbalanced_levels, poseidon2_unbalanced_root
+from fastnode.records import dataclass
 
-__all__ = ["categories_hash", "effects_root", "effects_tree_leaf"]
+__all__ = ["EffectWitness", "categories_hash", "effect_witness", "effects_root", "effects_tree_leaf"]
 
 _CATEGORY: Final = field_from_int(1030022731)
 _CATEGORIES: Final = field_from_int(1426387399)
 _LEAF: Final = field_from_int(1186802524)
 _NODE: Final = field_from_int(2908237871)
+
+#: Leaves by digests of the effects, the newest last: a block that is derived is verified a moment later, as one of any
+#: source is.
+_newest_leaves: Final[OrderedDict[bytes, bytes]] = OrderedDict()
+_NEWEST_LEAVES_MAX: Final = 512
 
 _START_MARKER: Final = slice(0, FIELD_BYTES)
 _FEE: Final = slice(2 * FIELD_BYTES, 3 * FIELD_BYTES)
@@ -56,7 +64,14 @@ def categories_hash(effect: TxEffect) -> bytes:
 
 def effects_tree_leaf(effect: TxEffect) -> bytes:
     """Return the leaf (32 bytes) of one transaction."""
-    return poseidon2.hash_fields(_LEAF + effect.tx_hash + categories_hash(effect))
+    content = [tx_blob_fields(effect), *(log.fields for log in effect.contract_class_logs)]
+    digest = sha256(b"".join(content)).digest()
+    known = _newest_leaves.get(digest)
+    if known is None:
+        known = _newest_leaves[digest] = _leaf(effect.tx_hash, categories_hash(effect))
+        while len(_newest_leaves) > _NEWEST_LEAVES_MAX:
+            _newest_leaves.popitem(last=False)
+    return known
 
 
 def effects_root(effects: Sequence[TxEffect]) -> bytes:
@@ -64,6 +79,40 @@ def effects_root(effects: Sequence[TxEffect]) -> bytes:
     if not effects:
         return ZERO_FIELD
     return poseidon2_unbalanced_root([effects_tree_leaf(effect) for effect in effects], _NODE)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectWitness:
+    """Proof that the effects of one transaction are in the tree of its block.
+
+    ``leaf_index``: index of the leaf at its own depth; bit j tells whether the node of step j is a right child.
+    ``sibling_path``: from the leaf to the root.
+    """
+
+    root: bytes
+    categories_hash: bytes
+    leaf_index: int
+    sibling_path: tuple[bytes, ...]
+
+
+def effect_witness(effects: Sequence[TxEffect], index: int) -> EffectWitness:
+    """Return the witness of the transaction at ``index`` of a block; IndexError when there is none."""
+    hashes = [categories_hash(effect) for effect in effects]
+    leaves = [_leaf(effect.tx_hash, categories) for effect, categories in zip(effects, hashes, strict=True)]
+    levels = poseidon2_unbalanced_levels(leaves, _NODE)
+    position, leaf_index = index, 0
+    path: list[bytes] = []
+    for level in levels[:-1]:
+        # A node that goes up unpaired has no sibling there, and no bit.
+        if sibling := level[(position ^ 1) * FIELD_BYTES : ((position ^ 1) + 1) * FIELD_BYTES]:
+            leaf_index |= (position & 1) << len(path)
+            path.append(sibling)
+        position >>= 1
+    return EffectWitness(levels[-1], hashes[index], leaf_index, tuple(path))
+
+
+def _leaf(tx_hash: bytes, categories: bytes) -> bytes:
+    return poseidon2.hash_fields(_LEAF + tx_hash + categories)
 
 
 def _category(preimage: bytes) -> bytes:

@@ -30,15 +30,23 @@ def poseidon2_unbalanced_root(leaves: Sequence[bytes], separator: bytes = b"") -
 
     A single leaf is its own root; ``separator``, if any, is hashed before each two children.  ValueError for no leaves.
     """
+    return poseidon2_unbalanced_levels(leaves, separator)[-1]
+
+
+def poseidon2_unbalanced_levels(leaves: Sequence[bytes], separator: bytes = b"") -> list[bytes]:
+    """Levels of that tree, the nodes of each joined: the leaves first, the root last.
+
+    A node without a neighbour is in the next level too.  ValueError for no leaves.
+    """
     if not leaves:
         raise ValueError("an unbalanced tree needs at least one leaf")
     # Pairing neighbours level by level and carrying an odd last node up gives exactly that shape,
     # and lets the kernel hash a whole level in one call.
-    level = b"".join(leaves)
-    while len(level) > 32:
+    levels = [b"".join(leaves)]
+    while len(level := levels[-1]) > 32:
         paired = len(level) // 64 * 64
-        level = poseidon2.hash_nodes(level[:paired], separator) + level[paired:]
-    return level
+        levels.append(poseidon2.hash_nodes(level[:paired], separator) + level[paired:])
+    return levels
 
 
 def sha256_to_field(data: bytes) -> bytes:
