@@ -34,7 +34,7 @@ from fastnode.config.config_keys import FIVE, KEYS, ConfigKey
 from fastnode.config.configuration import ConfigPatch, ConfigPatchOfFive, NodeConfiguration
 from fastnode.config.settings import Settings
 from fastnode.errors import ValueRefused
-from fastnode.jsonrpc.methods import METHOD_SETS
+from fastnode.jsonrpc.methods import METHOD_SETS, is_five_or_later
 from fastnode.values.namespaces import newer_name
 from fastnode.values.refusal import Reject
 
@@ -132,9 +132,9 @@ def release() -> Described:
 # ---- the document -----------------------------------------------------------------------------------
 
 
-def shown(name: str, method_set: str) -> str:
+def shown(name: str, method_set: Any) -> str:
     """Name of a method in the document of a set."""
-    return newer_name(name) or name if method_set == "5.x" else name
+    return newer_name(name) or name if is_five_or_later(method_set) else name
 
 
 def older(name: str) -> str:
@@ -260,7 +260,7 @@ def test_every_schema_has_a_title_of_its_own_so_generated_types_have_names(metho
     for schema in (*(part["schema"] for part in contents), *made["components"]["schemas"].values()):
         for each in schemas_in(schema):
             assert titles.setdefault(each["title"].lower(), each) == each, each["title"]
-    prefix = "aztec" if method_set == "5.x" else "node"
+    prefix = "aztec" if is_five_or_later(method_set) else "node"
     assert {f"{prefix}getblocksfrom", f"{prefix}getblockslimit"} <= titles.keys()
 
 

@@ -41,6 +41,7 @@ RIGHT: dict[str, Any] = {
     "Text": "x",
     "ReleaseBlock": 1,
     "DevelopmentBlock": 1,
+    "ArchiveBlock": {"archive": HASH},
     "CheckpointParameter": 1,
     "CheckpointsQuery": {"from": 1, "limit": 1},
     "AnyCheckpointsQuery": {"fromSlot": 1, "limit": 1, "reverse": True},

@@ -25,7 +25,7 @@ from fastnode.protocol.contracts import (
 )
 from fastnode.protocol.fields import FIELD_BYTES, ZERO_FIELD, field_from_int
 from fastnode.protocol.grumpkin import GENERATOR
-from fastnode.protocol.header import BlockHeader
+from fastnode.protocol.header import HEADER_BYTES, BlockHeader
 from fastnode.protocol.releases import FOUR, Release
 from fastnode.protocol.siloing import silo_nullifier
 from fastnode.protocol.tx import Calldata, Tx
@@ -89,25 +89,27 @@ def valid_tx_running(
     made = replace(tx_running(bytecode), class_logs=(class_log,))
     address, log = _valid_instance(class_id, release)
     calldata_hash = Calldata(calldata, ZERO_FIELD).computed_hash()
-    data = bytearray(made.data.buffer)
-    part = USUAL.non_revertible
-    _put(data, USUAL.anchor_header, anchor.to_buffer())
-    _put(data, USUAL.version, version.to_bytes(32, "big"))
-    _put(data, USUAL.max_fees, bytes(16) + (10**8).to_bytes(16, "big"))
-    _put(data, USUAL.fee_payer, payer)
-    _put(data, USUAL.expiration, (anchor.global_variables.timestamp + 3600).to_bytes(8, "big"))
-    _put(data, part + USUAL.nullifiers, class_id + silo_nullifier(REGISTRY, address) + nullifier)
-    _put(data, part + USUAL.private_logs, log)
+    layout = release.tx_layout
+    # The header alone may have another length: what is behind it is the same.
+    begin, end = USUAL.anchor_header, USUAL.anchor_header + HEADER_BYTES
+    data = bytearray(made.data.buffer[:begin] + anchor.to_buffer() + made.data.buffer[end:])
+    part = layout.non_revertible
+    _put(data, layout.version, version.to_bytes(32, "big"))
+    _put(data, layout.max_fees, bytes(16) + (10**8).to_bytes(16, "big"))
+    _put(data, layout.fee_payer, payer)
+    _put(data, layout.expiration, (anchor.global_variables.timestamp + 3600).to_bytes(8, "big"))
+    _put(data, part + layout.nullifiers, class_id + silo_nullifier(REGISTRY, address) + nullifier)
+    _put(data, part + layout.private_logs, log)
     emitted = -(-len(class_log.rstrip(b"\0")) // FIELD_BYTES)
     class_log_hash = poseidon2.hash_fields(class_log) + emitted.to_bytes(4, "big")
-    _put(data, part + USUAL.class_log_hashes, class_log_hash + release.addresses.class_registry)
-    _put(data, USUAL.vk_tree_root, release.vk_tree_root)
-    _put(data, USUAL.protocol_contracts_hash, release.contracts_hash)
+    _put(data, part + layout.class_log_hashes, class_log_hash + release.addresses.class_registry)
+    _put(data, layout.vk_tree_root, release.vk_tree_root)
+    _put(data, layout.protocol_contracts_hash, release.contracts_hash)
     sender = field_from_int(42) if of is None else address
-    _put(data, USUAL.revertible + USUAL.call_requests, sender + address + b"\0" + calldata_hash)
+    _put(data, layout.revertible + layout.call_requests, sender + address + b"\0" + calldata_hash)
     proof = made.proof[: release.proof_fields * FIELD_BYTES]
     arguments = (Calldata(calldata, calldata_hash),)
-    return replace(made, data=TxData.from_buffer(bytes(data)), proof=proof, calldata=arguments)
+    return replace(made, data=TxData.from_buffer(bytes(data), layout=layout), proof=proof, calldata=arguments)
 
 
 def _valid_instance(class_id: bytes, release: Release) -> tuple[bytes, bytes]:
@@ -120,7 +122,8 @@ def _valid_instance(class_id: bytes, release: Release) -> tuple[bytes, bytes]:
     else:
         keys = HashedPublicKeys(ZERO_FIELD, point, *[ZERO_FIELD] * 4)
         immutables, content, emitted = ZERO_FIELD, ZERO_FIELD * 2 + point + ZERO_FIELD * 4, 16
-    address = contract_address(keys, partial_address(class_id, ZERO_FIELD, ZERO_FIELD, ZERO_FIELD, immutables))
+    partial = partial_address(class_id, ZERO_FIELD, ZERO_FIELD, ZERO_FIELD, immutables)
+    address = contract_address(keys, partial, release.address_separator)
     log = (INSTANCE_PUBLISHED_TAG + address + head + content + ZERO_FIELD).ljust(16 * FIELD_BYTES, b"\0")
     return address, log + emitted.to_bytes(4, "big")
 

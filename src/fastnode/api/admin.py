@@ -19,7 +19,7 @@ _PATCH_OF_FIVE: Final = Parameter("config", ConfigPatchOfFive())
 
 def _keys_of(context: Context) -> KeySet:
     """The keys that clients of the node's method set know."""
-    return FIVE if context.method_set == "5.x" else FOUR
+    return FIVE if context.is_five_or_later else FOUR
 
 
 def methods(configuration: NodeConfiguration, validators: Validators | None = None) -> list[Method]:

@@ -6,19 +6,21 @@ Handlers are thin: find the number, splice the record.  Blocks and checkpoints h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
 
 from fastnode.api.blocks import BLOCK_METHODS
 from fastnode.api.chain_parameters import CHAIN_TIP, CHECKPOINT_TIP
 from fastnode.api.checkpoints import CHECKPOINT_METHODS
+from fastnode.api.effect_witness import METHOD as EFFECT_WITNESS_METHOD
 from fastnode.api.lookups import block_of_tip, checkpoint_of_tip
 from fastnode.api.node_facts import get_node_info, get_protocol_contract_addresses
 from fastnode.api.outbox_witness import OutboxRoots, witness_method
 from fastnode.api.receipts import NO_TXS, Receipts, TxKnowledge, TxNotes, effect_in_five
 from fastnode.archiver import forms
 from fastnode.archiver.messages import checkpoint_of_index
+from fastnode.errors import LeftToStrictPath
 from fastnode.jsonrpc.methods import OTHER_FORM, Context, Gone, Method, Parameter, Signature, common
 from fastnode.kernels import block_text
 from fastnode.values.choices import Options
@@ -28,7 +30,10 @@ from fastnode.values.numbers import Integer
 if TYPE_CHECKING:
     from fastnode.view import View
 
-__all__ = ["METHODS", "methods"]
+__all__ = ["METHODS", "MessageIndex", "methods"]
+
+#: ``message_index(leaf)``: leaf index of a message that the Inbox on L1 has; None for one that it has not.
+MessageIndex: TypeAlias = Callable[[bytes], int | None]
 
 #: Each checkpoint inserts this many leaves into the L1-to-L2 message tree, padded with zeros.
 L1_TO_L2_MESSAGES_PER_CHECKPOINT: Final = 1024
@@ -66,6 +71,30 @@ def _get_tips(context: Context) -> bytes:
 def _message_checkpoint(view: View, message: bytes) -> bytes | None:
     index = view.chain.l1_to_l2_message_index(message)
     return None if index is None else b"%d" % checkpoint_of_index(view.chain, index)
+
+
+def _message_index_method(pending: MessageIndex | None) -> Method:
+    """node_getL1ToL2MessageIndex; ``pending`` None: only messages of the chain are known."""
+
+    def read(view: View, message: bytes, *, context: Context | None = None) -> bytes | None:
+        index = view.chain.l1_to_l2_message_index(message)
+        if index is None and pending is not None:
+            if context is None:
+                raise LeftToStrictPath("a message that no block has")
+            index = pending(message)
+        return None if index is None else b'"%d"' % index
+
+    return Method(
+        name="node_getL1ToL2MessageIndex",
+        summary="Leaf index of an L1-to-L2 message, also before a block has inserted it.",
+        read=read,
+        shape=b"f",
+        in_thread=pending is not None,
+        waits=True,
+        # Messages come while the chain does not change.
+        is_cached=pending is None,
+        six=Signature("bigint", (Parameter("l1ToL2Message", FIELD),), may_be_absent=True),
+    )
 
 
 def _is_message_synced(view: View, message: bytes) -> bytes:
@@ -107,13 +136,14 @@ def methods(
     known_txs: TxKnowledge = NO_TXS,
     is_ready: Callable[[], bool] = lambda: True,
     outbox_roots: OutboxRoots | None = None,
+    message_index: MessageIndex | None = None,
     tx_notes: TxNotes | None = None,
     own_record: Callable[[], str | None] | None = None,
 ) -> list[Method]:
     """All methods that the chain answers.
 
     ``known_txs`` tells of transactions that no block has; ``is_ready`` whether transactions are taken now;
-    ``outbox_roots`` reads a root from L1, None
+    ``outbox_roots`` reads a root from L1 and ``message_index`` finds a message of the Inbox there, None
     if L1 is not read; ``tx_notes`` is what the builder of blocks remembers, None if another node builds them;
     ``own_record`` gives this node's record on the peer-to-peer network, None if it is not on it.
     """
@@ -162,7 +192,9 @@ def methods(
             **common("IndexedTxEffect", Parameter("txHash", TX_HASH), may_be_absent=True),
         ),
         *_MESSAGE_METHODS,
+        _message_index_method(message_index),
         witness_method(outbox_roots),
+        EFFECT_WITNESS_METHOD,
         Method(
             name="node_getNodeInfo",
             summary="Versions and addresses of the network.",
@@ -239,6 +271,7 @@ _MESSAGE_METHODS: Final = [
         read=_message_checkpoint,
         shape=b"f",
         is_cached=True,
+        six=Gone("use getL1ToL2MessageIndex"),
         **common("number", Parameter("l1ToL2Message", FIELD), may_be_absent=True),
     ),
     Method(
@@ -250,6 +283,7 @@ _MESSAGE_METHODS: Final = [
         replaced_by="node_getL1ToL2MessageCheckpoint",
         release=Signature("boolean", (Parameter("l1ToL2Message", FIELD),)),
         five=Gone("use getL1ToL2MessageCheckpoint"),
+        six=Gone("use getL1ToL2MessageIndex"),
     ),
     Method(
         name="node_getL2ToL1Messages",

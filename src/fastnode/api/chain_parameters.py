@@ -25,6 +25,7 @@ from fastnode.values.value_type import NamedType, ValueType, read_member
 
 __all__ = [
     "ANY_CHECKPOINTS_QUERY",
+    "ARCHIVE_BLOCK",
     "BLOCKS_INCLUDE_OPTIONS",
     "BLOCK_INCLUDE_OPTIONS",
     "BLOCK_NUMBER",
@@ -177,6 +178,32 @@ class DevelopmentBlock(NamedType):
         return _BLOCK_OBJECT_TYPES.values()
 
 
+class ArchiveBlock(NamedType):
+    """A block by the root of the archive after it, and by nothing else (release 6.x)."""
+
+    __slots__ = ()
+
+    component = "ArchiveBlockParam"
+    name = "ArchiveBlockParam"
+    expects = "an object with archive"
+
+    def from_json(self, value: object) -> BlockReference:
+        if not isinstance(value, dict):
+            raise self.refuse(value)
+        refuse_other_members(value, ("archive",))
+        if "archive" not in value:
+            raise Reject("is required", ".archive")
+        archive = read_member(FIELD, value["archive"], "archive")
+        return BlockReference(BlockReferenceKind.ARCHIVE, archive, is_development_form=True)
+
+    def definition(self) -> Schema:
+        members = {"archive": FIELD.schema()}
+        return object_of(members, required=members, closed=True)
+
+    def parts(self) -> Iterable[ValueType]:
+        return (FIELD,)
+
+
 CHAIN_TIP: Final = Choice(CHAIN_TIPS, name="ChainTip")
 CHECKPOINT_TIP: Final = Choice(CHECKPOINT_TIPS, name="CheckpointTag")
 _BLOCK_OBJECT_TYPES: Final[Mapping[str, ValueType]] = {
@@ -188,6 +215,7 @@ _BLOCK_OBJECT_TYPES: Final[Mapping[str, ValueType]] = {
 
 RELEASE_BLOCK: Final = ReleaseBlock()
 DEVELOPMENT_BLOCK: Final = DevelopmentBlock()
+ARCHIVE_BLOCK: Final = ArchiveBlock()
 
 BLOCK_INCLUDE_OPTIONS: Final = Options(
     "BlockIncludeOptions", ("includeTransactions", "includeL1PublishInfo", "includeAttestations")

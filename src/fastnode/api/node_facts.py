@@ -40,7 +40,7 @@ def get_node_info(own_record: Callable[[], str | None] | None) -> Callable[[Cont
     def handle(context: Context) -> bytes:
         chain = context.view.chain.chain
         info = node_info(Asked(chain, None if own_record is None else own_record()))
-        if context.method_set == "5.x":
+        if context.is_five_or_later:
             info = info | {"protocolContractAddresses": _addresses_in_five(chain), "txsLimits": _txs_limits(chain)}
         return orjson.dumps(info)
 
@@ -51,7 +51,7 @@ def get_protocol_contract_addresses(context: Context) -> bytes:
     """Handler of node_getProtocolContractAddresses."""
     chain = context.view.chain.chain
     named = chain.node_info["protocolContractAddresses"]
-    return orjson.dumps(_addresses_in_five(chain) if context.method_set == "5.x" else named)
+    return orjson.dumps(_addresses_in_five(chain) if context.is_five_or_later else named)
 
 
 def _addresses_in_five(chain: ChainInfo) -> dict[str, str]:
@@ -65,7 +65,8 @@ def _txs_limits(chain: ChainInfo) -> dict[str, Any]:
     """Most gas that one transaction may declare: a share of a block as a checkpoint of the network has them."""
     constants = chain.l1_constants
     blocks = max(1, (int(constants["slotDuration"]) - IDLE_S) // BLOCK_S)
-    ends = CHECKPOINT_END_FIELDS + FIRST_BLOCK_END_FIELDS + (blocks - 1) * BLOCK_END_FIELDS
+    later = FIRST_BLOCK_END_FIELDS if chain.release.trees.has_compact_messages else BLOCK_END_FIELDS
+    ends = CHECKPOINT_END_FIELDS + FIRST_BLOCK_END_FIELDS + (blocks - 1) * later
     da_gas = max(0, BLOB_FIELDS - ends) * DA_GAS_PER_FIELD
     mana = int(constants.get("rollupManaLimit", L2_GAS_MAX * blocks))
     return {

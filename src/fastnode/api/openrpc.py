@@ -24,7 +24,7 @@ from fastnode.api.method_errors import error_components, errors_of
 from fastnode.api.record_schemas import components
 from fastnode.api.schema_language import schema_of
 from fastnode.api.schema_titles import pascal, titled
-from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet
+from fastnode.jsonrpc.methods import METHOD_SETS, Method, MethodSet, is_five_or_later
 from fastnode.protocol.releases import FOUR
 from fastnode.values.namespaces import newer_name
 from fastnode.values.schemas import Schema
@@ -160,7 +160,7 @@ def _method(method: Method, method_set: MethodSet, *, omits_absent: bool) -> dic
 
 def _shown(name: str, method_set: MethodSet) -> str:
     """Name of a method as clients of the set call it."""
-    return (newer_name(name) or name) if method_set == "5.x" else name
+    return (newer_name(name) or name) if is_five_or_later(method_set) else name
 
 
 def _tag(method: Method, method_set: MethodSet) -> str:
@@ -194,7 +194,9 @@ def _pairing(example: dict[str, Any], names: Sequence[str], *, omits_absent: boo
 
 
 def _examples(method: str, method_set: MethodSet) -> list[dict[str, Any]]:
-    return [example for example in _all_examples().get(method, ()) if method_set in example.get("sets", METHOD_SETS)]
+    # A set of a later release answers as that of 5.x does.
+    names = {method_set, "5.x"} if is_five_or_later(method_set) else {method_set}
+    return [example for example in _all_examples().get(method, ()) if names & set(example.get("sets", METHOD_SETS))]
 
 
 @cache

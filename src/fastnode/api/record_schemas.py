@@ -149,6 +149,8 @@ RECORDS: Final[dict[str, str]] = {
     "nextIndex: bigint}, siblingPath: SiblingPath}",
     "L2ToL1MembershipWitness": "{epochNumber: number, numCheckpointsInEpoch: number, root: Fr, leafIndex: bigint, "
     "siblingPath: SiblingPath}",
+    "TxEffectMembershipWitness": "{blockNumber: number, root: Fr, categoriesHash: Fr, leafIndex: bigint, "
+    "siblingPath: SiblingPath}",
     "WorldStateSyncStatus": "{latestBlockNumber: number, latestBlockHash: Fr, finalizedBlockNumber: number, "
     "oldestHistoricBlockNumber: number, treesAreSynched: boolean}",
     # ---- logs and contracts

@@ -1,7 +1,7 @@
 """The methods that read the five state trees: leaves, witnesses, public storage.
 
 Every one but ``getWorldStateSyncStatus`` names a reference block and answers from the trees after it; only
-``getBlockHashMembershipWitness`` looks at the archive *before* it, the one that block's header commits to.
+``getBlockHashMembershipWitness`` reads the archive *before* it, the one that block's header commits to.
 
 A reference block that does not exist is an error that names it, as is one older than the kept history; a leaf
 that is not in the tree is nothing found.  What differs from release 4.x, because there it is a fault:
@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypedDict
 
-from fastnode.api.chain_parameters import MERKLE_TREE_ID, RELEASE_BLOCK, BlockName, BlockReference
+from fastnode.api.chain_parameters import ARCHIVE_BLOCK, MERKLE_TREE_ID, RELEASE_BLOCK, BlockName, BlockReference
 from fastnode.api.lookups import reference_block
 from fastnode.errors import LeftToStrictPath, ServerError
-from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, common
+from fastnode.jsonrpc.methods import Context, Method, MethodSet, Parameter, Read, Signature, common
 from fastnode.kernels import encode, state_answers, witness_text
 from fastnode.values.arrays import ArrayOf
 from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD
@@ -174,6 +174,25 @@ def block_hash_witness(state: WorldStateView, block: int, block_hash: bytes) -> 
     return None if witness is None else witness_text.membership(witness.index, witness.path)
 
 
+def _block_after(view: View, reference: BlockName) -> int:
+    """Number of the block whose header has the archive of ``reference``; it need not exist yet."""
+    return reference_block(view, reference) + 1
+
+
+def _block_hash_witness_at(view: View, reference: BlockName, block_hash: bytes) -> bytes | None:
+    return block_hash_witness(_state(view), _block_after(view, reference), block_hash)
+
+
+_BLOCK_HASH_WITNESS_AT: Final = state_answers.StateQuestion(
+    state_answers.BLOCK_HASH_WITNESS, _block_hash_witness_at, find=_block_after
+)
+
+
+def get_block_hash_witness_at(context: Context, reference: BlockReference, block_hash: bytes) -> bytes | None:
+    """MembershipWitness of a block in the archive with the root that ``reference`` names."""
+    return _BLOCK_HASH_WITNESS_AT(context.view, reference, block_hash)
+
+
 # ---- status ---------------------------------------------------------------------------------
 
 
@@ -249,6 +268,17 @@ METHODS: Final[list[Method]] = [
         summary="Proof that a block is an ancestor of the reference block, in the archive its header names.",
         **_reads(block_hash_witness, b"bf", state_answers.BLOCK_HASH_WITNESS),
         **common("MembershipWitness", _REFERENCE, Parameter("blockHash", BLOCK_HASH), may_be_absent=True),
+    ),
+    Method(
+        name="node_getBlockHashMembershipWitnessAtArchive",
+        summary="Proof that a block is in the archive with this root: the one after some block, which has that block.",
+        handler=get_block_hash_witness_at,
+        is_cached=True,
+        six=Signature(
+            "MembershipWitness",
+            (Parameter("reference", ARCHIVE_BLOCK), Parameter("blockHash", BLOCK_HASH)),
+            may_be_absent=True,
+        ),
     ),
     Method(
         name="node_getL1ToL2MessageMembershipWitness",

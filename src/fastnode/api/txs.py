@@ -152,7 +152,7 @@ class TxMethods:
         """Source of the transactions of the pool: as they are stored, but in 5.x without their proofs if those are not
         asked for."""
         read = self._pool.tx_json
-        if context.method_set != "5.x" or "includeProof" in (options or _NO_FLAGS):
+        if not context.is_five_or_later or "includeProof" in (options or _NO_FLAGS):
             return read
 
         def read_without_proof(tx_hash: bytes) -> bytes | None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
-from fastnode.errors import Refused
+from fastnode.errors import InvalidParams, Refused
 from fastnode.jsonrpc.methods import Context, Method, Parameter, Signature, common
+from fastnode.values.arrays import ArrayOf
 from fastnode.values.numbers import Integer
 from fastnode.values.texts import ETH_ADDRESS
 
@@ -22,6 +23,8 @@ __all__ = ["Questions", "methods"]
 STATISTICS_AGE_MAX_S: Final = 5.0
 #: A network record changes with the node's address, which hardly ever happens.
 RECORD_AGE_MAX_S: Final = 60.0
+#: Validators of one call.
+VALIDATORS_MAX: Final = 100
 #: The statistics of a node that does not watch validators.
 _NO_STATISTICS: Final = b'{"stats":{},"slotWindow":0}'
 
@@ -61,7 +64,7 @@ class _UpstreamMethods:
             return _NO_STATISTICS
         else:
             stats = self._questions.ask_cached("node_getValidatorsStats", [], STATISTICS_AGE_MAX_S)
-        if context.method_set == "5.x":
+        if context.is_five_or_later:
             told = {address: _stats_in_five(validator) for address, validator in stats["stats"].items()}
             stats = stats | {"stats": told}
         return orjson.dumps(stats)
@@ -78,7 +81,31 @@ class _UpstreamMethods:
             stats = self._questions.ask_cached("node_getValidatorStats", parameters, STATISTICS_AGE_MAX_S)
         if stats is None:
             return None
-        return orjson.dumps(_single_stats_in_five(stats) if context.method_set == "5.x" else stats)
+        return orjson.dumps(_single_stats_in_five(stats) if context.is_five_or_later else stats)
+
+    def validator_stats_batch(
+        self, context: Context, addresses: Sequence[str], from_slot: int | None = None, to_slot: int | None = None
+    ) -> bytes:
+        """Statistics of each validator in the order asked; null for one without any."""
+        first, last = 0 if from_slot is None else from_slot, to_slot
+        if last is not None and first > last:
+            raise InvalidParams(f"Invalid params: fromSlot (parameter 2) is {first}, above toSlot, which is {last}")
+        if self._sentinel is not None:
+            chain = context.view.chain
+            window = self._sentinel.history_epochs * chain.chain.epoch_duration
+            if from_slot is not None and last is not None and last - first > window:
+                raise InvalidParams(
+                    f"Invalid params: toSlot (parameter 3) must be at most {window} slots above fromSlot, "
+                    f"got {last - first}"
+                )
+            keys = [bytes.fromhex(address[2:]) for address in addresses]
+            found: Sequence[Any] = self._sentinel.stats_of_validators(chain, keys, from_slot, to_slot)
+        elif self._questions is None:
+            found = [None] * len(addresses)
+        else:
+            parameters = [list(addresses), from_slot, to_slot]
+            found = self._questions.ask_cached("node_getValidatorStatsBatch", parameters, STATISTICS_AGE_MAX_S)
+        return orjson.dumps([None if stats is None else _single_stats_in_five(stats) for stats in found])
 
 
 def _stats_in_five(stats: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,5 +164,16 @@ def methods(
             waits=True,
             five=Signature("EpochValidatorStats", of_validator, may_be_absent=True),
             **common("SingleValidatorStats", *of_validator, may_be_absent=True),
+        ),
+        Method(
+            name="node_getValidatorStatsBatch",
+            summary="What each of several validators did, over one range of slots; null for one without statistics.",
+            handler=handlers.validator_stats_batch,
+            in_thread=True,
+            waits=True,
+            six=Signature(
+                "(EpochValidatorStats|null)[]",
+                (Parameter("validatorAddresses", ArrayOf(ETH_ADDRESS, VALIDATORS_MAX)), *of_validator[1:]),
+            ),
         ),
     ]

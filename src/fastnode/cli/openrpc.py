@@ -12,7 +12,7 @@ __all__ = ["openrpc"]
 @click.command()
 @click.option(
     "--method-set",
-    type=click.Choice(("both", "release", "development", "5.x")),
+    type=click.Choice(("both", "release", "development", "5.x", "6.x")),
     default="both",
     show_default=True,
     help="Which generation of methods is described.",

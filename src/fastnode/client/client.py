@@ -96,7 +96,7 @@ class Client(_Caller, SyncMethods):
 
 
 class Client5(_Caller, SyncMethods5):
-    """Likewise with the methods of release 5.x, for a node whose chain is of it."""
+    """Likewise with the methods of releases 5.x and 6.x, for a node whose chain is of one of them."""
 
 
 class _AsyncCaller:
@@ -167,4 +167,4 @@ class AsyncClient(_AsyncCaller, AsyncMethods):
 
 
 class AsyncClient5(_AsyncCaller, AsyncMethods5):
-    """Likewise with the methods of release 5.x."""
+    """Likewise with the methods of releases 5.x and 6.x."""

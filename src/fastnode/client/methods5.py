@@ -1,5 +1,5 @@
 # Made by scripts/make-docs from the method table: change that instead.
-"""Every method of release 5.x as a method of the clients."""
+"""Every method of releases 5.x and 6.x as a method of the clients."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ class SyncMethods5:
     def get_block_hash_membership_witness(self, reference_block: BlockParameter, block_hash: Field) -> records.Base64 | None:
         """aztec_getBlockHashMembershipWitness: Proof that a block is an ancestor of the reference block, in the archive its header names."""
         return self.call(prepared5.get_block_hash_membership_witness(reference_block, block_hash))
+
+    def get_block_hash_membership_witness_at_archive(self, reference: Mapping[str, str], block_hash: Field) -> records.Base64 | None:
+        """aztec_getBlockHashMembershipWitnessAtArchive: Proof that a block is in the archive with this root: the one after some block, which has that block. Only in 6.x."""
+        return self.call(prepared5.get_block_hash_membership_witness_at_archive(reference, block_hash))
 
     def get_block_number(self, tip: str | None = None) -> int:
         """aztec_getBlockNumber: Number of the newest block, or of the block of a tip."""
@@ -115,8 +119,12 @@ class SyncMethods5:
         return self.call(prepared5.get_l1_contract_addresses())
 
     def get_l1_to_l2_message_checkpoint(self, l1_to_l2_message: Field) -> int | None:
-        """aztec_getL1ToL2MessageCheckpoint: The checkpoint that inserts an L1-to-L2 message."""
+        """aztec_getL1ToL2MessageCheckpoint: The checkpoint that inserts an L1-to-L2 message. Only in 5.x."""
         return self.call(prepared5.get_l1_to_l2_message_checkpoint(l1_to_l2_message))
+
+    def get_l1_to_l2_message_index(self, l1_to_l2_message: Field) -> records.BigInt | None:
+        """aztec_getL1ToL2MessageIndex: Leaf index of an L1-to-L2 message, also before a block has inserted it. Only in 6.x."""
+        return self.call(prepared5.get_l1_to_l2_message_index(l1_to_l2_message))
 
     def get_l1_to_l2_message_membership_witness(self, reference_block: BlockParameter, l1_to_l2_message: Field) -> list[records.BigInt | records.Base64] | None:
         """aztec_getL1ToL2MessageMembershipWitness: Leaf index of an L1 to L2 message and proof that it is in the message tree."""
@@ -230,6 +238,10 @@ class SyncMethods5:
         """aztec_getTxEffect: Everything that a mined transaction changed."""
         return self.call(prepared5.get_tx_effect(tx_hash))
 
+    def get_tx_effect_membership_witness(self, tx_hash: Field) -> records.TxEffectMembershipWitness | None:
+        """aztec_getTxEffectMembershipWitness: Proof that a block has a transaction with its effects, against the root in the block's header. Only in 6.x."""
+        return self.call(prepared5.get_tx_effect_membership_witness(tx_hash))
+
     def get_tx_receipt(self, tx_hash: Field, options: Mapping[str, bool] | None = None) -> records.MinedTxReceipt | records.PendingTxReceipt | records.DroppedTxReceipt:
         """aztec_getTxReceipt: What became of a transaction: mined, pending or dropped, with what the options ask for."""
         return self.call(prepared5.get_tx_receipt(tx_hash, options))
@@ -241,6 +253,10 @@ class SyncMethods5:
     def get_validator_stats(self, validator_address: str, from_slot: int | None = None, to_slot: int | None = None) -> records.EpochValidatorStats | None:
         """aztec_getValidatorStats: What one validator did."""
         return self.call(prepared5.get_validator_stats(validator_address, from_slot, to_slot))
+
+    def get_validator_stats_batch(self, validator_addresses: Sequence[str], from_slot: int | None = None, to_slot: int | None = None) -> list[records.EpochValidatorStats | None]:
+        """aztec_getValidatorStatsBatch: What each of several validators did, over one range of slots; null for one without statistics. Only in 6.x."""
+        return self.call(prepared5.get_validator_stats_batch(validator_addresses, from_slot, to_slot))
 
     def get_validators_stats(self) -> records.ValidatorsStats:
         """aztec_getValidatorsStats: What each validator did in the last slots."""
@@ -348,6 +364,10 @@ class AsyncMethods5:
         """aztec_getBlockHashMembershipWitness: Proof that a block is an ancestor of the reference block, in the archive its header names."""
         return await self.call(prepared5.get_block_hash_membership_witness(reference_block, block_hash))
 
+    async def get_block_hash_membership_witness_at_archive(self, reference: Mapping[str, str], block_hash: Field) -> records.Base64 | None:
+        """aztec_getBlockHashMembershipWitnessAtArchive: Proof that a block is in the archive with this root: the one after some block, which has that block. Only in 6.x."""
+        return await self.call(prepared5.get_block_hash_membership_witness_at_archive(reference, block_hash))
+
     async def get_block_number(self, tip: str | None = None) -> int:
         """aztec_getBlockNumber: Number of the newest block, or of the block of a tip."""
         return await self.call(prepared5.get_block_number(tip))
@@ -421,8 +441,12 @@ class AsyncMethods5:
         return await self.call(prepared5.get_l1_contract_addresses())
 
     async def get_l1_to_l2_message_checkpoint(self, l1_to_l2_message: Field) -> int | None:
-        """aztec_getL1ToL2MessageCheckpoint: The checkpoint that inserts an L1-to-L2 message."""
+        """aztec_getL1ToL2MessageCheckpoint: The checkpoint that inserts an L1-to-L2 message. Only in 5.x."""
         return await self.call(prepared5.get_l1_to_l2_message_checkpoint(l1_to_l2_message))
+
+    async def get_l1_to_l2_message_index(self, l1_to_l2_message: Field) -> records.BigInt | None:
+        """aztec_getL1ToL2MessageIndex: Leaf index of an L1-to-L2 message, also before a block has inserted it. Only in 6.x."""
+        return await self.call(prepared5.get_l1_to_l2_message_index(l1_to_l2_message))
 
     async def get_l1_to_l2_message_membership_witness(self, reference_block: BlockParameter, l1_to_l2_message: Field) -> list[records.BigInt | records.Base64] | None:
         """aztec_getL1ToL2MessageMembershipWitness: Leaf index of an L1 to L2 message and proof that it is in the message tree."""
@@ -536,6 +560,10 @@ class AsyncMethods5:
         """aztec_getTxEffect: Everything that a mined transaction changed."""
         return await self.call(prepared5.get_tx_effect(tx_hash))
 
+    async def get_tx_effect_membership_witness(self, tx_hash: Field) -> records.TxEffectMembershipWitness | None:
+        """aztec_getTxEffectMembershipWitness: Proof that a block has a transaction with its effects, against the root in the block's header. Only in 6.x."""
+        return await self.call(prepared5.get_tx_effect_membership_witness(tx_hash))
+
     async def get_tx_receipt(self, tx_hash: Field, options: Mapping[str, bool] | None = None) -> records.MinedTxReceipt | records.PendingTxReceipt | records.DroppedTxReceipt:
         """aztec_getTxReceipt: What became of a transaction: mined, pending or dropped, with what the options ask for."""
         return await self.call(prepared5.get_tx_receipt(tx_hash, options))
@@ -547,6 +575,10 @@ class AsyncMethods5:
     async def get_validator_stats(self, validator_address: str, from_slot: int | None = None, to_slot: int | None = None) -> records.EpochValidatorStats | None:
         """aztec_getValidatorStats: What one validator did."""
         return await self.call(prepared5.get_validator_stats(validator_address, from_slot, to_slot))
+
+    async def get_validator_stats_batch(self, validator_addresses: Sequence[str], from_slot: int | None = None, to_slot: int | None = None) -> list[records.EpochValidatorStats | None]:
+        """aztec_getValidatorStatsBatch: What each of several validators did, over one range of slots; null for one without statistics. Only in 6.x."""
+        return await self.call(prepared5.get_validator_stats_batch(validator_addresses, from_slot, to_slot))
 
     async def get_validators_stats(self) -> records.ValidatorsStats:
         """aztec_getValidatorsStats: What each validator did in the last slots."""

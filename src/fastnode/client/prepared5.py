@@ -1,5 +1,5 @@
 # Made by scripts/make-docs from the method table: change that instead.
-"""Calls of the methods of release 5.x that are not made yet."""
+"""Calls of the methods of releases 5.x and 6.x that are not made yet."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def get_block_data(block_parameter: BlockParameter) -> Call[records.BlockData | 
 def get_block_hash_membership_witness(reference_block: BlockParameter, block_hash: Field) -> Call[records.Base64 | None]:
     """aztec_getBlockHashMembershipWitness: Proof that a block is an ancestor of the reference block, in the archive its header names."""
     return Call("aztec_getBlockHashMembershipWitness", (reference_block, block_hash,))
+
+
+def get_block_hash_membership_witness_at_archive(reference: Mapping[str, str], block_hash: Field) -> Call[records.Base64 | None]:
+    """aztec_getBlockHashMembershipWitnessAtArchive: Proof that a block is in the archive with this root: the one after some block, which has that block. Only in 6.x."""
+    return Call("aztec_getBlockHashMembershipWitnessAtArchive", (reference, block_hash,))
 
 
 def get_block_number(tip: str | None = None) -> Call[int]:
@@ -132,8 +137,13 @@ def get_l1_contract_addresses() -> Call[records.L1ContractAddresses]:
 
 
 def get_l1_to_l2_message_checkpoint(l1_to_l2_message: Field) -> Call[int | None]:
-    """aztec_getL1ToL2MessageCheckpoint: The checkpoint that inserts an L1-to-L2 message."""
+    """aztec_getL1ToL2MessageCheckpoint: The checkpoint that inserts an L1-to-L2 message. Only in 5.x."""
     return Call("aztec_getL1ToL2MessageCheckpoint", (l1_to_l2_message,))
+
+
+def get_l1_to_l2_message_index(l1_to_l2_message: Field) -> Call[records.BigInt | None]:
+    """aztec_getL1ToL2MessageIndex: Leaf index of an L1-to-L2 message, also before a block has inserted it. Only in 6.x."""
+    return Call("aztec_getL1ToL2MessageIndex", (l1_to_l2_message,))
 
 
 def get_l1_to_l2_message_membership_witness(reference_block: BlockParameter, l1_to_l2_message: Field) -> Call[list[records.BigInt | records.Base64] | None]:
@@ -276,6 +286,11 @@ def get_tx_effect(tx_hash: Field) -> Call[records.IndexedTxEffect | None]:
     return Call("aztec_getTxEffect", (tx_hash,))
 
 
+def get_tx_effect_membership_witness(tx_hash: Field) -> Call[records.TxEffectMembershipWitness | None]:
+    """aztec_getTxEffectMembershipWitness: Proof that a block has a transaction with its effects, against the root in the block's header. Only in 6.x."""
+    return Call("aztec_getTxEffectMembershipWitness", (tx_hash,))
+
+
 def get_tx_receipt(tx_hash: Field, options: Mapping[str, bool] | None = None) -> Call[records.MinedTxReceipt | records.PendingTxReceipt | records.DroppedTxReceipt]:
     """aztec_getTxReceipt: What became of a transaction: mined, pending or dropped, with what the options ask for."""
     return Call("aztec_getTxReceipt", (tx_hash, options,))
@@ -289,6 +304,11 @@ def get_txs_by_hash(tx_hashes: Sequence[Field], options: Mapping[str, bool] | No
 def get_validator_stats(validator_address: str, from_slot: int | None = None, to_slot: int | None = None) -> Call[records.EpochValidatorStats | None]:
     """aztec_getValidatorStats: What one validator did."""
     return Call("aztec_getValidatorStats", (validator_address, from_slot, to_slot,))
+
+
+def get_validator_stats_batch(validator_addresses: Sequence[str], from_slot: int | None = None, to_slot: int | None = None) -> Call[list[records.EpochValidatorStats | None]]:
+    """aztec_getValidatorStatsBatch: What each of several validators did, over one range of slots; null for one without statistics. Only in 6.x."""
+    return Call("aztec_getValidatorStatsBatch", (validator_addresses, from_slot, to_slot,))
 
 
 def get_validators_stats() -> Call[records.ValidatorsStats]:

@@ -135,7 +135,9 @@ class CheckpointHeader(TypedDict):
     blockHeadersHash: Fr
     blobsHash: Fr
     #: Root over the messages from L1 that it inserts.
-    inHash: Fr
+    inHash: NotRequired[Fr]
+    #: Rolling hash of the Inbox after the last message that it inserts.
+    inboxRollingHash: NotRequired[Fr]
     #: Root over the messages to L1 of the epoch up to it.
     epochOutHash: Fr
     slotNumber: int
@@ -797,6 +799,14 @@ class TxEffect(TypedDict):
     privateLogs: list[PrivateLog]
     publicLogs: list[PublicLog]
     contractClassLogs: list[ContractClassLog]
+
+
+class TxEffectMembershipWitness(TypedDict):
+    blockNumber: int
+    root: Fr
+    categoriesHash: Fr
+    leafIndex: BigInt
+    siblingPath: Base64
 
 
 class TxReceipt(TypedDict):

@@ -402,7 +402,7 @@ class Settings(
 
     method_set: str = setting(
         "auto",
-        Choice(("auto", "both", "release", "development", "5.x")),
+        Choice(("auto", "both", "release", "development", "5.x", "6.x")),
         RPC,
         "Generation of methods that is served; auto: that of the chain's release, both sets of 4.x.",
     )

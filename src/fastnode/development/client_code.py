@@ -14,7 +14,7 @@ from typing import Final
 from fastnode.api.record_schemas import DOCS, RECORDS
 from fastnode.api.schema_language import schema_of
 from fastnode.app.ground.method_documentation import all_methods
-from fastnode.jsonrpc.methods import Method, MethodSet, Parameter
+from fastnode.jsonrpc.methods import Method, MethodSet, Parameter, is_five_or_later
 from fastnode.records import dataclass
 from fastnode.values.namespaces import newer_name
 from fastnode.values.schemas import Schema
@@ -62,6 +62,7 @@ _PARAMETERS: Final = {
     "CheckpointParameter": "int | str | Mapping[str, int]",
     "CheckpointsQuery": "Mapping[str, int]",
     "EthAddress": "str",
+    "EthAddress[]": "Sequence[str]",
     "Fr": "Field",
     "Fr[]": "Sequence[Field]",
     "LogFilter": _ANYTHING,
@@ -87,9 +88,10 @@ _PARAMETERS: Final = {
     "string[]": "Sequence[str]",
 }
 
-#: Parameters of the methods of 5.x.
+#: Parameters of the methods of 5.x and 6.x.
 _PARAMETERS_OF_FIVE: Final = _PARAMETERS | {
     "AnyCheckpointsQuery": "Mapping[str, int | bool]",
+    "ArchiveBlockParam": "Mapping[str, str]",
     "CheckpointProposalHash": "Field",
     "CheckpointTag": "str",
     "ConfirmedCheckpoint": "int | str | Mapping[str, int]",
@@ -145,7 +147,7 @@ from fastnode.client.prepared import BlockParameter, Field
 T = TypeVar("T")
 '''
 
-_PREPARED_HEAD_OF_FIVE: Final = '''"""Calls of the methods of release 5.x that are not made yet."""
+_PREPARED_HEAD_OF_FIVE: Final = '''"""Calls of the methods of releases 5.x and 6.x that are not made yet."""
 
 from __future__ import annotations
 
@@ -158,7 +160,7 @@ from fastnode.client.prepared import BlockParameter, Field
 '''
 
 _METHODS_HEAD_OF_FIVE: Final = _METHODS_HEAD.replace(
-    "Every method of a node as", "Every method of release 5.x as"
+    "Every method of a node as", "Every method of releases 5.x and 6.x as"
 ).replace("import prepared, records", "import prepared5, records")
 
 _CLASS_HEAD: Final = '''
@@ -172,7 +174,7 @@ class {name}:
 
 def render() -> dict[str, str]:
     """The modules by the names of their files."""
-    both, five = _methods_in("both"), _methods_in("5.x")
+    both, five = _methods_in("both"), _methods_in("5.x", "6.x")
     of_both = _class("SyncMethods", both) + _class("AsyncMethods", both)
     of_five = _class("SyncMethods5", five) + _class("AsyncMethods5", five)
     return {
@@ -200,18 +202,21 @@ class _Described:
     types: Mapping[str, str]
 
 
-def _methods_in(method_set: MethodSet) -> list[_Described]:
-    """Methods of a set, by their names in Python."""
-    return sorted(
-        (_described(method, method_set) for method in all_methods() if method.signature(method_set) is not None),
-        key=_name,
-    )
+def _methods_in(*method_sets: MethodSet) -> list[_Described]:
+    """Methods of some sets, by their names in Python; one that several have is that of the first."""
+    described = []
+    for method in all_methods():
+        having = [name for name in method_sets if method.signature(name) is not None]
+        if having:
+            only = "" if len(having) == len(method_sets) else f" Only in {having[0]}."
+            described.append(_described(method, having[0], only))
+    return sorted(described, key=_name)
 
 
-def _described(method: Method, method_set: MethodSet) -> _Described:
+def _described(method: Method, method_set: MethodSet, only: str) -> _Described:
     signature = method.signature(method_set)
     assert signature is not None
-    is_five = method_set == "5.x"
+    is_five = is_five_or_later(method_set)
     results = (
         [signature.result]
         if is_five
@@ -219,7 +224,7 @@ def _described(method: Method, method_set: MethodSet) -> _Described:
     )
     return _Described(
         name=(newer_name(method.name) or method.name) if is_five else method.name,
-        summary=method.summary,
+        summary=method.summary + only,
         parameters=signature.parameters,
         results=tuple(dict.fromkeys(results)),
         may_be_absent=signature.may_be_absent,

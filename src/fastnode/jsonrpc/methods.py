@@ -9,6 +9,7 @@ binds the methods to one choice of sets:
                            name a block
     5.x                    the methods of release 5.x: those of the development set, but for what a method
                            says of it
+    6.x                    the methods of release 6.x: those of 5.x, but for what a method says of it
 
 Which set a node serves follows from the release of its chain, unless the operator names one.  What a handler answers
 may depend on it: it reads ``context.method_set``.
@@ -46,12 +47,18 @@ __all__ = [
     "common",
     "has_option",
     "is_above",
+    "is_five_or_later",
 ]
 
-MethodSet: TypeAlias = Literal["both", "release", "development", "5.x"]
-METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development", "5.x")
+MethodSet: TypeAlias = Literal["both", "release", "development", "5.x", "6.x"]
+METHOD_SETS: Final[tuple[MethodSet, ...]] = ("both", "release", "development", "5.x", "6.x")
 #: Items of an array that are collected before there is room for them, together.
 UNASKED_BYTES_MAX: Final = 1 << 20
+
+
+def is_five_or_later(method_set: MethodSet) -> bool:
+    """Return True for sets whose methods are called ``aztec_`` and answer with the records of 5.x."""
+    return method_set in ("5.x", "6.x")
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +81,11 @@ class Context:
     answered_bytes: int = field(default=0, init=False)
     #: Memory taken for the result that is being made.
     growing_bytes: int = field(default=0, init=False)
+
+    @property
+    def is_five_or_later(self) -> bool:
+        """True if the method set answers with the records of 5.x."""
+        return is_five_or_later(self.method_set)
 
     @property
     def view_key(self) -> object:
@@ -124,6 +136,12 @@ class Context:
         self.growing_bytes = 0
 
 
+#: Sets whose reads a set takes, the first one that there is.
+_FALLBACKS: Final[Mapping[MethodSet, tuple[MethodSet, ...]]] = {
+    "5.x": ("5.x", "development"),
+    "6.x": ("6.x", "5.x", "development"),
+}
+
 #: Result of a call in JSON, or the items of an array, which are collected as long as there is room, without those that
 #: are None; None for nothing found.
 Result: TypeAlias = bytes | Iterable[bytes | None] | None
@@ -150,7 +168,10 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A method of 4.x that 5.x does not have; ``successor``: what to call there, as advice says it; empty: nothing."""
+    """A method of an earlier release that this set does not have.
+
+    ``successor``: what to call there, as advice says it; empty: nothing.
+    """
 
     successor: str = ""
 
@@ -203,6 +224,8 @@ class Method:
     development: Signature | None = None
     #: Signature in the set 5.x; None: that of the development set.
     five: Signature | Gone | None = None
+    #: Signature in the set 6.x; None: that of the set 5.x.
+    six: Signature | Gone | None = None
     #: True, or a function of the arguments that says so: too long for the event loop.
     in_thread: bool | Callable[[Sequence[Any]], bool] = False
     #: In its thread it mostly waits: for the disk, for another node, for its turn to hash.
@@ -223,7 +246,8 @@ class Method:
         """The reader of a set."""
         if not isinstance(self.read, Mapping):
             return self.read
-        return self.read["development" if method_set not in self.read and method_set == "5.x" else method_set]
+        known = [name for name in _FALLBACKS.get(method_set, (method_set,)) if name in self.read]
+        return self.read[known[0]]
 
     def signature(self, method_set: MethodSet) -> Signature | None:
         """The signature that holds in a set, or None if the method is not in it."""
@@ -231,10 +255,21 @@ class Method:
             return self.release
         if method_set == "development":
             return self.development
-        if method_set == "5.x":
-            return self.development if self.five is None else self.five if isinstance(self.five, Signature) else None
+        if is_five_or_later(method_set):
+            declared = self._declared_in(method_set)
+            return declared if isinstance(declared, Signature) else None
         chosen = self.development or self.release
         return None if chosen is None else _accept_every_block_form(chosen)
+
+    def gone_in(self, method_set: MethodSet) -> Gone | None:
+        """The advice for callers of a set that does not have the method, if there is any."""
+        declared = self._declared_in(method_set) if is_five_or_later(method_set) else None
+        return declared if isinstance(declared, Gone) else None
+
+    def _declared_in(self, method_set: MethodSet) -> Signature | Gone | None:
+        if method_set == "6.x" and self.six is not None:
+            return self.six
+        return self.development if self.five is None else self.five
 
 
 class BothSignatures(TypedDict):
@@ -389,8 +424,8 @@ class MethodTable:
         for method in self._declared:
             signature = method.signature(method_set)
             if signature is None:
-                if method_set == "5.x" and isinstance(method.five, Gone):
-                    self._gone.update(dict.fromkeys(wire_names(method.name, namespaces), method.five))
+                if (gone := method.gone_in(method_set)) is not None:
+                    self._gone.update(dict.fromkeys(wire_names(method.name, namespaces), gone))
                 continue
             if method.name in self._methods:
                 raise ValueError(f"{method.name} is declared twice")
@@ -411,7 +446,7 @@ class MethodTable:
         """Advice for the caller of a method that is not here: its successor, its prefix, the other port."""
         namespace = name.partition("_")[0]
         if (gone := self._gone.get(name)) is not None and name not in self._by_wire_name:
-            return f" (release 5.x has no such method{f': {gone.successor}' if gone.successor else ''})"
+            return f" (release {self.method_set} has no such method{f': {gone.successor}' if gone.successor else ''})"
         if name in _OPERATORS:
             return f" ({_OPERATORS[name]})"
         if namespace in _PORTS and namespace not in self._namespaces:

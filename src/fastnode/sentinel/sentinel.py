@@ -99,31 +99,46 @@ class Sentinel:
         self, view: ChainView, address: bytes, first: int | None = None, last: int | None = None
     ) -> dict[str, Any] | None:
         """SingleValidatorStats; None for one that was in no committee of these slots."""
+        return self.stats_of_validators(view, [address], first, last)[0]
+
+    def stats_of_validators(
+        self, view: ChainView, addresses: Sequence[bytes], first: int | None = None, last: int | None = None
+    ) -> list[dict[str, Any] | None]:
+        """SingleValidatorStats of each, as :meth:`validator_stats` gives them."""
         with self._lock:
             look = _Look(view, self.history_epochs)
             newest = self._last_slot(view, look)
             if newest is None:
-                return None
+                return [None] * len(addresses)
             oldest = max(0, newest - look.window)
             end = newest if last is None else min(last, newest)
             # A slot beyond the history is not looked at.
             begin = max(oldest, end - look.window if first is None else first)
-            history = self._histories(view, look, begin, end).get(address)
-            if history is None:
-                return None
+            histories = self._histories(view, look, begin, end)
+            if not any(address in histories for address in addresses):
+                return [None] * len(addresses)
             self._count_proven_epochs(view, look, oldest)
-            performance = [
-                {"missed": counts[address][0], "total": counts[address][1], "epoch": epoch}
-                for epoch, counts in self._proven.items()
-                if address in counts
-            ]
-        return {
-            "validator": describe_validator(address, history, look.time),
-            "allTimeProvenPerformance": performance,
-            "lastProcessedSlot": newest,
-            "initialSlot": oldest,
-            "slotWindow": look.window,
-        }
+            performances = {address: self._performance(address) for address in addresses}
+        return [
+            None
+            if address not in histories
+            else {
+                "validator": describe_validator(address, histories[address], look.time),
+                "allTimeProvenPerformance": performances[address],
+                "lastProcessedSlot": newest,
+                "initialSlot": oldest,
+                "slotWindow": look.window,
+            }
+            for address in addresses
+        ]
+
+    def _performance(self, address: bytes) -> list[dict[str, int]]:
+        """Missed duties and all duties of a validator in each proven epoch that it had some in."""
+        return [
+            {"missed": counts[address][0], "total": counts[address][1], "epoch": epoch}
+            for epoch, counts in self._proven.items()
+            if address in counts
+        ]
 
     def proven_performance(self, view: ChainView) -> dict[int, dict[bytes, tuple[int, int]]]:
         """Missed duties and all duties of each validator, by proven epoch."""

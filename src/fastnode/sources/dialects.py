@@ -55,21 +55,25 @@ def _validator(answer: Any) -> Any:
     return answer | {"allTimeProvenPerformance": answer["allTimeEpochPerformance"]}
 
 
+def _validators(answer: Any) -> Any:
+    return list(map(_validator, answer)) if isinstance(answer, list) else answer
+
+
 _WITH_PROOF: Final = {"includeProof": True}
 _WHOLE_CHECKPOINT: Final = dict.fromkeys(
     ("includeBlocks", "includeTransactions", "includeL1PublishInfo", "includeAttestations"), True
 )
-_PHRASES: Final[Mapping[str, Mapping[str, _Phrase]]] = {
-    "5.x": {
-        "node_getL2Tips": _Phrase("node_getChainTips"),
-        "node_getBlockHeader": _Phrase("node_getBlockData", read=_header),
-        "node_getBlocks": _Phrase("node_getBlocks", {"includeTransactions": True}, 2),
-        "node_getCheckpoints": _Phrase("node_getCheckpoints", _WHOLE_CHECKPOINT, 2, _checkpoints),
-        "node_getTxByHash": _Phrase("node_getTxByHash", _WITH_PROOF, 1),
-        "node_getPendingTxs": _Phrase("node_getPendingTxs", _WITH_PROOF, 2),
-        "node_getValidatorStats": _Phrase("node_getValidatorStats", read=_validator),
-    },
+_FROM_FIVE_ON: Final[Mapping[str, _Phrase]] = {
+    "node_getL2Tips": _Phrase("node_getChainTips"),
+    "node_getBlockHeader": _Phrase("node_getBlockData", read=_header),
+    "node_getBlocks": _Phrase("node_getBlocks", {"includeTransactions": True}, 2),
+    "node_getCheckpoints": _Phrase("node_getCheckpoints", _WHOLE_CHECKPOINT, 2, _checkpoints),
+    "node_getTxByHash": _Phrase("node_getTxByHash", _WITH_PROOF, 1),
+    "node_getPendingTxs": _Phrase("node_getPendingTxs", _WITH_PROOF, 2),
+    "node_getValidatorStats": _Phrase("node_getValidatorStats", read=_validator),
+    "node_getValidatorStatsBatch": _Phrase("node_getValidatorStatsBatch", read=_validators),
 }
+_PHRASES: Final[Mapping[str, Mapping[str, _Phrase]]] = {"5.x": _FROM_FIVE_ON, "6.x": _FROM_FIVE_ON}
 
 
 def phrased(method_set: str, calls: Sequence[RpcCall]) -> tuple[list[RpcCall], list[_Read]]:

@@ -29,7 +29,7 @@ from fastnode.archiver import forms
 from fastnode.artifacts.naming import Naming
 from fastnode.artifacts.store import ArtifactStore
 from fastnode.errors import BlockPruned, DecodeError, Refused, ResponseTooLarge, RpcError
-from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable
+from fastnode.jsonrpc.methods import BoundMethod, Context, MethodTable, is_five_or_later
 from fastnode.kernels import encode
 from fastnode.log_index import layout
 from fastnode.log_index.layout import TagCount, count_key
@@ -94,8 +94,8 @@ class Explorer:
     ) -> None:
         """``name_of`` tells the names of functions by their selectors, as far as they are known; ``artifacts`` those of
         contracts.  ``trace_method`` None: there are no traces here."""
-        # It asks for what 5.x has no methods for, such as public logs of all contracts.
-        self._table = table.in_set("both") if table.method_set == "5.x" else table
+        # It asks for what 5.x and later have no methods for, such as public logs of all contracts.
+        self._table = table.in_set("both") if is_five_or_later(table.method_set) else table
         self._name_of = name_of
         self._artifacts = artifacts or ArtifactStore(None)
         self._trace_method = trace_method

@@ -23,6 +23,7 @@ __all__ = [
     "RemoteSentinel",
     "RemoteSimulator",
     "ask_fleet_over",
+    "message_index_over",
     "outbox_roots_over",
 ]
 
@@ -68,14 +69,20 @@ class RemoteQuestions:
 class RemoteSentinel:
     """The statistics of validators, as of the primary's newest block."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, history_epochs: int) -> None:
         self._link = link
+        self.history_epochs = history_epochs
 
     def validators_stats(self, _chain: ChainView) -> Any:
         return self._link.ask("validators stats")
 
     def validator_stats(self, _chain: ChainView, address: bytes, from_slot: int | None, to_slot: int | None) -> Any:
-        return self._link.ask("validator stats", address, from_slot, to_slot)
+        return self.stats_of_validators(_chain, [address], from_slot, to_slot)[0]
+
+    def stats_of_validators(
+        self, _chain: ChainView, addresses: Sequence[bytes], from_slot: int | None, to_slot: int | None
+    ) -> Any:
+        return self._link.ask("stats of validators", list(addresses), from_slot, to_slot)
 
 
 class RemoteSimulator:
@@ -121,6 +128,16 @@ def ask_fleet_over(link: Link) -> Callable[[bytes], RemoteStanding | None]:
         return None if standing is None else RemoteStanding(*standing)
 
     return ask
+
+
+def message_index_over(link: Link) -> Callable[[bytes], int | None]:
+    """MessageIndex (api/chain.py)."""
+
+    def message_index(message: bytes) -> int | None:
+        index: int | None = link.ask("message index", message)
+        return index
+
+    return message_index
 
 
 def outbox_roots_over(link: Link) -> Any:

@@ -1,7 +1,7 @@
 """Writes docs/methods.md and docs/methods-5.md from the method table.
 
-``python -m fastnode.app.ground.documentation > docs/methods.md``, with the argument ``5.x`` for the page of its
-methods; a test fails when a file is not current.
+``python -m fastnode.app.ground.documentation > docs/methods.md``, with the argument ``5.x`` for the page of the methods
+of 5.x and later; a test fails when a file is not current.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Parameters go by position; `?` marks one that may be left out or be `null`. *or 
 if nothing is found, or if the method returns nothing (`--absent-results omit` leaves the member out, as the published
 node does). `release` and `development` are two generations of the same interface, served together unless
 `--method-set` narrows them; of a method with two forms that of the development set holds then, which takes everything
-that the release set takes ([compatibility](compatibility.md#method-sets)). A chain of 5.x is answered with
+that the release set takes ([compatibility](compatibility.md#method-sets)). A chain of 5.x or 6.x is answered with
 [methods of its own](methods-5.md).
 
 The admin port serves the `nodeAdmin_` methods, `fastnode_registerArtifact` and the traces (`fastnode_traceTransaction`,
@@ -46,13 +46,14 @@ Answers come from what this node has verified itself, unless the last column say
 """
 
 _INTRODUCTION_OF_FIVE: Final = """\
-# Methods of release 5.x
+# Methods of releases 5.x and 6.x
 
 <!-- Made by `python -m fastnode.app.ground.documentation 5.x`; change the tables in src/fastnode/api instead. -->
 
-A node answers with these on a chain of [release 5.x](releases.md#the-methods-of-5x), or with `--method-set 5.x`; under
-`node_` and `nodeAdmin_` too, unless `--namespaces` says otherwise. Those that only 4.x has are answered with "method
-not found" and the name of what to call instead. Records and the other types of parameters are on the page of
+A node answers with these on a chain of [release 5.x](releases.md#the-methods-of-5x) or
+[6.x](releases.md#the-methods-of-6x), or with `--method-set 5.x` or `--method-set 6.x`; under `node_` and `nodeAdmin_`
+too, unless `--namespaces` says otherwise. A method that the release does not have is answered with "method not found"
+and the name of what to call instead. Records and the other types of parameters are on the page of
 [the methods of 4.x](methods.md#records), which also says how parameters are written.
 
 """
@@ -122,6 +123,7 @@ WITHOUT_EXAMPLE: Final = {
     "fastnode_getGenesis": "the genesis record has 66 kB",
     "node_getCheckpointAttestationsForSlot": "needs peers of 5.x (`--untried-peers`)",
     "node_getProposalsForSlot": "as `node_getCheckpointAttestationsForSlot`",
+    "node_getTxEffectMembershipWitness": "needs a chain of 6.x",
     "nodeAdmin_pauseSequencer": "needs a node that builds blocks",
     "nodeAdmin_resumeSequencer": "as `nodeAdmin_pauseSequencer`",
     "nodeAdmin_reloadKeystore": "needs files of keys",
@@ -151,22 +153,22 @@ def render(methods: Sequence[Method]) -> str:
 
 
 def render_five(methods: Sequence[Method]) -> str:
-    """The whole page of the methods of 5.x."""
-    rows = [
-        (newer_name(method.name) or method.name, method, signature)
-        for method in methods
-        if (signature := method.signature("5.x")) is not None
-    ]
-    parts = [_INTRODUCTION_OF_FIVE, _OVERVIEW]
-    for name, method, signature in rows:
-        parts.append(_row(name, _describe(signature), method, STATES_OF_FIVE.get(method.name, state_of(method))))
+    """The whole page of the methods of 5.x and 6.x."""
+    parts, types = [_INTRODUCTION_OF_FIVE, _OVERVIEW], set()
+    for method in methods:
+        five, six = method.signature("5.x"), method.signature("6.x")
+        if five is None and six is None:
+            continue
+        name, forms = newer_name(method.name) or method.name, _forms_of("5.x", five, "6.x", six)
+        state = STATES_OF_FIVE.get(method.name, state_of(method))
+        parts.append(_row(name, "; ".join(forms), method, state))
+        types |= {
+            (parameter.type.name, parameter.type.expects)
+            for signature in (five, six)
+            for parameter in (signature.parameters if signature is not None else ())
+            if parameter.type.title == parameter.type.name
+        }
     parts.append("\n" + _TYPES_HEAD)
-    types = {
-        (parameter.type.name, parameter.type.expects)
-        for _, _, signature in rows
-        for parameter in signature.parameters
-        if parameter.type.title == parameter.type.name
-    }
     parts.extend(f"| {name} | {accepted} |\n" for name, accepted in sorted(types.difference(_type_rows(methods))))
     return "".join(parts)
 
@@ -198,16 +200,19 @@ def _escaped(cell: str) -> str:
 
 def _forms(method: Method) -> list[str]:
     """Parameters and result, in each of the sets where they differ."""
-    release, development = method.release, method.development
-    if release is not None and development is not None:
-        lines = _describe(release), _describe(development)
+    return _forms_of("release", method.release, "development", method.development)
+
+
+def _forms_of(name: str, one: Signature | None, other_name: str, other: Signature | None) -> list[str]:
+    if one is not None and other is not None:
+        lines = _describe(one), _describe(other)
         if lines[0] == lines[1]:
             return [lines[0]]
-        return [f"release: {lines[0]}", f"development: {lines[1]}"]
-    if release is not None:
-        return [f"release only: {_describe(release)}"]
-    if development is not None:
-        return [f"development only: {_describe(development)}"]
+        return [f"{name}: {lines[0]}", f"{other_name}: {lines[1]}"]
+    if one is not None:
+        return [f"{name} only: {_describe(one)}"]
+    if other is not None:
+        return [f"{other_name} only: {_describe(other)}"]
     return []
 
 

@@ -24,10 +24,12 @@ STATES: Final = {
     "nodeAdmin_getSlashPayloads": "with `--l1-rpc-urls` or `--sentinel-enabled`; refused where votes are tallied",
 }
 
-#: The same in the methods of 5.x, where it differs.
+#: The same in the methods of 5.x and 6.x, where it differs.
 STATES_OF_FIVE: Final = {
     "node_sendTx": "on a local network, or with `--untried-upstreams` or `--untried-peers`; else refused on a chain of "
     "5.x: `NO_TRANSACTIONS`",
+    "node_getL1ToL2MessageIndex": "before a block has inserted it: with `--l1-rpc-urls`",
+    "node_getValidatorStatsBatch": "with `--sentinel-enabled`, or from the followed node",
     "node_getPeers": "those that are connected; none with workers",
     "node_getCheckpointAttestationsForSlot": "with `--p2p-enabled`, `--untried-peers` and `--l1-rpc-urls`; else "
     "refused: `NOT_KEPT`",

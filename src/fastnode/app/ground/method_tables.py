@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastnode.api import state as state_methods
 from fastnode.api.admin import methods as configuration_methods
 from fastnode.api.artifacts import event_methods, registering_methods
+from fastnode.api.chain import MessageIndex
 from fastnode.api.chain import methods as chain_methods
 from fastnode.api.contracts import methods as contract_methods
 from fastnode.api.fastnode import methods as fastnode_methods
@@ -96,6 +97,8 @@ class Services:
     sentinel: Sentinel | None = None
     #: Root of an epoch's messages on L1; None when L1 is not read.
     outbox_roots: OutboxRoots | None = None
+    #: Leaf index of a message that the Inbox on L1 has; None when L1 is not read.
+    message_index: MessageIndex | None = None
     #: The local network that this node runs; None when it runs none.
     local_network: LocalNetwork | None = None
     #: This node's record on the peer-to-peer network; None when it is not on it.
@@ -131,6 +134,7 @@ def public_methods(settings: Settings, services: Services) -> list[Method]:
             known_txs=services.known_txs,
             is_ready=lambda: services.no_transactions() is None,
             outbox_roots=services.outbox_roots,
+            message_index=services.message_index,
             own_record=services.own_record,
         ),
         *state_methods.METHODS,

@@ -58,6 +58,7 @@ from fastnode.workers.remote import (
     RemoteSentinel,
     RemoteSimulator,
     ask_fleet_over,
+    message_index_over,
     outbox_roots_over,
 )
 from fastnode.workers.replica import Replica
@@ -253,8 +254,11 @@ class Worker:
                 is_paused=lambda: replica.facts.is_paused,
                 is_sample=lambda: replica.facts.is_sample,
                 questions=questions,
-                sentinel=RemoteSentinel(link) if settings.sentinel_enabled else None,  # type: ignore[arg-type]
+                sentinel=RemoteSentinel(link, settings.sentinel_history_length_in_epochs)  # type: ignore[arg-type]
+                if settings.sentinel_enabled
+                else None,
                 outbox_roots=outbox_roots_over(link) if settings.reads_l1 else None,
+                message_index=message_index_over(link) if settings.reads_l1 else None,
                 own_record=(lambda: replica.facts.record) if settings.p2p_enabled else None,
                 heard=(lambda *asked: link.ask("heard of peers", *asked)) if settings.p2p_enabled else None,
             ),

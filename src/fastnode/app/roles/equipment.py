@@ -113,6 +113,7 @@ def _services(core: Core, peers: Peers | None, fleet: Fleet | None) -> Services:
         questions=source.questions,
         sentinel=core.validator_watch.sentinel,
         outbox_roots=source.outbox_roots,
+        message_index=source.message_index,
         local_network=core.local_network.network,
         own_record=None if peers is None else peers.record,
         connected_peers=None if peers is None else peers.connected,

@@ -175,8 +175,9 @@ class _Answers:
             "find at peers": self.find_at_peers,
             "heard of peers": self.heard_of_peers,
             "validators stats": self.validators_stats,
-            "validator stats": self.validator_stats,
+            "stats of validators": self.stats_of_validators,
             "outbox roots": self.outbox_roots,
+            "message index": self.message_index,
             "standing in the fleet": self.standing_in_fleet,
             "simulate": self.simulate,
             "register": self.register,
@@ -217,8 +218,8 @@ class _Answers:
     def validators_stats(self) -> Any:
         return self._sentinel.validators_stats(self._view.chain)
 
-    def validator_stats(self, address: bytes, from_slot: int | None, to_slot: int | None) -> Any:
-        return self._sentinel.validator_stats(self._view.chain, address, from_slot, to_slot)
+    def stats_of_validators(self, addresses: Sequence[bytes], from_slot: int | None, to_slot: int | None) -> Any:
+        return self._sentinel.stats_of_validators(self._view.chain, addresses, from_slot, to_slot)
 
     def outbox_roots(self, epoch: int) -> tuple[bool, list[bytes] | str]:
         outbox_roots = self._services.outbox_roots
@@ -227,6 +228,10 @@ class _Answers:
             return True, list(outbox_roots(epoch))
         except UpstreamError as error:
             return False, str(error)
+
+    def message_index(self, message: bytes) -> int | None:
+        message_index = self._services.message_index
+        return None if message_index is None else message_index(message)
 
     def standing_in_fleet(self, tx_hash: bytes) -> tuple[bool, tuple[bool, str] | None]:
         """Pair: True if the bus has answered, and what the fleet knows of the transaction."""

@@ -67,6 +67,7 @@ class Source(Part):
         self.questions: UpstreamQuestions | None = None
         #: Roots of an epoch's messages on L1; None: L1 is not read.
         self.outbox_roots: Callable[[int], list[bytes]] | None = None
+        self.message_index: Callable[[bytes], int | None] | None = None
         #: Times that others took to answer; None: nobody is asked.
         self.exchange_times: ExchangeTimes | None = None
         #: The bus as a followed node.
@@ -198,6 +199,7 @@ class ChainWithL1(FollowedChain):
         self.l1 = self._l1 = l1
         self._requires_canonical = foundation.settings.require_canonical_rollup
         self.outbox_roots = l1.outbox_roots
+        self.message_index = l1.message_index
 
     def now(self) -> float:
         """The time of L1's blocks."""

@@ -259,6 +259,14 @@ class L1Reader:
 
         return self._ask_inbox(end, known, is_there)
 
+    def message_index(self, message: bytes) -> int | None:
+        """Return the leaf index of a message that the Inbox had when it was last read, in a release that counts them.
+
+        None for another one.
+        """
+        inbox = self._inbox
+        return inbox.index_of(message) if isinstance(inbox, CompactInbox) else None
+
     def _ask_inbox(
         self, key: int, known: Callable[[Inbox], Sequence[bytes] | None], is_there: Callable[[Inbox], bool]
     ) -> Sequence[bytes] | None:
