@@ -61,7 +61,7 @@ def _run(resolved: Resolved[Settings]) -> None:
     from fastnode import log as logs
 
     settings = resolved.values
-    logs.configure(level=settings.log_level, as_json=settings.log_json)
+    logs.configure(level="error" if settings.silent else settings.log_level, as_json=settings.log_json)
     for warning in resolved.warnings:
         logger.warning(warning)
     _tell_of_what_has_no_effect(resolved)

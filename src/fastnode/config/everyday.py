@@ -56,6 +56,8 @@ EVERYDAY_OF_LOCAL_NETWORK: Final[frozenset[str]] = frozenset(
         "fork-block-number",
         "l1-clock-port",
         "explorer-port",
+        "l1-chain-id",
+        "silent",
         "log-level",
         "log-json",
     )

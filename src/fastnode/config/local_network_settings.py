@@ -26,6 +26,7 @@ class LocalNetworkSettings:
         Boolean(),
         LOCAL_NETWORK,
         "Run a local chain instead of following one, without L1 and without proofs.",
+        flags=("--sandbox",),
     )
     mining: bool = setting(
         True,
@@ -123,6 +124,7 @@ class LocalNetworkSettings:
         "Begin with a verified copy of a chain: a chain file, a data directory, the URL of a fastnode, or a snapshot "
         "(snapshot:LOCATION, file://, s3:// or gs://).",
         needs=needs.LOCAL_NETWORK,
+        flags=("--fork-url",),
     )
     fork_block_number: int | None = setting(
         None,

@@ -40,9 +40,9 @@ class OperatorSettings:
         None,
         Integer(0, JSON_INTEGER_MAX),
         ROLLUP,
-        "L1 chain that the rollup must be on, else the start stops.",
+        "L1 chain that the rollup must be on, else the start stops. A new local network without L1 has this chain id.",
         environment=("L1_CHAIN_ID",),
-        flags=("--l1ChainId",),
+        flags=("--l1ChainId", "--chain-id"),
     )
     rollup_version: int | None = setting(
         None,

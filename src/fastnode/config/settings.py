@@ -589,6 +589,12 @@ class Settings(
         commands=STORE_COMMANDS,
         environment=("LOG_JSON",),
     )
+    silent: bool = setting(
+        False,
+        Boolean(),
+        LOGS,
+        "Log errors only, whatever --log-level is, and print no banner of a local network.",
+    )
 
     @property
     def follows(self) -> bool:

@@ -105,7 +105,7 @@ class NewNetwork:
 
     Rollup version and L1 addresses are random, so that no wallet takes a new chain for one that it knows, unless
     there is a ``seed``.  ``funds``: fee juice of accounts in the genesis block beside, or instead of, those that are
-    always funded.  ``l1``: the L1 that it is attached to; None: there is none.
+    always funded.  ``l1``: the L1 that it is attached to; None: there is none, and the chain has ``l1_chain_id``.
     """
 
     genesis_time: int
@@ -114,6 +114,7 @@ class NewNetwork:
     seed: str | None = None
     funds: Mapping[bytes, int] | None = None
     l1: L1Side | None = None
+    l1_chain_id: int = L1_CHAIN_ID
 
     def records(self, setup: Setup) -> tuple[ChainRecord, GenesisRecord]:
         """ValueError when the funds do not fit a genesis block."""
@@ -152,7 +153,7 @@ class NewNetwork:
             addresses = dict.fromkeys(addresses, _NO_ADDRESS) | l1.addresses
         info: dict[str, Any] = {
             **recorded.node_info,
-            "l1ChainId": L1_CHAIN_ID if l1 is None else l1.chain_id,
+            "l1ChainId": self.l1_chain_id if l1 is None else l1.chain_id,
             "rollupVersion": version if l1 is None or l1.version is None else l1.version,
             "l1ContractAddresses": addresses,
             "realProofs": False,

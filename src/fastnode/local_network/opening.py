@@ -14,7 +14,7 @@ from fastnode.archiver.store import ArchiverStore
 from fastnode.errors import SettingError
 from fastnode.local_network.accounts import FUNDED
 from fastnode.local_network.forking import ForkedChain, open_fork
-from fastnode.local_network.genesis import NewNetwork, Setup, setup_of
+from fastnode.local_network.genesis import L1_CHAIN_ID, NewNetwork, Setup, setup_of
 from fastnode.local_network.kept_state import FILE_NAME
 from fastnode.local_network.network import LocalNetwork
 from fastnode.local_network.options import options_of
@@ -90,6 +90,7 @@ class BeginningChain:
             seed=settings.seed,
             funds=funds_of(settings),
             l1=l1,
+            l1_chain_id=L1_CHAIN_ID if settings.l1_chain_id is None else settings.l1_chain_id,
         )
         if self._l1 is not None and self._l1.facts is not None:
             facts = self._l1.facts

@@ -86,8 +86,12 @@ class StartWait:
         """State of the start for people."""
         return StartReport(self.stage, self.reason(), self._seconds(), self.progress())
 
+    def elapsed_s(self) -> float:
+        """Time since the node began to start."""
+        return time.monotonic() - self._since
+
     def _seconds(self) -> int:
-        return round(time.monotonic() - self._since)
+        return round(self.elapsed_s())
 
     @contextmanager
     def waiting_for(

@@ -55,9 +55,17 @@ def _has_accounts(node: Node) -> bool:
     return view is not None and has_accounts(view.chain.chain.release)
 
 
+def _has_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def announce(node: Node) -> None:
-    """Write the line to where the settings ask for it; a closed reader is not an error."""
+    """Write the line to where the settings ask for it, and a banner to a terminal; a closed reader is not an error."""
     settings = node.settings
+    if settings.local_network and not (settings.print_json or settings.silent) and _has_terminal():
+        from fastnode.app.process.banner import banner_lines
+
+        print("\n".join(banner_lines(node)), flush=True)
     if not settings.print_json and settings.ready_fd is None:
         return
     text = orjson.dumps(ready_line(node)) + b"\n"
