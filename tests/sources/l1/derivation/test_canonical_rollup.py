@@ -237,6 +237,10 @@ def test_a_node_that_stands_by_starts_when_a_known_rollup_becomes_canonical(netw
     node.stop(signal.SIGKILL)
     node = start("data", "--standby")
     port = lines_of_standby(node, network)
+    asked = network.l1.requests.count
+    polled = asked("eth_getStorageAt") + 3 * 2
+    wait(lambda: asked("eth_getStorageAt") >= polled, node.entries)
+    assert len(lines(node, STANDBY)) == 1
     network.l1.stop()
     node.wait_for_line("L1 node unavailable")
     assert probe(port, "/livez")[0] == 200
