@@ -396,10 +396,10 @@ def attack_for(attack: Attack, count: int, port: int, seconds: float, one_addres
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=2)
+        os._exit(0)  # the end of the runner would wait for attackers that do not end when they are cancelled
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(attack_together())
-    os._exit(0)
 
 
 def be_victim(port: int, seconds: float) -> list[float]:
