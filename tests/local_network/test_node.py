@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, NodeProcess
 from tests.local_network.local_chain import LocalChain, for_chain
 from tests.mempool.made import hash_of, made_txs
 
@@ -96,6 +96,8 @@ def test_state_can_be_dumped_and_loaded(network: RunningNetwork) -> None:
     network.mine(2)
     state = network.call("anvil_dumpState")
     network.mine(3)
+    with pytest.raises(RpcError, match="The state cannot be loaded: line 1: not JSON"):
+        network.call("anvil_loadState", "0x05")
     assert network.call("anvil_loadState", state) is True
     assert network.block_number == 7
 
@@ -279,6 +281,53 @@ def test_the_old_chain_stays_until_the_new_one_is_complete(tmp_path: Path, is_ke
         assert running.block_number == 5
     if is_kept:
         assert not list((tmp_path / "data").glob("reset*"))
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_snapshots_above_a_rollback_of_the_operator_are_gone(network: RunningNetwork, force: bool) -> None:
+    stays = network.snapshot()
+    target = network.mine(1)
+    goes = network.mine(1), network.snapshot()
+    network.mine(3)
+    if force:
+        network.call("fastnode_finalize")
+    network.call_admin("nodeAdmin_rollbackTo", target, force)
+    assert network.mine(4) == target + 4
+    assert network.call("fastnode_revert", goes[1]) is False
+    assert network.call("fastnode_revert", stays, True) is True
+    assert network.block_number == target - 1
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "temporary"])
+def test_a_stop_during_a_reset_ends_the_node(
+    start_node: Callable[..., NodeProcess], tmp_path: Path, is_kept: bool
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    kept = ("--data-directory", tmp_path / "data") if is_kept else ()
+    node = start_node("--local-network", *kept, TMPDIR=str(temporary)).wait_until_serving()
+    version = node.call("node_getNodeInfo")["result"]["rollupVersion"]
+    assert node.call("fastnode_reset")["result"] is True
+    # By the signal itself, if the process that takes over had no handler yet.
+    ended = node.stop()
+    assert ended in (0, -signal.SIGTERM)
+    if ended == 0:
+        assert list(temporary.iterdir()) == []
+    if is_kept:
+        again = start_node("--local-network", *kept).wait_until_serving()
+        assert again.call("node_getNodeInfo")["result"]["rollupVersion"] == version
+
+
+def test_a_node_that_stops_refuses_a_reset(start_node: Callable[..., NodeProcess], tmp_path: Path) -> None:
+    state = tmp_path / "state.jsonl"
+    node = start_node("--local-network", "--shutdown-delay-s=5", "--state", state).wait_until_serving()
+    node.wait_for_line("serving the stored chain")
+    node.process.send_signal(signal.SIGTERM)
+    while "stopping" not in node.readiness():
+        time.sleep(0.01)
+    assert node.call("fastnode_reset")["error"]["message"].startswith("The node is stopping")
+    assert node.process.wait(PATIENCE_S) == 0
+    assert state.exists()
 
 
 def lineage_of(network: RunningNetwork) -> str:

@@ -92,7 +92,9 @@ def load_chain(network: LocalNetwork, content: bytes) -> None:
         try:
             network.do(lambda: _load(network, path))
         except (StartError, BlockRejected) as error:
-            raise Refused(f"The state cannot be loaded: {error}") from None
+            # The caller knows nothing of the file that the state was written to.
+            reason = str(error).replace(f"{path}, ", "").replace(str(path), "the state")
+            raise Refused(f"The state cannot be loaded: {reason}") from None
 
 
 @contextmanager

@@ -263,8 +263,12 @@ class LocalNetwork:
         if self.on_reset is None:
             raise Refused("This network runs inside another program: it goes back by fastnode_revert only")
         check_fork(fork, self.options.fork_sources)
-        self._dump = StateDump(None)
-        self.on_reset(fork)
+        before, self._dump = self._dump, StateDump(None)
+        try:
+            self.on_reset(fork)
+        except Refused:
+            self._dump = before
+            raise
 
     def wake(self) -> None:
         """Look again at what there is to do: a transaction has come, or the node is stopping."""
@@ -432,8 +436,8 @@ class LocalNetwork:
         final = chain.tips.finalized.block.number
         if block_number < final and not force:
             raise Refused(
-                f"Block {final} is final, and wallets forget what is below: going back to block {block_number} needs "
-                "force"
+                f"Block {final} is finalized, and wallets rely on it: fastnode_revert and nodeAdmin_rollbackTo go back "
+                f"to block {block_number} if they are called with force"
             )
         undone = [
             tx_hash
@@ -445,10 +449,18 @@ class LocalNetwork:
             for tx_hash in undone:
                 self.notes.on_dropped(tx_hash, "its block was taken back")
                 self.mempool.pool.drop(tx_hash, "block undone")
-        self.kept.snapshots = [item for item in self.kept.snapshots if item.block <= block_number]
-        self._count_mana()
+        self._forget_undone()
         self._settle()
         self.keep()
+
+    def on_rolled_back(self) -> None:
+        """Called when an operator has rolled the chain back, before blocks are built again."""
+        self._forget_undone()
+        self.keep()
+
+    def _forget_undone(self) -> None:
+        self.kept.snapshots = [item for item in self.kept.snapshots if self._has_block(item)]
+        self._count_mana()
 
     def take_checkpoint(self, record: CheckpointRecord) -> None:
         """A checkpoint of a chain file; what is there in its place is taken back.
@@ -548,7 +560,7 @@ class LocalNetwork:
         self.kept.snapshots = [item for item in self.kept.snapshots if self._has_block(item)]
 
     def _has_block(self, snapshot: SnapshotRecord) -> bool:
-        """False for a snapshot of a block that a database lost when it was recovered."""
+        """False for a snapshot of a block that was taken back, or that a database lost when it was recovered."""
         info = self._ingestor.view.block_info(snapshot.block)
         return info is not None and info.hash == snapshot.block_hash
 

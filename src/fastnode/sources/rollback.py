@@ -41,13 +41,21 @@ _RUNNING: Final = {
 class SyncOperator:
     """Called from worker threads, by the admin methods.  Every refusal is a Refused.
 
-    ``clear_pool`` removes all transactions that wait.
+    ``clear_pool`` removes all pending transactions.  ``on_rolled_back`` is called after each rollback, before ingestion
+    resumes, and after one that failed on the way.
     """
 
-    def __init__(self, control: SyncControl, ingestor: Ingestor, clear_pool: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        control: SyncControl,
+        ingestor: Ingestor,
+        clear_pool: Callable[[], None] = lambda: None,
+        on_rolled_back: Callable[[], None] = lambda: None,
+    ) -> None:
         self._control = control
         self._ingestor = ingestor
         self._clear_pool = clear_pool
+        self._on_rolled_back = on_rolled_back
         #: Waits until other processes answer from what is stored now.
         self.wait_until_seen: Callable[[], None] = lambda: None
         self._next_line_at = 0.0
@@ -104,10 +112,13 @@ class SyncOperator:
                 self._pause()
                 # Again while ingestion is paused: it may have moved.
                 _check_target(self._ingestor.view, target, force=force)
-                if target < self._ingestor.view.tips.finalized.block.number:
-                    self._clear_and_rebuild(target)
-                else:
-                    self._undo(target)
+                try:
+                    if target < self._ingestor.view.tips.finalized.block.number:
+                        self._clear_and_rebuild(target)
+                    else:
+                        self._undo(target)
+                finally:
+                    self._on_rolled_back()
             except BaseException:
                 if not was_paused and self._control.is_paused:
                     self._resume()

@@ -123,13 +123,15 @@ async def _run_until_stopped(
         try:
             # A start may have to wait for other nodes; a signal ends that too.
             if await _first_of(starting, stopping):
-                await _serve(starting.result(), stopping, on_stop)
+                await _serve(starting.result(), stopping, on_stop, stop_requested)
         finally:
             stopping.cancel()
         _say_stopped()
 
 
-async def _serve(node: Node, stopping: asyncio.Future[Any], on_stop: Callable[[], None]) -> None:
+async def _serve(
+    node: Node, stopping: asyncio.Future[Any], on_stop: Callable[[], None], stop_requested: asyncio.Event
+) -> None:
     if node.settings.rpc_limits is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, node.reload_limits)
     settle_memory()
@@ -147,8 +149,17 @@ async def _serve(node: Node, stopping: asyncio.Future[Any], on_stop: Callable[[]
             notify(STOPPING)
         await node.stop()
     if reset.is_made:
-        _say_stopped()
-        reset.begin_anew(node)
+        # A signal that came before this line stops the node in place of the reset; one that comes after it ends the
+        # process at once, as it ends the one that takes over until that has its own handlers.
+        for number in _stop_signals():
+            signal.signal(number, signal.SIG_DFL)
+        await asyncio.sleep(0)  # what a handler has scheduled
+        if stop_requested.is_set():
+            notify(STOPPING)
+            reset.withdraw()
+        else:
+            _say_stopped()
+            reset.begin_anew(node)
 
 
 def _say_stopped() -> None:
@@ -163,6 +174,11 @@ def _say_stopped() -> None:
 async def _first_end(node: Node, reset: ResetRequest) -> None:
     """Wait until a local network is reset; raises what ended ingestion."""
     await _first_of(asyncio.ensure_future(node.wait_for_failure()), asyncio.ensure_future(reset.wait()))
+
+
+def _stop_signals() -> list[signal.Signals]:
+    hang_up = [signal.SIGHUP] if _has_terminal() else []
+    return [signal.SIGTERM, signal.SIGINT, *hang_up]
 
 
 def _has_terminal() -> bool:
@@ -205,9 +221,8 @@ def stop_requested_by_signal(on_stop: Callable[[], None] = _do_nothing) -> Itera
         on_stop()
         loop.call_soon_threadsafe(begin, signal.Signals(number))
 
-    hang_up = [signal.SIGHUP] if _has_terminal() else []
     before = {}
-    for number in (signal.SIGTERM, signal.SIGINT, *hang_up):
+    for number in _stop_signals():
         before[number] = signal.signal(number, on_signal)
         signal.siginterrupt(number, False)
     try:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from fastnode.app.ground.reset_files import set_aside
 from fastnode.app.ground.takeover import Resetting, replace_process
+from fastnode.errors import Refused
 from fastnode.log import log_facts
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class ResetRequest:
         request, loop = cls(core), asyncio.get_running_loop()
 
         def make(fork: Fork) -> None:
+            if core.condition.is_stopping:
+                raise Refused("The node is stopping: reset the network when it serves again")
             loop.call_soon_threadsafe(request._make, fork)
 
         if sys.argv[1:2] == ["start"]:
@@ -64,12 +68,18 @@ class ResetRequest:
     async def wait(self) -> None:
         await asyncio.shield(self._is_made)
 
+    def withdraw(self) -> None:
+        """End without the reset, once the node has stopped: the chain stays, unless it is in a temporary directory."""
+        logger.info("local network not reset: the node was stopped")
+        if self._settings.data_directory is None:
+            shutil.rmtree(self._data.path, ignore_errors=True)
+
     def begin_anew(self, node: Node) -> None:
         """On the ports of ``node``, which has stopped.  Does not return."""
         from fastnode.local_network.options import allowed_sources
 
         fork = self._is_made.result()
-        logger.info("begins anew", extra=log_facts(fork_from=fork.source))
+        logger.info("local network reset", extra=log_facts(fork_from=fork.source))
         settings, path = self._settings, self._data.path
         ports = [f"--port={node.public.port}", f"--admin-port={node.admin.port}"]
         if node.l1_clock is not None:

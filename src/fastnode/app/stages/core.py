@@ -136,7 +136,12 @@ def _join(foundation: Foundation, stack: AsyncExitStack) -> Core:
     views.subscribe(recent.on_committed)
     views.subscribe(mempool.on_committed)
     source.feed(ingestor, mempool, publication, peers.proposals)
-    operator = SyncOperator(foundation.control, ingestor, lambda: mempool.pool.clear("forced rollback"))
+    operator = SyncOperator(
+        foundation.control,
+        ingestor,
+        lambda: mempool.pool.clear("forced rollback"),
+        (lambda: None) if local is None else local.on_rolled_back,
+    )
     uploads = _uploads_of(foundation, operator)
     condition = Condition(
         views,
