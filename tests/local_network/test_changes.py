@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.conftest import PATIENCE_S
 from tests.local_network.local_chain import DAY, NOW, LocalChain, opened
 from tests.small_disk import mounted
 
@@ -16,6 +18,7 @@ from fastnode.local_network.accounts import TEST_ACCOUNTS
 from fastnode.local_network.chain_files import dump_chain, load_chain
 from fastnode.local_network.kept_state import FILE_NAME, OpenMessage
 from fastnode.local_network.messages import secret_hash_of
+from fastnode.local_network.network import LocalNetwork
 from fastnode.mempool.ledger import ViewLedger, balance_slot
 from fastnode.protocol.constants import L1_TO_L2_MESSAGE_TREE_ID
 from fastnode.protocol.fields import field_from_int
@@ -63,6 +66,17 @@ def test_the_same_txs_go_in_again_after_a_revert(chain: LocalChain) -> None:
         chain.changes.revert(number)
         assert chain.tip == 5
         number = chain.changes.snapshot()
+
+
+def test_a_change_ends_with_a_node_that_stops_before_its_thread_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalNetwork, "run", lambda _: None)
+    with LocalChain(tmp_path / "data") as chain, ThreadPoolExecutor() as threads:
+        waits = threads.submit(chain.changes.mine, 1)
+        chain.network.interrupt()
+        with pytest.raises(Refused, match="is stopping"):
+            waits.result(PATIENCE_S)
 
 
 def test_nothing_after_a_snapshot_becomes_final(chain: LocalChain) -> None:

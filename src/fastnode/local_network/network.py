@@ -271,7 +271,13 @@ class LocalNetwork:
             raise
 
     def wake(self) -> None:
-        """Look again at what there is to do: a transaction has come, or the node is stopping."""
+        """Look again at what there is to do, such as a transaction that has come."""
+        self._control.wake()
+
+    def interrupt(self) -> None:
+        """End all waits once the node stops, also those for a thread that never ran."""
+        self._jobs.close()
+        self._callers.release()
         self._control.wake()
 
     def do(self, job: Callable[[], _T]) -> _T:

@@ -262,7 +262,7 @@ class LocalChain(Source):
         connect_blocks(configuration, self._foundation.settings, self._network.reconfigure)
 
     def interrupt(self) -> None:
-        self._network.wake()
+        self._network.interrupt()
 
     def faults(self) -> Mapping[str, str | None]:
         return self._network.faults()
