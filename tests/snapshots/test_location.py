@@ -65,6 +65,7 @@ def test_an_unknown_form_is_answered_with_the_known_ones(text: str) -> None:
     assert str(caught.value) == (
         f"Unknown file store config: '{text}'. Supported values are gs://bucket-name/path/to/store, "
         "s3://bucket-name/path/to/store, file:///absolute/local/path/to/store, https://host/path."
+        + (" Is file:///path meant?" if text == "/path" else "")
     )
 
 
