@@ -267,8 +267,8 @@ def test_thinning_may_be_killed_at_any_moment(tmp_path: Path) -> None:
     thin, kills = 0, 0
     while thin < THIN - 3:
         delay_s = moments.random() * 0.004
-        killed(script_command(THIN_OUT, tmp_path, BEHIND, FINAL), after=moments.randint(2, 4), delay_s=delay_s)
-        kills += 1
+        command = script_command(THIN_OUT, tmp_path, BEHIND, FINAL)
+        kills += killed(command, after=moments.randint(1, 2), delay_s=delay_s, ahead=1)
         with open_state(tmp_path) as state:
             assert state.view.thin > thin
             thin = state.view.thin

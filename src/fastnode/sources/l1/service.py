@@ -136,6 +136,8 @@ class L1Reader:
         self._slashing: SlashingRounds | None = None
         #: Epoch of L1 in which each question of :meth:`_look_each_epoch` was answered last.
         self._answered_in: dict[Question, int] = {}
+        #: New values that the last pass read, and that the next one must confirm.
+        self._unconfirmed: dict[Question, object] = {}
         #: Whether the rollup is the canonical one.
         self.canonical = CanonicalRollup()
         #: Shown in the node's status; None: the last look went well.
@@ -585,21 +587,40 @@ class L1Reader:
         self._look_each_epoch(endpoint, observer.newest[1])
 
     def _look_each_epoch(self, endpoint: L1Endpoint, timestamp: int) -> None:
-        """Ask what governance can change, once an epoch; a question that is not answered is asked again sooner."""
+        """Read what governance can change, once an epoch.
+
+        A query that fails is repeated sooner.  A value other than the current one takes effect when the next pass reads
+        it too: one false reply must not last for an epoch.
+        """
         facts = self._learned()
         epoch, rollup = facts.epoch_at(timestamp), facts.rollup
 
-        def ask(question: Question, read: Callable[[L1Endpoint], T], note: Callable[[T], None]) -> None:
+        def ask(question: Question, read: Callable[[L1Endpoint], T], note: Callable[[T], None], current: T) -> None:
             if self._answered_in.get(question) == epoch:
                 return
             found = self._questions.ask(question, endpoint, self._others(endpoint), lambda one: (read(one),))
-            if found is not None:
-                note(found[0])
-                self._answered_in[question] = epoch
+            if found is None:
+                return
+            if found[0] != current and current is not None and self._unconfirmed.get(question) != found[0]:
+                self._unconfirmed[question] = found[0]
+                return
+            self._unconfirmed.pop(question, None)
+            note(found[0])
+            self._answered_in[question] = epoch
 
-        ask(Question.SLASHER, lambda one: read_slashing_rounds(one, rollup), self._note_rounds)
-        ask(Question.COMMITTEE_SIZE, lambda one: read_committee_size(one, rollup), self._note_committee_size)
-        ask(Question.CANONICAL, lambda one: read_canonical(one, facts), lambda item: self.canonical.note(facts, item))
+        ask(Question.SLASHER, lambda one: read_slashing_rounds(one, rollup), self._note_rounds, self._slashing)
+        ask(
+            Question.COMMITTEE_SIZE,
+            lambda one: read_committee_size(one, rollup),
+            self._note_committee_size,
+            facts.target_committee_size,
+        )
+        ask(
+            Question.CANONICAL,
+            lambda one: read_canonical(one, facts),
+            lambda address: self.canonical.note(facts, address),
+            self.canonical.address or (rollup if facts.registry else None),
+        )
 
     def _note_rounds(self, rounds: SlashingRounds | None) -> None:
         self._slashing = rounds

@@ -79,3 +79,23 @@ def test_what_governance_can_change_is_read_in_each_epoch(
     assert node.reader.canonical.address == other
     changes = [record.facts for record in caplog.records if record.msg == "rollup: committee size changed"]  # type: ignore[attr-defined]
     assert changes == [{"before": 0, "size": 5}]
+
+
+def test_a_single_false_reply_about_governance_changes_nothing(
+    node: Deriving, chain: MadeChain, l1: PublishingL1, caplog: pytest.LogCaptureFixture
+) -> None:
+    constants = chain.chain_record["l1Constants"]
+    now = max(l1.head.timestamp, int(constants["l1GenesisTime"]))
+    l1.clock = lambda: now
+    l1.mine()
+    node.pass_()
+    right = l1.committee_size, l1.canonical
+    now += int(constants["epochDuration"]) * int(constants["slotDuration"])
+    for reply in ((5, bytes([7]) * 20), (6, bytes([8]) * 20), right):
+        with l1.lock:
+            l1.committee_size, l1.canonical = reply
+        l1.mine()
+        node.pass_()
+    assert node.reader.seen()[0].target_committee_size == right[0]
+    assert node.reader.canonical.is_canonical
+    assert not [record for record in caplog.records if record.msg.startswith("rollup: ")]
