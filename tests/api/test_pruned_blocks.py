@@ -133,6 +133,7 @@ class Values(NamedTuple):
                 ],
                 "ChainTip": ["proposed", "checkpointed", "proven", "finalized"],
                 "BlockParam": [*numbers, *map(str, numbers), *hashes, *roots, *names, "latest", "finalized", "proven"],
+                "ArchiveBlockParam": [{"archive": root} for root in roots],
                 "BlockHash": hashes,
                 "Fr": [*roots, *fields[:20], *private[:10], *messages[:5]],
                 "number": numbers,

@@ -70,7 +70,7 @@ def test_a_default_is_a_value_that_the_setting_allows(row: Setting) -> None:
             {},
             {},
             "method-set = []",
-            "method-set in FILE: bad value []; allowed: auto, both, release, development or 5.x",
+            "method-set in FILE: bad value []; allowed: auto, both, release, development, 5.x or 6.x",
         ),
         (
             {"port": "1" * 500},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fastnode.errors import (
@@ -19,10 +17,6 @@ from fastnode.errors import (
     ValueRefused,
 )
 from fastnode.jsonrpc.refusals import answer_to
-
-PACKAGE = Path(__file__).parents[2] / "src" / "fastnode"
-#: Rooms that know JSON-RPC; ``testing`` calls a node and tells a test what it answered.
-OF_THE_API = {"api", "jsonrpc", "serving", "http", "status_page", "workers", "errors.py", "testing.py"}
 
 
 @pytest.mark.parametrize(
@@ -54,15 +48,3 @@ def test_an_error_of_the_api_stays_as_it_is() -> None:
 @pytest.mark.parametrize("error", [StartError("x"), DecodeError("x"), KeyError("x"), OSError("x"), None], ids=repr)
 def test_faults_of_the_node_have_no_text_for_clients(error: Exception | None) -> None:
     assert answer_to(error) is None
-
-
-def test_no_room_below_the_api_knows_its_errors() -> None:
-    names = ("RpcError", "ServerError", "InvalidParams", "InternalError", "MethodNotFound")
-    found = [
-        f"{path.relative_to(PACKAGE)}: {name}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.relative_to(PACKAGE).parts[0] not in OF_THE_API
-        for name in names
-        if name in path.read_text(encoding="utf-8")
-    ]
-    assert found == []

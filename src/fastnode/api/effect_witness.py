@@ -21,16 +21,16 @@ __all__ = ["METHOD"]
 def _get(context: Context, tx_hash: bytes) -> bytes | None:
     """TxEffectMembershipWitness; None for a transaction that no block has.  BlockPruned when the body is not kept."""
     chain = context.view.chain
+    release = chain.chain.release
+    if not release.trees.has_effects_root:
+        raise ServerError(f"Block headers of release {release.name} have no root over the effects of transactions")
     location = chain.tx_location(tx_hash)
     if location is None:
         return None
     block = chain.load_block(location.block_number)
     assert block is not None  # the view has it
     root = block.header.tx_effects_tree_root
-    if root is None:
-        raise ServerError(
-            f"Block headers of release {chain.chain.release.name} have no root over the effects of transactions"
-        )
+    assert root is not None  # a block of such a release is not accepted without it
     witness = effect_witness(block.body.tx_effects, location.index_in_block)
     if witness.root != root:
         raise ServerError(

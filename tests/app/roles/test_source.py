@@ -52,7 +52,7 @@ def test_a_chain_that_is_followed_has_the_time_of_the_clock_or_of_l1() -> None:
     tomorrow = views_at(int(time.time()) + 86_400)
     start = time.time()
     assert start <= FollowedChain(tomorrow, opened(), origins()).now() <= time.time()
-    l1: Any = SimpleNamespace(now=lambda: 7.0, outbox_roots=None)
+    l1: Any = SimpleNamespace(now=lambda: 7.0, outbox_roots=None, message_index=None)
     assert ChainWithL1(tomorrow, opened(), origins(), l1).now() == 7.0
     local: Any = SimpleNamespace(pool_time=lambda: 9.0, fees=None, forward=None)
     assert LocalChain(tomorrow, opened(), local).now() == 9.0
