@@ -197,7 +197,7 @@ def test_bench_puts_a_node_under_load(ready: Project) -> None:
     assert ready.calls()[-1] == "bench/load.py --against http://node:8080"
 
 
-@pytest.mark.parametrize("name", ["bench", "make-docs", "soak-following"])
+@pytest.mark.parametrize("name", ["bench", "make-docs", "run", "soak-following", "test"])
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_a_script_without_a_parser_says_what_it_is_for_and_prepares_nothing(
     ready: Project, name: str, flag: str
