@@ -352,7 +352,7 @@ def test_a_start_waits_with_what_it_has_fetched_while_nobody_answers(
         "snapshot", urls, tmp_path / "new", learn_network=lambda: None, form="leaves", confirm_leaves=confirm
     )
     assert asked == 4
-    assert caplog.text.count("nobody confirms the snapshot yet: what was fetched waits") == 3
+    assert caplog.text.count("snapshot not confirmed yet: the download is kept") == 3
     require_whole(tmp_path / "new")
 
 

@@ -21,7 +21,7 @@ from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
 from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject, refuse_other_members
 from fastnode.values.schemas import Schema, object_of, one_key
-from fastnode.values.value_type import NamedType, ValueType, read_member
+from fastnode.values.value_type import NamedType, ValueType, read_member, read_members
 
 __all__ = [
     "ANY_CHECKPOINTS_QUERY",
@@ -178,6 +178,9 @@ class DevelopmentBlock(NamedType):
         return _BLOCK_OBJECT_TYPES.values()
 
 
+_ARCHIVE_BLOCK_TYPES: Final[Mapping[str, ValueType]] = {"archive": FIELD}
+
+
 class ArchiveBlock(NamedType):
     """A block by the root of the archive after it, and by nothing else (release 6.x)."""
 
@@ -190,18 +193,15 @@ class ArchiveBlock(NamedType):
     def from_json(self, value: object) -> BlockReference:
         if not isinstance(value, dict):
             raise self.refuse(value)
-        refuse_other_members(value, ("archive",))
-        if "archive" not in value:
-            raise Reject("is required", ".archive")
-        archive = read_member(FIELD, value["archive"], "archive")
+        (archive,) = read_members(_ARCHIVE_BLOCK_TYPES, value)
         return BlockReference(BlockReferenceKind.ARCHIVE, archive, is_development_form=True)
 
     def definition(self) -> Schema:
-        members = {"archive": FIELD.schema()}
+        members = {key: kind.schema() for key, kind in _ARCHIVE_BLOCK_TYPES.items()}
         return object_of(members, required=members, closed=True)
 
     def parts(self) -> Iterable[ValueType]:
-        return (FIELD,)
+        return _ARCHIVE_BLOCK_TYPES.values()
 
 
 CHAIN_TIP: Final = Choice(CHAIN_TIPS, name="ChainTip")
@@ -425,11 +425,7 @@ class LogIdParameter(NamedType):
     def from_json(self, value: object) -> LogId:
         if not isinstance(value, dict):
             raise self.refuse(value)
-        refuse_other_members(value, _LOG_ID_TYPES)
-        for key in _LOG_ID_TYPES:
-            if key not in value:
-                raise Reject("is required", f".{key}")
-        return LogId(*(read_member(kind, value[key], key) for key, kind in _LOG_ID_TYPES.items()))
+        return LogId(*read_members(_LOG_ID_TYPES, value))
 
     def definition(self) -> Schema:
         members = {key: kind.schema() for key, kind in _LOG_ID_TYPES.items()}

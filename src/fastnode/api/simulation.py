@@ -18,7 +18,7 @@ from fastnode.values.choices import BOOLEAN
 from fastnode.values.field_elements import ADDRESS, FIELD
 from fastnode.values.refusal import Reject, describe, refuse_other_members
 from fastnode.values.schemas import Schema, object_of
-from fastnode.values.value_type import ValueType, read_member
+from fastnode.values.value_type import ValueType, read_member, read_members
 
 if TYPE_CHECKING:
     from fastnode.protocol.tx import Tx
@@ -44,11 +44,7 @@ class StorageOverrideParameter(ValueType):
     def from_json(self, value: object) -> StorageOverride:
         if not isinstance(value, dict):
             raise self.refuse(value)
-        refuse_other_members(value, self.members)
-        for key in self.members:
-            if key not in value:
-                raise Reject("is required", f".{key}")
-        return StorageOverride(*[read_member(kind, value[key], key) for key, kind in self.members.items()])
+        return StorageOverride(*read_members(self.members, value))
 
     def schema(self) -> Schema:
         members = {key: kind.schema() for key, kind in self.members.items()}

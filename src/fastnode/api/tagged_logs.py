@@ -20,7 +20,7 @@ from fastnode.values.field_elements import ADDRESS, BLOCK_HASH, FIELD, TX_HASH
 from fastnode.values.numbers import Integer
 from fastnode.values.refusal import Reject, refuse_other_members
 from fastnode.values.schemas import Schema, object_of
-from fastnode.values.value_type import NamedType, ValueType, definitions_of, read_member
+from fastnode.values.value_type import NamedType, ValueType, definitions_of, read_member, read_members
 
 if TYPE_CHECKING:
     from fastnode.archiver.queries import ChainView
@@ -67,11 +67,7 @@ class LogCursor(NamedType):
     def from_json(self, value: object) -> Position:
         if not isinstance(value, dict):
             raise self.refuse(value)
-        refuse_other_members(value, _CURSOR_TYPES)
-        for key in _CURSOR_TYPES:
-            if key not in value:
-                raise Reject("is required", f".{key}")
-        block, tx, log = (read_member(kind, value[key], key) for key, kind in _CURSOR_TYPES.items())
+        block, tx, log = read_members(_CURSOR_TYPES, value)
         return block, tx, log
 
     def definition(self) -> Schema:

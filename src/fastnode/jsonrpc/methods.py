@@ -393,9 +393,9 @@ class BoundMethod:
         return f"at most {count} parameter{'' if count == 1 else 's'}"
 
 
-#: Port that answers the methods of a namespace.
 #: Namespaces of an Ethereum node.
 _OF_L1: Final = frozenset({"eth", "net", "web3", "debug", "anvil", "evm"})
+#: Port that answers the methods of a namespace.
 _PORTS: Final = {"node": "public", "aztec": "public", "nodeAdmin": "admin", "aztecAdmin": "admin"}
 
 _TRACES: Final = ("fastnode_traceBlock", "fastnode_traceCall", "fastnode_traceTransaction")

@@ -118,7 +118,7 @@ def restore_leaves(
 
 
 def _confirm_in_time(confirm: Confirm, contents: Contents, patience_s: float, check: Callable[[], None]) -> None:
-    """Ask until somebody answers: what was fetched and made took longer than most silences last.
+    """Repeat ``confirm`` until L1 or a followed node answers: a download takes longer than most outages last.
 
     ``check`` raises when the node stops.
     """
@@ -131,7 +131,7 @@ def _confirm_in_time(confirm: Confirm, contents: Contents, patience_s: float, ch
             if time.monotonic() >= give_up_at:
                 raise
             shown = log_facts(reason=str(error), again_in_s=pause_s)
-            logger.warning("nobody confirms the snapshot yet: what was fetched waits", extra=shown)
+            logger.warning("snapshot not confirmed yet: the download is kept", extra=shown)
         ends_at = time.monotonic() + pause_s
         while time.monotonic() < ends_at:
             check()

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from fastnode.values.refusal import Reject, describe
+from fastnode.values.refusal import Reject, describe, refuse_other_members
 from fastnode.values.schemas import Schema, reference
 
-__all__ = ["NamedType", "ValueType", "definitions_of", "read_member"]
+__all__ = ["NamedType", "ValueType", "definitions_of", "read_member", "read_members"]
 
 
 class ValueType:
@@ -146,6 +146,18 @@ class NamedType(ValueType):
 def definitions_of(kinds: Iterable[ValueType]) -> dict[str, Schema]:
     """The named schemas that any of the types refers to."""
     return {name: schema for kind in kinds for name, schema in kind.definitions().items()}
+
+
+def read_members(kinds: Mapping[str, ValueType], value: dict[str, Any]) -> list[Any]:
+    """Read a JSON object that has exactly the members of ``kinds``; return their values in that order.
+
+    Reject names the member that is unknown, missing or wrong.
+    """
+    refuse_other_members(value, kinds)
+    for key in kinds:
+        if key not in value:
+            raise Reject("is required", f".{key}")
+    return [read_member(kind, value[key], key) for key, kind in kinds.items()]
 
 
 def read_member(kind: ValueType, value: object, key: str) -> Any:
